@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 5
 RUN_FLAGS ?=
+# What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.
+BUNDLE = PYTHONPATH="$(CURDIR)/src" $(BIN)/python -m millstream.cli.bundling 2>/dev/null || true
 # What has compiled modules, and is tested interpreted, too.
 INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects link)
 
@@ -59,6 +61,7 @@ bench-scale: build dev  ## what grows with size, against nats-server
 	$(BIN)/python -m benchmarks.scale_start
 	$(BIN)/python -m benchmarks.scale_bytes
 	$(BIN)/python -m benchmarks.scale_streams
+	$(BIN)/python -m benchmarks.paths
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
 	$(BIN)/python tests/compat/js_config/record_configs.py
@@ -89,6 +92,7 @@ build: $(VENV)/.tools
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@# Bytecode, too: whoever forbids Python to write it would compile all that a server imports at each start.
 	@$(BIN)/python -m compileall -q src/millstream
+	@$(BUNDLE)
 
 # What is installed, by who needs it.  The package itself is installed without compiled modules: `build` makes
 # them, once, where they are used.
@@ -108,6 +112,7 @@ $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 	@echo "fetching what the $* needs"
 	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*]"
 	@echo "fetched what the $* needs"
+	@$(BUNDLE)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.tools
@@ -116,6 +121,7 @@ $(VENV)/.dev: $(VENV)/.tools
 	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-compile --no-build-isolation --editable ".[gateway,spark,dev]"
 	@# without what it asks for: PyPI's `asyncio` is somebody's package, not the one of Python
 	@$(BIN)/pip install --quiet --no-deps "httpmq==0.1.0"
+	@$(BUNDLE)
 	@touch $@ $(VENV)/.gateway $(VENV)/.spark
 
 clean:  ## only what `make` has made: a virtual environment without our mark, or a link to one, stays

@@ -35,7 +35,7 @@ OTHERS: Final = tuple(name for name in _COMMANDS if name != OWN)
 
 def application() -> Any:
     """For servers that import what they run."""
-    return build_app(Settings(nats=Nats(servers=(os.environ[_BROKER],))))
+    return build_app(Settings(nats=Nats.at(os.environ[_BROKER])))
 
 
 class GatewayProcess:

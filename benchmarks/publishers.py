@@ -27,7 +27,7 @@ from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.publisher import Publisher
 from millstream.link.publishing import Receipts
 from millstream.spark.connecting import close_idle_links
-from millstream.spark.options import ConnectionOptions, SinkOptions
+from millstream.spark.options import SinkOptions
 from millstream.spark.sink import batch_writer
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.testing.reference import ServerKind, ServerProcess
@@ -98,7 +98,9 @@ def singles(url: str, count: int) -> float:
 def sink(guarantee: str) -> Run:
     def run(url: str, count: int) -> float:
         fence = "bench.fence" if guarantee == "fenced" else None
-        options = SinkOptions(ConnectionOptions((url,)), delivery_guarantee=guarantee, fence_subject=fence)
+        options = SinkOptions(
+            LinkOptions(servers=parse_servers(url)), delivery_guarantee=guarantee, fence_subject=fence
+        )
         writer = batch_writer(options, StructType().add("subject", "string").add("data", "binary"), False)
         arrays = [pa.array(["bench.a"] * _ROWS), pa.array([_BODY] * _ROWS)]
         batch = pa.RecordBatch.from_arrays(arrays, ["subject", "data"])

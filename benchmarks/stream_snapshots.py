@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-import nats
-
 from benchmarks import crew
 from benchmarks.stream_store import (
     BYTES,
@@ -29,6 +27,8 @@ from benchmarks.stream_store import (
 from benchmarks.stream_wire import Messages
 from benchmarks.wire import WireError
 from benchmarks.workloads import Figure, Outcome
+from millstream.link.link import Link
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.restoring import from_chunks, send_archive
@@ -122,13 +122,19 @@ class Command(_Filled):
         return Outcome(figures, 0.0, cpu / seconds, cpu / seconds)
 
 
+async def _connected(server: ServerProcess) -> Link:
+    link = Link(LinkOptions(servers=parse_servers(server.client_url)))
+    await link.connect()
+    return link
+
+
 async def take(server: ServerProcess, stream: str, path: Path | None) -> tuple[int, float]:
     """Bytes of the archive, and the most memory that the server had."""
-    connection = await nats.connect(server.client_url)
+    link = await _connected(server)
     size, highest = 0, 0.0
     file = path.open("wb") if path is not None else None
     try:
-        async with Snapshot(JetStreamApi(connection), stream) as snapshot:
+        async with Snapshot(JetStreamApi(link), stream) as snapshot:
             async for chunk in snapshot:
                 if size // _READ != (size + len(chunk)) // _READ:
                     highest = max(highest, resident_mib(server.pid))
@@ -138,13 +144,13 @@ async def take(server: ServerProcess, stream: str, path: Path | None) -> tuple[i
     finally:
         if file is not None:
             file.close()
-        await connection.close()
+        await link.close()
     return size, highest
 
 
 async def put(server: ServerProcess, stream: str, path: Path) -> tuple[int, float]:
     """Messages that are there afterwards, and the most memory that the server had."""
-    connection = await nats.connect(server.client_url)
+    link = await _connected(server)
     highest = 0.0
 
     def sent(_: int) -> None:
@@ -161,10 +167,10 @@ async def put(server: ServerProcess, stream: str, path: Path) -> tuple[int, floa
     try:
         with path.open("rb") as file:
             chunks = from_chunks(iter(lambda: file.read(_READ), b""))
-            answer = await send_archive(JetStreamApi(connection), config, {}, chunks, sent)
+            answer = await send_archive(JetStreamApi(link), config, {}, chunks, sent)
         sent(0)
     finally:
-        await connection.close()
+        await link.close()
     return int(answer["state"]["messages"]), highest
 
 

@@ -1,5 +1,6 @@
 """TLS: the handshake in its several orders, client certificates, and users found by certificate."""
 
+import json
 import socket
 import ssl
 
@@ -63,6 +64,28 @@ def test_large_messages_pass(server: ServerProcess, dial: Dial, papers: Papers) 
     client.handshake(read_info=False)
     payload = bytes(range(256)) * 4096
     assert client.round_trip(b"SUB big 1\r\n" + publish("big", payload)) == message("big", 1, payload)
+
+
+def test_a_push_consumer_delivers_everything(
+    shared_server: ServerFactory, dial: Dial, papers: Papers
+) -> None:
+    """A receiver that takes what it is sent is never taken for one that is behind."""
+    server = shared_server(config="jetstream {}\n" + papers.tls(), jetstream=True)
+    client = secure(dial, server, papers.context())
+    client.handshake(read_info=False)
+    client.send(b"SUB answer 1\r\nSUB deliver 2\r\n")
+    stream = {"name": "PUSHED", "subjects": ["pushed"], "storage": "memory"}
+    client.send(publish("$JS.API.STREAM.CREATE.PUSHED", json.dumps(stream).encode(), "answer"))
+    assert b'"error"' not in client.read_frame()
+    count = 3_000
+    client.send(publish("pushed", b"x" * 100) * count)
+    client.round_trip()
+    config = {"deliver_subject": "deliver", "ack_policy": "none"}
+    body = json.dumps({"stream_name": "PUSHED", "config": config}).encode()
+    client.send(publish("$JS.API.CONSUMER.CREATE.PUSHED", body, "answer"))
+    heard = client.read_frames(count + 1)
+    assert heard.count(b"x" * 100) == count
+    assert b".1.%d.%d." % (count, count) in heard
 
 
 def test_plain_text_after_info_is_refused(server: ServerProcess, dial: Dial) -> None:

@@ -39,6 +39,7 @@ TARGETS = {
         ),
         Target("ack-subjects", texts.check_ack, texts.ack_seeds, words=(b".", b"$JS.ACK.", b"-1", b"0")),
         Target("configuration", texts.check_config, texts.config_seeds, words=texts.CONFIG_WORDS),
+        Target("nats-contexts", texts.check_context, texts.context_seeds, words=texts.CONTEXT_WORDS),
         Target("subjects", subjects.check_tokens, subjects.pattern_seeds, words=subjects.WORDS),
         Target("subject-trees", subjects.check_trees, subjects.pattern_seeds, words=subjects.WORDS),
         Target("transforms", subjects.check_transforms, subjects.transform_seeds, words=subjects.CALLS),

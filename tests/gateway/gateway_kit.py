@@ -30,7 +30,7 @@ _LISTENS: Final = re.compile(r"listens on https?://\S+:(\d+)")
 def settings_for(*urls: str, groups: frozenset[Group] = frozenset(Group), **more: Any) -> Settings:
     """A gateway on a port of its own, that finds NATS again quickly."""
     patient = {"connect_timeout_s": 20.0, "request_timeout_s": _LONG_S, "publish_timeout_s": _LONG_S}
-    nats = Nats(servers=urls, reconnect_wait_s=0.05, **{**patient, **more.pop("nats", {})})
+    nats = Nats.at(*urls, **{**patient, "reconnect_wait_s": 0.05, **more.pop("nats", {})})
     listener = Listener(host="127.0.0.1", port=0, groups=groups)
     return Settings(nats=nats, listeners=(listener,), **more)
 

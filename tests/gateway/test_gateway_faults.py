@@ -91,7 +91,7 @@ async def test_a_link_that_is_cut_while_it_is_mended_is_mended(
 
 async def test_a_link_that_is_closed_leaves_no_tasks(js_server: ServerProcess) -> None:
     before = asyncio.all_tasks()
-    link = CallerLink(Nats(servers=(js_server.client_url,)))
+    link = CallerLink(Nats.at(js_server.client_url))
     await link.connect()
     asking = asyncio.create_task(link.request("nobody.answers.this.in.time"))
     await link.close()

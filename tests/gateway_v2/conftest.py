@@ -25,7 +25,7 @@ async def start_gateway() -> AsyncIterator[GatewayFactory]:
 
         async def start(nats: ServerProcess, prefix: str = "/", **limits: Any) -> Gateway:
             settings = Settings(
-                nats=Nats(servers=(nats.client_url,), reconnect_wait_s=0.1, **_PATIENT),
+                nats=Nats.at(nats.client_url, reconnect_wait_s=0.1, **_PATIENT),
                 listeners=(Listener(host="127.0.0.1", port=0, path_prefix=prefix),),
                 limits=Limits(**{"stop_timeout_s": 2.0, **limits}),
             )

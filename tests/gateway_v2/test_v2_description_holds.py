@@ -59,9 +59,7 @@ def _gateway_thread(nats: ServerProcess) -> Iterator[str]:
     stop = asyncio.Event()
 
     async def serve() -> None:
-        settings_ = Settings(
-            nats=Nats(servers=(nats.client_url,)), listeners=(Listener(host="127.0.0.1", port=0),)
-        )
+        settings_ = Settings(nats=Nats.at(nats.client_url), listeners=(Listener(host="127.0.0.1", port=0),))
         async with GatewayServer(settings_) as server:
             link = server.core.links.own
             up = asyncio.Event()

@@ -130,7 +130,7 @@ async def test_a_raw_line_end_in_a_header_does_not_get_through(gateway: Gateway)
 async def test_a_gateway_of_the_data_plane_does_not_administrate(gateway: Gateway) -> None:
     await gateway.add_stream()
     settings = Settings(
-        nats=Nats(servers=(gateway.nats.client_url,)),
+        nats=Nats.at(gateway.nats.client_url),
         listeners=(Listener(host="127.0.0.1", port=0, groups=frozenset([Group.DATAPLANE])),),
     )
     delete = f"$JS.API.STREAM.DELETE.{gateway.stream}"

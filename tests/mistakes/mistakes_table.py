@@ -182,17 +182,19 @@ MISTAKES = (
         "backup {folder}/out -s nats://127.0.0.1:abc",
         "'SERVER' is no address of a server, which is like nats://127.0.0.1:4222",
         "The port is a number.",
+        code=2,
     ),
     Mistake(
         CONNECT,
         "backup {folder}/out -s http://127.0.0.1:{js}",
         "'SERVER': the address of a server begins with nats:// or tls://",
         "HTTP is for the gateway and for monitoring.",
+        code=2,
     ),
     Mistake(
         CONNECT,
         "backup {folder}/out -s nats://127.0.0.1:{web}",
-        "cannot connect to SERVER: it does not speak NATS; check the port",
+        "cannot connect to SERVER: it does not speak NATS; check the port (REASON)",
         "That is the port of something else: monitoring, the gateway, a web server.",
     ),
     Mistake(
@@ -234,8 +236,15 @@ MISTAKES = (
     Mistake(
         CONNECT,
         "backup {folder}/out --user a --token b",
-        "user and token are 2 ways to log in; give one",
-        "Look at the environment, too: `NATS_USER`, `NATS_TOKEN`, `NATS_CREDS`.",
+        "give one way to log in, not --user and --token",
+        "What a flag says replaces what variables and NATS contexts say.",
+        code=2,
+    ),
+    Mistake(
+        CONNECT,
+        "backup {folder}/out --context nosuch",
+        'there is no NATS context "KEY": FILE',
+        "`nats context ls` lists them; see [connecting](connecting.md).",
         code=2,
     ),
     Mistake(
@@ -255,7 +264,7 @@ MISTAKES = (
     Mistake(
         CONNECT,
         "backup {folder}/out -s tls://127.0.0.1:{js}",
-        "cannot connect to SERVER: TLS was asked for, and the server does not require it; switch TLS on "
+        "cannot connect to SERVER: TLS was asked for, and the server does not offer it; switch TLS on "
         "there, or connect without",
         "Nothing was sent in the clear.",
     ),

@@ -91,15 +91,17 @@ def test_a_stream_name_that_is_none_writes_nothing(
 ) -> None:
     if name == "ABSOLUTE":
         name = str(home / "Documents")
+    # Half of a character is found by the reader of JSON, before anybody looks at names.
+    refusal = "is no JSON object" if name == NAMES["lone surrogate"] else "no stream can have the name"
     answers = {"STREAM.NAMES": names("A", name), "STREAM.SNAPSHOT": snapshot(archive(), **ONE)}
     with LyingServer(answers) as server:
         code, _, err = run(capsys, "backup", tmp_path / "b", "--server", server.url, *force)
         assert code == 1
-        assert "no stream can have the name" in err
+        assert refusal in err
         assert not (tmp_path / "b").exists()
         code, _, err = run(capsys, "promote", "--server", server.url, "--to", server.url, "--replace")
         assert code == 1
-        assert "no stream can have the name" in err
+        assert refusal in err
         assert not any("DELETE" in each for each in server.subjects)
 
 

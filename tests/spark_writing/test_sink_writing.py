@@ -17,7 +17,7 @@ from millstream.link.blocking import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.connecting import close_idle_links
 from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
-from millstream.spark.options import ConnectionOptions, SinkOptions
+from millstream.spark.options import SinkOptions
 from millstream.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_writer, stream_writer
 from millstream.spark.writing import checks
 from millstream.spark.writing.bad_rows import BadRow
@@ -58,7 +58,7 @@ class Lab:
         self.link.api(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects, **fields})
 
     def options(self, **fields: Any) -> SinkOptions:
-        return SinkOptions(ConnectionOptions((self.server.client_url,)), **fields)
+        return SinkOptions(LinkOptions(servers=parse_servers(self.server.client_url)), **fields)
 
     def writer(self, schema: StructType = TABLE, overwrite: bool = False, **fields: Any) -> BatchWriter:
         return batch_writer(self.options(**fields), schema, overwrite)
@@ -512,11 +512,13 @@ def test_overwrite_purges_only_if_it_may_and_only_what_it_is_about(lab: Lab) -> 
 
 
 def test_nobody_there_and_wrong_credentials_are_told(lab: Lab, own_server: ServerFactory) -> None:
-    options = SinkOptions(ConnectionOptions(("nats://127.0.0.1:1",)), subject="a", publish_timeout=0.1)
+    options = SinkOptions(
+        LinkOptions(servers=parse_servers("nats://127.0.0.1:1")), subject="a", publish_timeout=0.1
+    )
     with pytest.raises(SourceUnavailable, match=r"127\.0\.0\.1:1"):
         batch_writer(options, TABLE, False)
     locked = own_server(config='authorization { token: "right" }')
-    wrong = ConnectionOptions((locked.client_url,), token="wrong-word")
+    wrong = LinkOptions(servers=parse_servers(locked.client_url), token="wrong-word")
     with pytest.raises(NotAllowed) as caught:
         batch_writer(SinkOptions(wrong, subject="a"), TABLE, False)
     assert "wrong-word" not in str(caught.value)

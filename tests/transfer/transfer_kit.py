@@ -15,6 +15,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NatsTimeout
 
+from millstream.link.link import Link
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 from millstream.transfer.api import JetStreamApi
@@ -23,11 +25,11 @@ HOUR = 3600 * 10**9
 
 
 class Site:
-    """One connection to one server."""
+    """One server: a client of it, and the API as the commands use it."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, link: Link) -> None:
         self.client = client
-        self.api = JetStreamApi(client, timeout_s=PATIENCE_S)
+        self.api = JetStreamApi(link)
 
     async def create(self, name: str, **config: Any) -> dict[str, Any]:
         return await self.api.ask(
@@ -111,8 +113,10 @@ class Site:
 @asynccontextmanager
 async def site_of(url: str) -> AsyncIterator[Site]:
     client = await nats.connect(url, max_reconnect_attempts=20, reconnect_time_wait=0.2)
+    options = LinkOptions(servers=parse_servers(url), request_timeout_s=PATIENCE_S)
     try:
-        yield Site(client)
+        async with Link(options) as link:
+            yield Site(client, link)
     finally:
         await client.close()
 

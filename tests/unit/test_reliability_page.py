@@ -37,7 +37,8 @@ ON_FILES = {"remove", "replace", "move", "delete", "create"}
 FILES = re.compile(
     r"(^|\.)_?(os|shutil|fs|disk|files|system|memory|owned|_FILES|STREAM|meta)$|^\(?_?[A-Z_]+\b.*FILES"
 )
-OTHER = {"intake.rename", "self.intake.rename"}  # of subjects
+# Subjects of the configuration, and requests to a server.
+OTHER = {"intake.rename", "self.intake.rename", "client.exchange", "self.exchange"}
 
 
 def calls(tree: ast.AST, name: str = "") -> Iterator[tuple[str, ast.Call]]:
@@ -91,12 +92,11 @@ def found() -> set[tuple[str, str]]:
 
 def listed() -> set[tuple[str, str]]:
     places = set()
-    for line in PAGE.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        file = re.fullmatch(r"`([\w/]+\.py)`", cells[0].strip("| "))
-        if line.startswith("|") and file and len(cells) >= 3:
-            assert cells[2], f"no condition: {line}"
-            places |= {(file[1], name) for name in re.findall(r"`([\w.]+)`", cells[1])}
+    for item in re.split(r"\n+\* |\n\n", PAGE):
+        match = re.match(r"`([\w/]+\.py)` \(([^)]*)\):(.*)", item, re.DOTALL)
+        if match:
+            assert match[3].strip(), f"no condition: {item}"
+            places |= {(match[1], name) for name in re.findall(r"`([\w.]+)`", match[2])}
     return places
 
 

@@ -1,15 +1,15 @@
-"""One record batch in the making: rows from the bytes of a segment's file into columns.
+"""Build one record batch: copy rows from the bytes of a segment's file into columns.
 
     batch = Batch(b"ORDERS", ("subject", "seq", "data"))
     while not batch.full:
         index += batch.take(data, place, picks, index, end)
 
-``take`` goes over the records twice, both times without the interpreter lock: once to verify them and to see
-how much room they need, once to copy.  In between, with the lock, is done what is seldom needed: text that
-is not UTF-8, and header blocks of very many lines, are put in order in a buffer beside.
+``take`` passes over the records twice, both times without the interpreter lock: to verify them and measure
+the room they need, and to copy.  Rare cases are handled in between, with the lock: text that is not UTF-8 and
+header blocks of very many lines are normalised in a separate buffer.
 
-A record that was erased is left out.  One that is not what it should be is left out and noted in `damaged`.
-Not here: which messages (``picks``), how a batch is sent (``ipc``).
+Erased records are left out.  Damaged records are left out and listed in `damaged`.  Not here: which messages
+(``picks``), how a batch is sent (``ipc``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from millstream.store.checksum import crc_of
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind
 
 MOST_ROWS = 10_000
-MOST_BYTES = 2 * 1024 * 1024  # of the records that rows come from; the last one may go beyond
+MOST_BYTES = 2 * 1024 * 1024  # bytes of the records that rows come from; the last one may exceed it
 _MOST_ROWS = MOST_ROWS
 _MOST_BYTES = MOST_BYTES
 
@@ -42,12 +42,12 @@ _KIND_SHIFT = 28
 _DOT = 46
 _MOST_LINES = MOST_LINES
 
-# What is noted of a row between the two times: places in the buffer, sizes, and the rest.
+# The entries of a row between the two passes: positions in the buffer, sizes, and the rest.
 _SUBJECT = 0
 _SUBJECT_SIZE = 1
 _LINES = 2  # headers without the first line and the blank one
 _LINES_SIZE = 3
-_RAW = 4  # headers as they are
+_RAW = 4  # headers unchanged
 _RAW_SIZE = 5
 _DATA = 6
 _DATA_SIZE = 7
@@ -56,9 +56,9 @@ _SEQ = 9
 _TIME = 10
 _NUMBERS = 11
 
-_PLAIN = 0  # it can be copied
-_ODD = 1  # something of it must be put in order
-_MENDED = 2  # subject and headers are in the buffer beside
+_PLAIN = 0  # can be copied unchanged
+_ODD = 1  # part of it must be normalised
+_MENDED = 2  # subject and headers are in the separate buffer
 
 _SOUND = 0
 _GONE = 1
@@ -66,7 +66,7 @@ _FLAWED = 2
 
 
 class Batch:
-    """Rows so far, and the memory they are in."""
+    """The rows so far, and their memory."""
 
     def __init__(self, stream: bytes, columns: Sequence[str]) -> None:
         self.rows = 0
@@ -98,9 +98,9 @@ class Batch:
         self._flaws: Any = array("q")
         self._flaw_count = 0
         self._noted = 0  # rows in `_table`
-        self._odd = 0  # of them are odd
-        self._most_lines = 0  # of a block of them
-        self._subject_bytes = 0  # of all of them
+        self._odd = 0  # how many of them are odd
+        self._most_lines = 0  # of one header block
+        self._subject_bytes = 0  # sum over the rows
         self._line_bytes = 0
         self._raw_bytes = 0
         self._data_bytes = 0
@@ -111,7 +111,7 @@ class Batch:
         return self.rows >= _MOST_ROWS or self.record_bytes >= _MOST_BYTES
 
     def clear(self) -> None:
-        """Begin the next batch; whoever borrowed columns must have given them back."""
+        """Start the next batch; all borrowed columns must have been released."""
         for column in (self.stream, self.subject, self.data, self.token_texts, self.headers_raw):
             column.clear()
         for numbers in (self.seq, self.time, self.time_ns):
@@ -123,9 +123,9 @@ class Batch:
         self.damaged = []
 
     def take(self, data: bytes, place: int, picks: Picks, start: int, end: int) -> int:
-        """Add messages ``picks[start:end]`` from `data`, which lies at `place` of their file.
+        """Add messages ``picks[start:end]`` from `data`, which is at `place` of their file.
 
-        How many were dealt with: fewer than all if the batch is full.
+        Returns how many were processed: fewer than all if the batch is full.
         """
         if not 0 <= start <= end <= picks.count:
             raise ValueError("there are no such messages")
@@ -198,7 +198,7 @@ class Batch:
         data = block + block_size
         last = lines_end(p, block, data)
         lines = lines_start(p, block, last)
-        raw_size = block_size if lines < last else 0  # a first line alone is as good as no headers
+        raw_size = block_size if lines < last else 0  # a first line alone counts as no headers
         odd = (self._wants_subject or self._wants_tokens) and not is_utf8(p, subject, block)
         if lines < last and not odd:
             if self._reads_headers:
@@ -228,7 +228,7 @@ class Batch:
         return _SOUND
 
     def _mend(self, data: bytes) -> None:
-        """Put what cannot be copied as it is into the buffer beside."""
+        """Write the normalised form of odd rows to the separate buffer."""
         table = self._table
         beside = bytearray()
         for number in range(self._noted):
@@ -318,7 +318,7 @@ class Batch:
 
 
 def _part(data: bytes, table: Any, place: int) -> bytes:
-    """What a place and the size behind it stand for."""
+    """Return the bytes at a position and size in the table."""
     return data[table[place] : table[place] + table[place + 1]]
 
 
@@ -340,5 +340,5 @@ def _long(p: Any, at: int) -> int:
 
 def _signed(p: Any, at: int) -> int:
     if cython.compiled:
-        return _long(p, at)  # the type says the rest
+        return _long(p, at)  # its C type makes it signed
     return int.from_bytes(p[at : at + 8], "little", signed=True)

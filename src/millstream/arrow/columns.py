@@ -1,11 +1,11 @@
-"""The memory of Arrow columns: filled without the interpreter, lent to whoever sends it.
+"""The memory of Arrow columns: filled without the interpreter lock, lent to the sender.
 
-    Strings    where each value ends, and all bytes behind each other; for binaries, too
-    Lists      where each list ends in the column of its items
+    Strings    the end of each value, and all bytes in one piece; also for binaries
+    Lists      the end of each list in the column of its items
     Numbers64, Numbers32
 
-Reserve first, then add: only ``reserve`` may make them grow, and adding does not check.  Memory is kept for
-the next batch, unless a batch needed unusually much.
+Reserve first, then add: only ``reserve`` makes them grow, and adding does not check.  Memory is kept for the
+next batch, unless a batch needed unusually much.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
-_KEEP = 16 * 1024 * 1024  # bytes of a column that are not given back
+_KEEP = 16 * 1024 * 1024  # bytes of a column that are kept
 
 
 class Strings:
@@ -47,7 +47,7 @@ class Strings:
         self._e[self.count] = self.size
 
     def lend(self) -> list[memoryview]:
-        """Ends and bytes; they must be released before anything is added or cleared."""
+        """Return ends and bytes; release them before anything is added or cleared."""
         return [memoryview(self._ends)[: self.count + 1], memoryview(self._bytes)[: self.size]]
 
     def clear(self) -> None:
@@ -59,7 +59,7 @@ class Strings:
 
 
 class Lists:
-    """Where the lists of a column end."""
+    """The ends of the lists in a column."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -74,7 +74,7 @@ class Lists:
         self._point()
 
     def end(self, items: int) -> None:
-        """The next list ends here: so many items are in the column by now."""
+        """End the next list after this many items of the column."""
         self.count += 1
         self._e[self.count] = items
 
@@ -138,14 +138,14 @@ class Numbers32:
 
 
 def grow(values: array[int], count: int) -> None:
-    """Give `values` room for `count`; more, so that this is seldom needed."""
+    """Make room for `count` values, and more so that this is rarely needed."""
     have = len(values)
     if have < count:
         values.frombytes(bytes(values.itemsize * (max(count, 2 * have) - have)))
 
 
 def copy(target: Any, at: int, source: Any, start: int, count: int) -> None:
-    """``target[at:at + count] = source[start:start + count]``; compiled, both are pointers."""
+    """Do ``target[at:at + count] = source[start:start + count]``; compiled, both are pointers."""
     if cython.compiled:
         if count > 0:  # memory of no bytes has no address
             memcpy(target + at, source + start, count)

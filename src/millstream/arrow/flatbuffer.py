@@ -1,11 +1,11 @@
-"""FlatBuffers, as far as Arrow's messages need them: tables, vectors, strings.
+"""The part of FlatBuffers that Arrow's messages need: tables, vectors, strings.
 
-A tree of values is written from its root on, each table behind its slots and before what it refers to:
+A tree of values is written from its root, each table after its slots and before what it refers to:
 
     | root u32 | slots of the root | root | slots of a child | child | text | …
 
-References are distances forward, so what is referred to must come later; a table finds its slots by a
-distance backward.  Numbers lie at multiples of their size.
+References are distances forward, so their targets come later; a table finds its slots by a distance
+backward.  Numbers are aligned to their size.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import msgspec
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A number in a table: a format character of ``struct``, and its value."""
+    """A number in a table: a format character of ``struct`` and a value."""
 
     form: str
     value: int
 
 
 class Structs(msgspec.Struct, frozen=True):
-    """A vector of structs that consist of 64-bit numbers, `width` each."""
+    """A vector of structs of `width` 64-bit numbers each."""
 
     width: int
     values: Sequence[int]
@@ -38,7 +38,7 @@ class Vector(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Values by slot; those that are not there have their default."""
+    """Values by slot; missing ones have their default."""
 
     slots: dict[int, Value]
 
@@ -47,7 +47,7 @@ Value: TypeAlias = "Number | Structs | Vector | Table | str"
 
 
 def encode(root: Table) -> bytes:
-    """The whole buffer, a multiple of 8 bytes."""
+    """Return the whole buffer, a multiple of 8 bytes."""
     out = bytearray(4)
     struct.pack_into("<I", out, 0, _put_table(out, root))
     _pad(out, 8)
@@ -55,7 +55,7 @@ def encode(root: Table) -> bytes:
 
 
 def _put(out: bytearray, value: Structs | Vector | Table | str) -> int:
-    """Write what can be referred to; where it is."""
+    """Write a value that can be referred to; return its position."""
     match value:
         case Table():
             return _put_table(out, value)
@@ -68,7 +68,7 @@ def _put(out: bytearray, value: Structs | Vector | Table | str) -> int:
         case Structs():
             _pad(out, 4)
             if len(out) % 8 == 0:
-                out += bytes(4)  # so that the numbers behind the count lie at multiples of 8
+                out += bytes(4)  # so that the numbers after the count are aligned to 8
             at = len(out)
             out += struct.pack(f"<I{len(value.values)}q", len(value.values) // value.width, *value.values)
             return at
@@ -85,7 +85,7 @@ def _put_table(out: bytearray, table: Table) -> int:
     slots = table.slots
     places: dict[int, int] = {}
     size = 4  # the distance to the slots
-    # Large numbers first, so that padding is needed once at most.
+    # Large numbers first, so that padding is needed at most once.
     for slot in sorted(slots, key=lambda each: -_size_of(slots[each])):
         width = _size_of(slots[slot])
         size += -size % width

@@ -1,10 +1,10 @@
-"""What header blocks become: a map of lists for each row, and the message id.
+"""Columns for header blocks: a map of lists for each row, and the message id.
 
-    headers    map<string, list<string>>: keys in the order in which they stand, each with all its values
-    msg_id     the first `Nats-Msg-Id`; null where there is none
+    headers    map<string, list<string>>: keys in order of appearance, each with all its values
+    msg_id     the first `Nats-Msg-Id`; null if there is none
 
-Filled without the interpreter lock.  Lines must be UTF-8 and at most `MOST_LINES`, or be in order
-(``header_lines.in_order``).
+Filled without the interpreter lock.  Lines must be UTF-8 and at most `MOST_LINES`, or sorted by
+``header_lines.in_order``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from millstream.arrow.columns import Lists, Strings, grow
 from millstream.arrow.header_lines import MOST_LINES
 
 if not cython.compiled:
-    from millstream.arrow.header_lines import find_lines  # compiled, it takes pointers and is known to C only
+    from millstream.arrow.header_lines import find_lines  # compiled, it takes pointers and only C sees it
 
 _MOST_LINES = MOST_LINES
-_NUMBERS = 4  # of a line, see `find_lines`
-_SMALLEST_LINE = 3  # bytes of a header with its end, in order
+_NUMBERS = 4  # for a line, see `find_lines`
+_SMALLEST_LINE = 3  # bytes of a header with its line end, in order
 _MSG_ID = b"Nats-Msg-Id"
 _MSG_ID_SIZE = len(_MSG_ID)
 
@@ -39,13 +39,13 @@ class HeaderColumns:
         self.values = Strings()
         self.msg_id = Strings()
         self.msg_ids = 0  # rows that have one
-        self._there: Any = array("B")  # a bit for each row: whether it has one
+        self._there: Any = array("B")  # a bit for each row that has one
         self._rows = 0
         self._lines: Any = array("q", bytes(8 * _NUMBERS * _MOST_LINES))
         self._most_lines = _MOST_LINES
 
     def reserve(self, rows: int, line_bytes: int, most_lines: int) -> None:
-        """Have room for so many rows, whose lines have so many bytes, none with more lines than that."""
+        """Make room for rows with `line_bytes` bytes of lines, each with at most `most_lines` lines."""
         lines = line_bytes // _SMALLEST_LINE + rows
         if self.wants_headers:
             self.maps.reserve(rows)
@@ -59,14 +59,14 @@ class HeaderColumns:
         self._most_lines = max(most_lines, self._most_lines)
 
     def has_many_lines(self, p: Any, start: int, end: int) -> bool:
-        """Whether the lines are to be put in order first."""
+        """Return True if the lines must be put in order first."""
         if end - start <= _MOST_LINES * _SMALLEST_LINE:
             return False
         lines: Any = self._lines.data.as_longlongs if cython.compiled else self._lines
         return find_lines(p, start, end, lines, _MOST_LINES, False) < 0
 
     def add(self, p: Any, start: int, end: int, ordered: bool) -> None:
-        """The header lines of the next row; `ordered` as ``find_lines`` has it."""
+        """Add the header lines of the next row; `ordered` as in ``find_lines``."""
         lines: Any = self._lines.data.as_longlongs if cython.compiled else self._lines
         count = find_lines(p, start, end, lines, self._most_lines, ordered)
         if self.wants_msg_id:
@@ -79,7 +79,7 @@ class HeaderColumns:
         for first in range(count):
             key = lines[_NUMBERS * first]
             size = lines[_NUMBERS * first + 1] - key
-            if size == 0:  # it was dealt with
+            if size == 0:  # already processed
                 continue
             self.keys.add(p, key, size)
             self._add_value(p, lines, first)
@@ -114,7 +114,7 @@ class HeaderColumns:
         self.msg_id.add(p, 0, 0)
 
     def lend_validity(self) -> memoryview:
-        """A bit for each row that has a message id."""
+        """Return a bit for each row, set if it has a message id."""
         return memoryview(self._there)[: (self._rows + 7) // 8]
 
     def clear(self) -> None:

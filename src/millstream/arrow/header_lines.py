@@ -1,13 +1,13 @@
-"""The lines of a header block, found without the interpreter.
+"""Find the lines of a header block without the interpreter lock.
 
-    NATS/1.0\\r\\n            the first line, up to the first LF, is not looked at
-    Key: Value\\r\\n          blanks and tabs around the value are no part of it
+    NATS/1.0\\r\\n            the first line, up to the first LF, is ignored
+    Key: Value\\r\\n          blanks and tabs around the value are removed
     nonsense\\r\\n            a line without a colon, or with nothing before it, is left out
     \\r\\n                    the end
 
-Keys are told apart to the letter, and byte by byte.  Values of one key belong together, in their order, where
-the key stood first.  To find that out keys are compared with each other, so a block of very many lines is put
-in order first (``in_order``), by somebody who has a dictionary.
+Keys are compared byte by byte, case-sensitive.  The values of a key are grouped, in their order, where the
+key appeared first.  That compares all keys with each other, so a block of very many lines is first put in
+order with a dictionary (``in_order``).
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from millstream.arrow.text import repaired
 if cython.compiled:
     from cython.cimports.libc.string import memchr
 
-MOST_LINES = 64  # of a block that is taken as it is
-_NUMBERS = 4  # for each line: where key and value begin and end
+MOST_LINES = 64  # lines of a block that needs no sorting
+_NUMBERS = 4  # for each line: start and end of key and value
 _CR = 13
 _LF = 10
 _SPACE = 32
@@ -29,20 +29,20 @@ _COLON = 58
 
 
 def lines_end(p: bytes, start: int, end: int) -> int:
-    """Where the lines of the block ``p[start:end]`` end: before the blank line, if there is one."""
+    """Return the end of the lines in the block ``p[start:end]``: before the blank line, if there is one."""
     if end - start >= 2 and p[end - 2] == _CR and p[end - 1] == _LF:
         return end - 2
     return end
 
 
 def lines_start(p: bytes, start: int, end: int) -> int:
-    """Where those behind the first line begin; `end` if there are none."""
+    """Return the start of the second line; `end` if there is none."""
     at = _find(p, _LF, start, end) + 1
     return at if 0 < at < end else end
 
 
 def line_end(p: bytes, start: int, end: int) -> int:
-    """Where the line that begins at `start` ends: at its CR LF, or at `end`."""
+    """Return the end of the line that begins at `start`: its CR LF, or `end`."""
     at = start
     while True:
         at = _find(p, _LF, at, end)
@@ -54,9 +54,9 @@ def line_end(p: bytes, start: int, end: int) -> int:
 
 
 def find_lines(p: bytes, at: int, end: int, lines: Any, most: int, ordered: bool) -> int:
-    """Write down up to `most` of the lines ``p[at:end]``; how many there are, or -1 if more.
+    """Record up to `most` of the lines in ``p[at:end]``; return their number, or -1 if there are more.
 
-    If they are `ordered`, one without a key has another value of the key before it.
+    If they are `ordered`, a line without a key is another value of the previous key.
     """
     count = 0
     while at < end:
@@ -81,7 +81,7 @@ def find_lines(p: bytes, at: int, end: int, lines: Any, most: int, ordered: bool
 
 
 def in_order(lines: bytes) -> tuple[bytes, int]:
-    """The lines as UTF-8, the values of a key following it, and how many lines that are."""
+    """Return the lines as UTF-8 with the values of each key together, and the number of lines."""
     values: dict[bytes, list[bytes]] = {}
     at = 0
     while at < len(lines):
@@ -98,7 +98,7 @@ def in_order(lines: bytes) -> tuple[bytes, int]:
 
 
 def _find(p: bytes, byte: int, start: int, end: int) -> int:
-    """Where the byte is, or -1."""
+    """Return the position of the byte, or -1."""
     if start >= end:
         return -1
     if cython.compiled:

@@ -2,11 +2,11 @@
 
     | ffffffff | size of the metadata i32 | metadata, a FlatBuffer | body |      each message; size 0: the end
 
-The body of a batch is the buffers of its columns behind each other, each at a multiple of 64 bytes.  It is
-not put together here: ``batch_message`` gives the parts, which are the columns' own memory, for a vectored
-write.
-See https://arrow.apache.org/docs/format/Columnar.html; `custom_metadata` of messages says what Arrow does
-not (docs/formats/arrow.md).
+The body of a batch is the buffers of its columns in a row, each aligned to 64 bytes.  It is not assembled:
+``batch_message`` returns the parts, which are the columns' own memory, for a vectored write.
+
+The format is documented at https://arrow.apache.org/docs/format/Columnar.html; our `custom_metadata` of
+messages in docs/formats/arrow.md.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def schema_message(fields: Sequence[Field], metadata: Mapping[str, str]) -> byte
 
 
 def batch_message(batch: Batch, fields: Sequence[Field], metadata: Mapping[str, str]) -> list[Part]:
-    """The parts of the message, in order; the views among them must be released before `batch` changes."""
+    """Return the parts of the message; release the views among them before `batch` changes."""
     body = _Body()
     for field in fields:
         _COLUMNS[field.name](body, batch)
@@ -91,7 +91,7 @@ def _field(field: Field) -> Table:
 
 
 class _Body:
-    """The buffers of a batch, gathered column by column in the order of the schema."""
+    """The buffers of a batch, collected column by column in the order of the schema."""
 
     def __init__(self) -> None:
         self.nodes: list[int] = []  # rows and nulls of each array, the outer before the inner

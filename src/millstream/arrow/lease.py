@@ -1,15 +1,15 @@
-"""A stretch of a segment, lent to a worker for as long as it takes to read it.
+"""A part of a segment, lent to a worker while it reads it.
 
     lease = take_lease(log, seq, last, patterns)      # on the log's thread
     picks = lease.picks(patterns)                     # in a worker
-    data = lease.file.read(offset, size)              # the same
+    data = lease.file.read(offset, size)              # in the worker
     lease.give_back()                                 # on the log's thread
 
-What of the tables is needed is copied, because those of a segment that grows change; the file is kept as it
-is by holding the segment (``Log.hold``).  A lease is meant for milliseconds: it never waits for a client, so
-a segment can be dropped as soon as it could without readers.
+The needed part of the tables is copied, because those of a growing segment change; the file is kept by
+holding the segment (``Log.hold``).  A lease lasts milliseconds: it never waits for a client, so it hardly
+delays the removal of a segment.
 
-What is removed while a lease is out may still be read; what is erased is not.
+Messages removed during a lease may still be read; erased messages are not.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from millstream.store.log import Log
     from millstream.store.segment import Segment
 
-MOST_MESSAGES: Final = 32_768  # of a lease, with those that are not wanted: 400 KB of tables at most
+MOST_MESSAGES: Final = 32_768  # messages of a lease, including unwanted ones: 400 KB of tables at most
 
 
 class Lease:
     """Committed messages of one segment."""
 
     def __init__(self, log: Log, segment: Segment, start: int, end: int, last: int, filtered: bool) -> None:
-        """Ordinals from `start` to before `end`, of which there must be some; `last` bounds the range."""
+        """Lease the ordinals from `start` to before `end`, at least one; `last` bounds the range."""
         count = end - start
         self.file: File = log.tables.file(segment)
-        self.through = _through(segment, end, last)  # when all is read, so is everything up to this sequence
+        self.through = _through(segment, end, last)  # a read lease covers up to this sequence
         self._log = log
         self._segment = segment
         self._start = start
@@ -49,11 +49,11 @@ class Lease:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """The same for leases of a segment that has not changed, but for growing."""
+        """Return a key that is equal for leases of a segment that has only grown in between."""
         return self._segment.number, self._segment.epoch
 
     def picks(self, wanted: bytes | None) -> Picks:
-        """Those of the messages that are to be read; `wanted` has a flag for each subject, see ``flags``."""
+        """Return the messages to read; `wanted` has a flag for each subject, see ``flags``."""
         return Picks(
             self._count,
             self._offsets,
@@ -66,7 +66,7 @@ class Lease:
         )
 
     def flags(self, patterns: tuple[bytes, ...], known: bytes) -> bytes:
-        """For each subject of the segment whether it is wanted; those that are `known` stay as they are."""
+        """Return a flag for each subject of the segment: 1 if it is wanted; `known` are the first of them."""
         if len(known) >= self._segment.subjects.count:
             return known
         return known + wanted_by_any(self._segment, patterns, len(known))
@@ -78,9 +78,9 @@ class Lease:
 def take_lease(
     log: Log, seq: int, last: int, patterns: tuple[bytes, ...] = (), most: int = MOST_MESSAGES
 ) -> Lease | None:
-    """The next stretch from `seq` on that may have something wanted; None if there is nothing up to `last`.
+    """Lease the next part from `seq` on that may have wanted messages; None if there is none up to `last`.
 
-    `last` must be committed.  It has at most `most` messages, with those that are not wanted.
+    `last` must be committed.  The lease has at most `most` messages, including unwanted ones.
     """
     if patterns:
         seq, last = _narrow(log, seq, last, patterns)
@@ -107,7 +107,7 @@ def _through(segment: Segment, end: int, last: int) -> int:
 
 
 def _narrow(log: Log, seq: int, last: int, patterns: tuple[bytes, ...]) -> tuple[int, int]:
-    """Pass over what cannot match, where the index knows."""
+    """Skip sequences that cannot match according to the index."""
     lowest = highest = 0
     for pattern in patterns:
         first, final = bounds(log.index, pattern, log.last_seq)

@@ -1,6 +1,6 @@
-"""Which messages of a stretch of a segment are wanted, and where in the file they lie.
+"""The wanted messages in a part of a segment, and their positions in the file.
 
-Made in a worker from tables that were copied on the log's thread (``lease``), so nothing here is shared.
+Built in a worker from tables that were copied on the log's thread (``lease``), so nothing here is shared.
 """
 
 from array import array
@@ -8,11 +8,11 @@ from typing import Any
 
 import cython
 
-_SUBJECT_MASK = 0x7FFFFFFF  # the top bit of a subject's number says that the message has headers
+_SUBJECT_MASK = 0x7FFFFFFF  # the top bit of a subject's number marks a message with headers
 
 
 class Picks:
-    """Offsets, ends and sequences of the messages to be read, in order."""
+    """Offsets, ends and sequences of the messages to read, in order."""
 
     def __init__(
         self,
@@ -25,9 +25,10 @@ class Picks:
         subject_of: bytes,
         wanted: bytes | None,
     ) -> None:
-        """Of `count` messages from `first_ordinal` on what is not removed and has a wanted subject.
+        """Pick the messages that are not removed and have a wanted subject, from `first_ordinal` on.
 
-        `offsets` has one more, the end of the last; without `seqs` they begin with `first_seq`, without gaps.
+        `offsets` has one entry more, the end of the last message; without `seqs`, sequences start at
+        `first_seq` without gaps.
         """
         self.count = 0
         self._offsets: Any = array("q", bytes(8 * count))
@@ -89,7 +90,7 @@ class Picks:
         return int(self._ends[index])
 
     def group_end(self, start: int, most_bytes: int, widest_gap: int) -> int:
-        """The index behind the last message that is worth reading together with the one at `start`."""
+        """Return the index after the last message to read together with the one at `start`."""
         offsets = self._offsets.data.as_longlongs if cython.compiled else self._offsets
         ends = self._ends.data.as_longlongs if cython.compiled else self._ends
         first = offsets[start]

@@ -1,10 +1,10 @@
-"""A range of a stream, batch by batch, in a worker.
+"""Read a range of a stream batch by batch in a worker.
 
     reading = Reading(segments, stream, columns, first, last, patterns)
     while (batch := reading.next_batch()) is not None: ...      # then `reading.through`
 
-A batch has some rows, or is the last.  Segments are lent for as long as a batch is filled; while it is sent,
-nothing is held.  Messages that go meanwhile are not there when the reading comes to them, as with a consumer.
+Every batch except the last has rows.  Segments are leased only while a batch is filled, not while it is sent.
+As with a consumer, messages removed before the reading reaches them are not read.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from millstream.arrow.lease import Lease
 
 _AT_ONCE: Final = 1024 * 1024  # bytes of a file
-_WIDEST_GAP: Final = 16 * 1024  # bytes of messages not wanted that are read because it saves a call
+_WIDEST_GAP: Final = 16 * 1024  # bytes of unwanted messages that are read to save a call
 
 
 class Segments(Protocol):
-    """The log of a stream, reached from another thread."""
+    """The log of a stream, accessed from another thread."""
 
     def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
-        """The next stretch from `seq` on, see ``take_lease``; raises if the stream is not there any more."""
+        """Return the next lease from `seq` on, see ``take_lease``; raise if the stream no longer exists."""
 
     def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
-        """It was read; `damaged` are sequences whose records were not what they should be."""
+        """Return a lease; `damaged` are the sequences of damaged records."""
 
 
 class Reading:
-    """See the module."""
+    """Reads one range; see the module."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Reading:
         last: int,
         patterns: tuple[bytes, ...] = (),
     ) -> None:
-        self.through = first - 1  # all wanted messages up to here are in batches
+        self.through = first - 1  # batches contain all wanted messages up to here
         self.last = last
         self.rows = 0
         self.damaged = 0
         self._segments = segments
         self._patterns = () if b">" in patterns else patterns
         self._batch = Batch(stream.encode(), columns)
-        self._flags = b""  # for each subject of the segment at hand: whether it is wanted
+        self._flags = b""  # for each subject of the current segment, 1 if it is wanted
         self._flags_of: tuple[int, int] = (0, 0)
 
     @property
@@ -59,16 +59,16 @@ class Reading:
         return self.through >= self.last
 
     def next_batch(self) -> Batch | None:
-        """Fill the next batch; None if there was nothing more to fill one with.
+        """Fill the next batch; return None if there are no more messages.
 
-        It is the same object each time: the one before must have been sent.
+        It is the same object each time: the previous batch must have been sent.
         """
         if self.ended:
             return None
         batch = self._batch
         batch.clear()
         while not batch.full and not self.ended:
-            # Where all are wanted, more than fit would be looked at again.
+            # Without patterns every message is wanted, so do not lease more than fit.
             most = MOST_MESSAGES if self._patterns else MOST_ROWS - batch.rows
             lease = self._segments.lend(self.through + 1, self.last, self._patterns, most)
             if lease is None:

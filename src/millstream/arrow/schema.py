@@ -1,10 +1,10 @@
-"""The columns that a range of a stream can be had in, as Arrow types.
+"""The columns of a range of a stream, as Arrow types.
 
     stream string, subject string, seq int64, time timestamp[us, UTC],
     headers map<string, list<string>>, data binary
 
-come if nothing else is asked for; `time_ns`, `size`, `msg_id`, `tokens` and `headers_raw` to who names them.
-Only `msg_id` can be null, but all are declared so, because that is what readers of such tables compare with.
+are the default; `time_ns`, `size`, `msg_id`, `tokens` and `headers_raw` must be requested by name.  Only
+`msg_id` can be null, but all are declared nullable, because readers compare with such schemas.
 """
 
 from __future__ import annotations

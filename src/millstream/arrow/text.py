@@ -1,7 +1,7 @@
-"""Whether bytes are UTF-8, asked without the interpreter.
+"""Check without the interpreter lock that bytes are UTF-8.
 
-Arrow's strings must be; subjects and headers of NATS need not be.  Where they are not, ``repaired`` says what
-is shown instead, which is what ``bytes.decode(errors="replace")`` makes of them.
+Arrow's strings must be UTF-8; subjects and headers of NATS need not be.  For those that are not, ``repaired``
+returns what ``bytes.decode(errors="replace")`` makes of them.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _HIGH_BITS = 0x8080808080808080
 
 
 def is_utf8(p: bytes, at: int, end: int) -> bool:
-    """Whether ``p[at:end]`` is, as strictly as Python is about it; compiled, `p` is a pointer."""
+    """Return True if ``p[at:end]`` is UTF-8, as strictly as in Python; compiled, `p` is a pointer."""
     word = 0
     while at < end:
         if cython.compiled:
@@ -61,10 +61,10 @@ def is_utf8(p: bytes, at: int, end: int) -> bool:
 
 
 def utf8(data: bytes) -> bool:
-    """``is_utf8`` of all of it."""
+    """Return True if all of `data` is UTF-8."""
     return is_utf8(data, 0, len(data))
 
 
 def repaired(data: bytes) -> bytes:
-    """UTF-8 for what is none."""
+    """Return `data` as UTF-8, with invalid bytes replaced."""
     return data.decode("utf-8", "replace").encode()

@@ -1,1 +1,1 @@
-"""The root of everything: errors, the clock, ids. Knows nothing of NATS."""
+"""Errors, the clock, ids and other basics that know nothing of NATS."""

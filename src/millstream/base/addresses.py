@@ -1,4 +1,4 @@
-"""The address of a NATS server as people write it: ``nats://user:word@host:4222``, ``tls://host``, ``a``."""
+"""The address of a NATS server: ``nats://user:word@host:4222``, ``tls://host``, or a bare host."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,12 +10,12 @@ DEFAULT_PORT: Final = 4222
 
 
 class BadAddress(MillstreamError):
-    """This is no address of a server; the text has no password in it."""
+    """A text is not a server address; the message contains no password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server, and who its address says that we are."""
+    """A server, with the credentials in its address."""
 
     scheme: str
     host: str
@@ -29,7 +29,7 @@ class Address:
 
 
 def parse_address(text: str, schemes: tuple[str, ...] = ("nats", "tls")) -> Address:
-    """Read an address; BadAddress if it is none, or has a scheme that is not among `schemes`."""
+    """Parse an address; raise BadAddress if it is invalid or its scheme is not one of `schemes`."""
     text = text.strip()
     shown = text.rpartition("@")[2]
     try:

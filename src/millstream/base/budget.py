@@ -1,7 +1,8 @@
-"""How much memory the process spends on what it could do without: one budget, of which each use has a share.
+"""The memory that the process may use for caches: one budget, divided into shares.
 
-A share counts bytes and says when there are too many; whoever holds them gives them back.  What a server
-needs in any case, for connections, subscriptions, subjects of streams and messages under way, is not counted.
+A share counts bytes and reports when its limit is exceeded; whoever holds the bytes frees them.  Memory that
+a server needs in any case (connections, subscriptions, subjects of streams, messages under way) is not
+counted.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-DEFAULT_BUDGET: Final = 64 * 1024 * 1024  # for a machine with 512 MiB
+DEFAULT_BUDGET: Final = 64 * 1024 * 1024  # suits a machine with 512 MiB
 LEAST_BUDGET: Final = 8 * 1024 * 1024
 
 
 class Share:
-    """Bytes that one use of memory takes, of all threads."""
+    """The bytes that one cache uses, over all threads."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -22,7 +23,7 @@ class Share:
         self._lock = threading.Lock()
 
     def take(self, count: int) -> None:
-        """Count more bytes, or fewer if `count` is negative."""
+        """Add `count` bytes, which may be negative."""
         with self._lock:
             self.used += count
 
@@ -34,12 +35,12 @@ class Budget:
     """The shares of one process."""
 
     def __init__(self) -> None:
-        self.tables = Share(0)  # of sealed segments, for reading many messages
-        self.spares = Share(0)  # memory of commits that were written, for the next ones
+        self.tables = Share(0)  # tables of sealed segments, for reading many messages
+        self.spares = Share(0)  # memory of finished commits, reused by the next ones
         self.set(DEFAULT_BUDGET)
 
     def set(self, limit: int) -> None:
-        """Divide `limit` bytes; what is in use shrinks by and by."""
+        """Divide `limit` bytes among the shares; a cache above its new limit shrinks gradually."""
         self.tables.limit = limit // 8
         self.spares.limit = limit * 3 // 8
 

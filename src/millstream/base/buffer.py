@@ -1,7 +1,7 @@
 """One growable piece of memory that bytes are copied into.
 
-The base of what leaves by socket (``protocol.outbuf``) and by file (``store.record``).  The
-primitives have a C and a Python form; reserve first, then put: they do not check.
+The base of the buffers for sockets (``protocol.outbuf``) and files (``store.record``).  The primitives have
+a C and a Python form.  They check nothing: call ``reserve`` first.
 """
 
 import sys
@@ -14,16 +14,16 @@ if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 _SMALLEST = 512  # bytes of the first allocation; an empty buffer has none
-_LARGE = 4 * 1024 * 1024  # a buffer of this size does not double any more when it grows
+_LARGE = 4 * 1024 * 1024  # bytes; a buffer of this size no longer doubles when it grows
 _LINE_END = ord("\n")
 _RETURN = ord("\r")
-_SMALL = 0x20  # or-ed to a letter makes it small; "-" stays what it is
+_SMALL = 0x20  # OR-ed with a letter, makes it lower case; "-" is unchanged
 _LITTLE_HOST = sys.byteorder == "little"
-_KEEP = 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
+_KEEP = 1024 * 1024  # bytes; a buffer larger than this frees its memory when emptied
 
 
 class GrowingBuffer:
-    """Bytes so far; `size` counts them."""
+    """The bytes appended so far; `size` counts them."""
 
     def __init__(self) -> None:
         self._store = bytearray()
@@ -36,7 +36,7 @@ class GrowingBuffer:
         self.put(data, 0, count)
 
     def take(self) -> bytes:
-        """All bytes so far; the buffer is empty afterwards."""
+        """Return all bytes and empty the buffer."""
         data = self.peek()
         self.size = 0
         if self._capacity > _KEEP:
@@ -45,7 +45,7 @@ class GrowingBuffer:
         return data
 
     def peek(self) -> bytes:
-        """A copy of all bytes so far."""
+        """Return a copy of all bytes."""
         if cython.compiled:
             store: Any = self._store
             data: bytes = store[: self.size]
@@ -54,11 +54,11 @@ class GrowingBuffer:
         return data
 
     def view(self) -> memoryview:
-        """All bytes so far, without a copy; the buffer must not grow before the view is released."""
+        """Return all bytes without a copy; the buffer must not grow until the view is released."""
         return memoryview(self._store)[: self.size]
 
     def cut(self, start: int, count: int) -> bytes:
-        """A copy of some of the bytes, which must be there."""
+        """Return a copy of `count` bytes at `start`, which must exist."""
         if cython.compiled:
             store: Any = self._store
             data: bytes = store[start : start + count]
@@ -93,7 +93,7 @@ class GrowingBuffer:
         self.size += count
 
     def put_number(self, value: int) -> None:
-        """Decimal digits."""
+        """Append decimal digits."""
         if cython.compiled:
             target = self._store
             digits = digits_of(value)
@@ -111,12 +111,12 @@ class GrowingBuffer:
             self.put(text, 0, len(text))
 
     def put_little(self, value: int, count: int) -> None:
-        """An unsigned number in `count` bytes, the least significant first."""
+        """Append an unsigned number in `count` bytes, least significant first."""
         if cython.compiled:
             target: Any = self._store
             rest = value
             if _LITTLE_HOST:
-                # Where the compiler knows the count, a copy is one store and not a call.
+                # With a constant count the compiler turns the copy into one store.
                 if count == 8:
                     memcpy(target + self.size, cython.address(rest), 8)
                 elif count == 4:
@@ -135,7 +135,7 @@ class GrowingBuffer:
 
 
 def digits_of(value: int) -> int:
-    """How many decimal digits a number has."""
+    """Return the number of decimal digits of `value`."""
     digits = 1
     while value >= 10:
         value //= 10
@@ -144,7 +144,7 @@ def digits_of(value: int) -> int:
 
 
 def read_little(p: bytes | bytearray, at: int, count: int) -> int:
-    """An unsigned number in `count` bytes; compiled, `p` is a pointer and nothing is checked."""
+    """Read an unsigned little-endian number; compiled, `p` is a pointer and nothing is checked."""
     if cython.compiled:
         value = 0
         if _LITTLE_HOST:
@@ -164,7 +164,7 @@ def read_little(p: bytes | bytearray, at: int, count: int) -> int:
 
 
 def same_bytes(p: bytes | bytearray, first: int, second: int, count: int) -> bool:
-    """Whether `count` bytes at two places are the same; compiled, nothing is checked."""
+    """Return True if `count` bytes at two positions are equal; unchecked in the compiled build."""
     if cython.compiled:
         source: Any = p
         return bool(memcmp(source + first, source + second, count) == 0)
@@ -172,7 +172,7 @@ def same_bytes(p: bytes | bytearray, first: int, second: int, count: int) -> boo
 
 
 def equal_bytes(source: bytes, at: int, other: bytes) -> bool:
-    """Whether `other` stands at `at`; False if `source` ends before that."""
+    """Return True if `other` is at position `at` of `source`; False if `source` ends before that."""
     if cython.compiled:
         if at < 0 or at + len(other) > len(source):
             return False
@@ -183,12 +183,12 @@ def equal_bytes(source: bytes, at: int, other: bytes) -> bool:
 
 
 def has_line(source: bytes, start: int, end: int, beginning: bytes) -> bool:
-    """Whether one of the lines between `start` and `end`, but for the first, begins so."""
+    """Return True if a line between `start` and `end`, other than the first, begins with `beginning`."""
     if cython.compiled:
         p: Any = source
         first: Any = beginning
         count = len(beginning)
-        last = p + min(end, len(source)) - count  # no line can begin behind it
+        last = p + min(end, len(source)) - count  # no line can begin after it
         at: Any = p + max(start, 0)
         while at < last:
             at = cython.cast("const char*", memchr(at, _LINE_END, last - at))
@@ -202,9 +202,9 @@ def has_line(source: bytes, start: int, end: int, beginning: bytes) -> bool:
 
 
 def has_line_like(source: bytes, start: int, end: int, beginning: bytes) -> bool:
-    """Whether one of the lines but the first begins so, in letters of any case; `beginning` is in small ones.
+    """Return True if a line other than the first begins with `beginning`, in any case.
 
-    A line ends with LF or CR.
+    `beginning` is in lower case.  Lines end with LF or CR.
     """
     p = source
     first = beginning
@@ -223,7 +223,7 @@ def has_line_like(source: bytes, start: int, end: int, beginning: bytes) -> bool
 
 
 def equal_parts(p: bytes | bytearray, at: int, other: bytes, count: int) -> bool:
-    """Whether the first `count` bytes of `other` stand at `at`; compiled, nothing is checked."""
+    """Return True if the first `count` bytes of `other` are at `at`; unchecked in the compiled build."""
     if cython.compiled:
         first: Any = p
         second: Any = other

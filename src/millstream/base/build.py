@@ -1,11 +1,11 @@
-"""Which modules are compiled, and which build of them is running.
+"""The list of compiled modules, and the choice between the compiled and the interpreted build.
 
-The modules on the path of a message are ordinary ``.py`` files with a ``.pxd`` of C types beside
-them.  Building the package compiles them; ``MILLSTREAM_PURE=1`` means "interpreted, please", both
-when the package is built (no compiler needed) and when it runs (a debugger and coverage see every
-line).  Without that switch a missing compiled module is an error, never a quiet slow-down.
+Modules on the path of a message are plain ``.py`` files with a ``.pxd`` of C types beside them.  Building the
+package compiles them.  ``MILLSTREAM_PURE=1`` selects the interpreted build, both when the package is built
+(no compiler needed) and when it runs (a debugger and coverage see every line).  Without it, a missing
+compiled module is an error, never a silent slow-down.
 
-Imports nothing but the standard library: ``setup.py`` runs this file before anything is installed.
+Imports only the standard library: ``setup.py`` runs this file before anything is installed.
 """
 
 import importlib.machinery
@@ -18,7 +18,8 @@ from typing import Final
 
 PURE_SWITCH: Final = "MILLSTREAM_PURE"
 
-# These use instructions of one architecture; others do without.  A universal build of macOS is for two.
+# These need instructions of x86.  A universal build for macOS is for two architectures and goes without
+# them.
 X86_MODULES: Final = ("millstream.store.checksum_x86",)
 COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
@@ -27,8 +28,10 @@ COMPILED_MODULES: Final = (
     "millstream.base.heap",
     "millstream.base.untracked",
     "millstream.base.wide_map",
+    "millstream.base.paged_map",
     "millstream.subjects.match",
     "millstream.subjects.tree",
+    "millstream.protocol.headers",
     "millstream.protocol.parser",
     "millstream.protocol.outbuf",
     "millstream.protocol.replies",
@@ -40,6 +43,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.record",
     "millstream.store.positioned",
     "millstream.store.disk_writer",
+    "millstream.store.journal_batch",
     "millstream.store.journal_writer",
     "millstream.store.numbers",
     "millstream.store.index",
@@ -72,9 +76,13 @@ COMPILED_MODULES: Final = (
     "millstream.broker.turns",
     "millstream.broker.subscriptions",
     "millstream.broker.outlet",
+    "millstream.jetstream.resources",
     "millstream.jetstream.dedupe",
     "millstream.jetstream.staging",
     "millstream.jetstream.ingest",
+    "millstream.jetstream.committing",
+    "millstream.jetstream.stream_commits",
+    "millstream.jetstream.fair_queue",
     "millstream.jetstream.worker_job",
     "millstream.jetstream.committer",
     "millstream.jetstream.direct_sending",
@@ -94,6 +102,7 @@ COMPILED_MODULES: Final = (
     "millstream.jetstream.consumers.pull_requests",
     "millstream.jetstream.consumers.pulls",
     "millstream.server.sync_pace",
+    "millstream.server.commit_journal",
     "millstream.server.disk_writers",
     "millstream.arrow.text",
     "millstream.arrow.header_lines",
@@ -105,16 +114,16 @@ COMPILED_MODULES: Final = (
 
 
 class MissingCompiledModules(ImportError):
-    """The package was built without its compiled modules and pure was not asked for."""
+    """The package was built without its compiled modules, and MILLSTREAM_PURE is not set."""
 
 
 def pure_requested() -> bool:
-    """Whether the environment asks for the interpreted build."""
+    """Return True if the environment selects the interpreted build."""
     return os.environ.get(PURE_SWITCH) == "1"
 
 
 class _SourceFirst(importlib.machinery.PathFinder):
-    """Finds the ``.py`` of a compiled module although the extension lies beside it."""
+    """Finds the ``.py`` of a compiled module even if the extension is beside it."""
 
     @classmethod
     def find_spec(
@@ -129,7 +138,7 @@ class _SourceFirst(importlib.machinery.PathFinder):
 
 
 def select() -> str:
-    """Choose the build for this process and return its name: ``compiled`` or ``pure``."""
+    """Select the build for this process and return its name: ``compiled`` or ``pure``."""
     if pure_requested():
         if _SourceFirst not in sys.meta_path:
             sys.meta_path.insert(0, _SourceFirst)
@@ -144,7 +153,7 @@ def select() -> str:
 
 
 def _without_extension() -> list[str]:
-    """Return the compiled modules that have no extension; each folder is listed once."""
+    """Return the compiled modules that have no extension; lists each folder once."""
     root = os.path.dirname(os.path.dirname(__file__))
     files: dict[str, set[str]] = {}
     missing = []

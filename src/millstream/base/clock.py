@@ -1,7 +1,7 @@
-"""Time as a port: who needs it is handed a `Clock`, so that a test can hold time in its hand.
+"""Time as a port: code gets a `Clock`, so that a test can control time.
 
-Two readings, because they answer different questions: monotonic seconds measure how long something
-took or when it expires, wall-clock nanoseconds say when it happened.  Nothing here waits or schedules.
+Monotonic seconds measure durations and deadlines; wall-clock nanoseconds say when something happened.
+Nothing here waits or schedules.
 """
 
 import time
@@ -9,20 +9,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the project may ask about time."""
+    """The clock that the rest of the project uses."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Return seconds since an arbitrary start; never goes back."""
 
     def wall_ns(self) -> int:
-        """Nanoseconds since 1970 in UTC; may jump when the machine's clock is set."""
+        """Return nanoseconds since 1970 in UTC; jumps when the machine's clock is set."""
 
     def steady_ns(self) -> int:
-        """What ``wall_ns`` would be if nobody had set the clock since this object was made."""
+        """Return ``wall_ns`` as if the clock had not been set since this object was created."""
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The machine's clocks."""
 
     def __init__(self) -> None:
         self._start_ns = time.time_ns() - time.monotonic_ns()
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only when told to."""
 
     def __init__(self, *, monotonic: float = 0.0, wall_ns: int = 0) -> None:
         self._monotonic = monotonic
@@ -55,13 +55,13 @@ class ManualClock:
         return self._wall_ns - self._was_set_ns
 
     def advance(self, seconds: float) -> None:
-        """Let both clocks run for `seconds`."""
+        """Advance both clocks by `seconds`."""
         if seconds < 0:
             raise ValueError("time does not run backwards; use set_wall_ns for a clock that was set")
         self._monotonic += seconds
         self._wall_ns += round(seconds * 1_000_000_000)
 
     def set_wall_ns(self, wall_ns: int) -> None:
-        """Set the wall clock, as an operator or a time daemon would; monotonic time does not move."""
+        """Set the wall clock, as an operator or a time daemon would; monotonic time is unchanged."""
         self._was_set_ns += wall_ns - self._wall_ns
         self._wall_ns = wall_ns

@@ -1,8 +1,8 @@
-"""Log lines that strangers can cause as often as they like: the first of a kind at once, the rest counted.
+"""Rate-limited log lines for events that clients can cause at will.
 
-A complaint has a `kind`, which says what went wrong and where.  The first of its kind is logged; those that
-follow within a minute are only counted, and the next one that is logged says how many there were.  The table
-of kinds is bounded: when it is full the oldest kind is forgotten, and may be logged again.
+Each line has a `kind`, which identifies the problem and where it occurred.  The first of its kind is logged
+at once; those within the next minute are counted, and the next logged line reports the count.  The table of
+kinds is bounded: when it is full the oldest kind is dropped and may be logged again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_KINDS: Final = 256
 
 
 class Complaints:
-    """The complaints of one logger."""
+    """The rate-limited lines of one logger."""
 
     def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -34,7 +34,7 @@ class Complaints:
         level: int = logging.ERROR,
         error: BaseException | None = None,
     ) -> None:
-        """Log `text`, with the traceback of `error`, unless the same kind was logged a moment ago."""
+        """Log `text`, with the traceback of `error`, unless this kind was logged within the last minute."""
         rarely = self._kinds.get(kind)
         if rarely is None:
             if len(self._kinds) >= _MAX_KINDS:
@@ -48,5 +48,5 @@ class Complaints:
         self._log.log(level, text, *arguments, exc_info=error)
 
     def warn(self, text: str, *arguments: Any) -> None:
-        """Log a warning; all with the same `text` are of one kind."""
+        """Log a warning; lines with the same `text` are of one kind."""
         self.tell(text, text, *arguments, level=logging.WARNING)

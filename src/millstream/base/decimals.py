@@ -1,7 +1,7 @@
-"""Decimal numbers in text that comes from outside: a million digits cost no more than twenty, and never fail.
+"""Parse decimal numbers from untrusted text in time that does not grow with the square of the digits.
 
-``int`` takes time that grows with the square of the digits and refuses more than 4,300 of them with a
-ValueError that nobody expects.  No number of the protocol needs more than twenty.
+``int`` takes quadratic time and raises ValueError for more than 4,300 digits.  No number of the protocol
+needs more than twenty.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-BEYOND: Final = 10**20  # stands for all numbers that have more than twenty digits
+BEYOND: Final = 10**20  # stands for every number of more than twenty digits
 
 _WORD: Final = 2**64
 _AT_ONCE: Final = 18
@@ -17,13 +17,13 @@ _INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]+)")
 
 
 def read_whole(text: bytes | str) -> int | None:
-    """The number that ASCII digits make, at most BEYOND; None for every other text."""
+    """Return the value of ASCII digits, at most BEYOND; None for any other text."""
     raw = text.encode(errors="replace") if isinstance(text, str) else text
     return read_integer(raw) if raw.isdigit() else None
 
 
 def read_integer(text: bytes | str) -> int | None:
-    """The same with a sign, which may be missing; from -BEYOND to BEYOND."""
+    """Return the value of ASCII digits with an optional sign, within ±BEYOND; None for any other text."""
     raw = text.encode(errors="replace") if isinstance(text, str) else text
     found = _INTEGER.fullmatch(raw)
     if found is None:
@@ -33,7 +33,7 @@ def read_integer(text: bytes | str) -> int | None:
 
 
 def read_wrapped(digits: bytes | str) -> int:
-    """The number that digits make, without the multiples of 2**64 that it exceeds a word by."""
+    """Return the value of ASCII digits modulo 2**64."""
     total = 0
     for at in range(0, len(digits), _AT_ONCE):
         part = digits[at : at + _AT_ONCE]

@@ -1,8 +1,8 @@
-"""Open files: as many as the system allows, and some of them kept for the store.
+"""Open files: raise the system's limit, and reserve some descriptors for the store.
 
-A process that has no descriptor left cannot begin a segment, a summary or a snapshot.  So connections are
-refused before that: the system gives each new descriptor the lowest free number, so a socket whose number is
-close to the limit says that all below are in use, whatever for.
+Without a free descriptor the process cannot create a segment, a summary or a snapshot, so connections are
+refused before that point.  The system gives a new descriptor the lowest free number: a socket with a number
+close to the limit shows that all lower ones are in use.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _log = logging.getLogger("millstream.server")
 
 _LEAST_KEPT: Final = 16
 _MOST_KEPT: Final = 256
-_PART_KEPT: Final = 8  # one in so many, between these bounds
-_MOST: Final = 1 << 20  # what an unlimited number is taken for
+_PART_KEPT: Final = 8  # one in eight, within the two bounds above
+_MOST: Final = 1 << 20  # used if the system's limit is unlimited
 _TELL_AGAIN_S: Final = 10.0
 
 _told_at = -_TELL_AGAIN_S
 
 
 def raise_soft_limit() -> int:
-    """Allow as many open files as the hard limit does; returns how many there may be."""
+    """Raise the soft limit of open files to the hard limit; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -37,14 +37,14 @@ def raise_soft_limit() -> int:
 
 
 def kept_for_store() -> tuple[int, int]:
-    """How many descriptors are kept free of connections, and how many there may be at all."""
+    """Return how many descriptors are reserved for the store, and the limit of open files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MOST if soft == resource.RLIM_INFINITY else soft
     return min(max(limit // _PART_KEPT, _LEAST_KEPT), _MOST_KEPT), limit
 
 
 def is_kept(descriptor: int) -> bool:
-    """Whether a new connection has a descriptor that is kept for the store, so that it must be refused."""
+    """Return True if a new connection must be refused because its descriptor is reserved for the store."""
     global _told_at
     kept, limit = kept_for_store()
     if descriptor < limit - kept:

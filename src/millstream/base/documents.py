@@ -1,7 +1,7 @@
-"""What a configuration file holds, as msgspec structs, with errors that name the key and what was meant.
+"""Configuration files as msgspec structs, with errors that name the key and suggest the right one.
 
-A problem is a text ``path: what``, where the path is msgspec's: ``$.nats: unknown key "sever"``.  All unknown
-keys are found in one go.  Not here: reading the file, and how its users name places in it.
+A problem is a text ``path: what`` with msgspec's path: ``$.nats: unknown key "sever"``.  All unknown keys are
+reported at once.  Not here: reading the file, and how callers name places in it.
 """
 
 import re
@@ -20,7 +20,7 @@ NameUnknown = Callable[[str, Mapping[str, object]], str]
 
 
 def unknown_key(key: str, known: Mapping[str, object]) -> str:
-    """Return what is said about a key that the struct with the fields `known` does not have."""
+    """Return the problem of a key that is not one of the struct's fields `known`."""
     return f'unknown key "{key}"{did_you_mean(key, known)}'
 
 
@@ -63,7 +63,7 @@ def _is_meant(value: Any, struct: inspect.StructType) -> bool:
 
 
 def problem_of(error: msgspec.ValidationError) -> str:
-    """Return the problem that msgspec found, without words of Python's."""
+    """Return the problem that msgspec found, without Python's terms."""
     text = str(error)
     found = _AT.match(text)
     what, path = (found["what"], found["path"]) if found else (text, "$")

@@ -1,4 +1,4 @@
-"""The root of every error that Millstream raises on purpose, and what JSON from outside may raise."""
+"""The base class of all errors that Millstream raises on purpose, and the errors of untrusted JSON."""
 
 from typing import Final
 
@@ -6,9 +6,10 @@ import msgspec
 
 
 class MillstreamError(Exception):
-    """Something a user can act on; its text is meant for people."""
+    """An error that a user can act on; its text is meant for people."""
 
 
-# What `msgspec.json` raises for bytes that are no JSON of the wanted shape: its own errors, and two
-# of Python's, for strings that are no UTF-8 and for brackets that go too deep.
+# The errors of `msgspec.json` for bytes that are not JSON of the wanted type: its own, and two of
+# Python's, for
+# strings that are not UTF-8 and for brackets nested too deeply.
 UNREADABLE_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -1,8 +1,8 @@
-"""A handler that fails fails alone: what is called for a client, a timer or a commit is called through here.
+"""Isolate failures: handlers of clients, timers and commits are called through this module.
 
-Errors that a caller expects are its own business (``MillstreamError`` and its kind).  Everything else is a
-defect: it is logged with its traceback, once a minute for each place and cause, and whoever called goes on
-with the next client, timer or message.
+Expected errors (``MillstreamError``) are handled by the caller.  Everything else is a defect: it is logged
+with its traceback, once a minute for each place and cause, and the caller continues with the next client,
+timer or message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _complaints: Final = Complaints(logging.getLogger("millstream.guard"))
 
 
 def report(place: str, error: BaseException) -> None:
-    """Log a defect: `place` says in plain words what was being done."""
+    """Log a defect; `place` says in plain words what was being done."""
     frames = traceback.extract_tb(error.__traceback__)
     line = (frames[-1].filename, frames[-1].lineno) if frames else None
     _complaints.tell(
@@ -27,7 +27,7 @@ def report(place: str, error: BaseException) -> None:
 
 
 def alone(place: str, function: Callable[..., object], *arguments: Any) -> bool:
-    """Call `function`; False if it raised, which is reported."""
+    """Call `function`; if it raises, report the error and return False."""
     try:
         function(*arguments)
     except Exception as error:

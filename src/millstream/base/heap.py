@@ -1,18 +1,18 @@
-"""How the C library's allocator gives memory back to the kernel.
+"""Tune when the C library's allocator returns memory to the kernel.
 
-By default it gives back whatever is free at the end of the heap, 128 KiB or little more, at once. The chunks
-read from a socket are larger: each one made the heap grow and shrink, and the kernel filled its pages with
-zeros again. That cost a third of the processor time of a message. The allocator keeps a few MiB now; what
-is larger still goes straight to the kernel and back.
+By default it returns free memory at the end of the heap as soon as there are about 128 KiB.  Chunks read
+from a socket are larger: each one made the heap grow and shrink, and the kernel zeroed its pages again, which
+cost a third of the processor time of a message.  The allocator now keeps a few MiB; larger allocations still
+go to the kernel and back.
 """
 
 import cython
 
-_TRIM_THRESHOLD = -1  # names of glibc's <malloc.h>
+_TRIM_THRESHOLD = -1  # constants of glibc's <malloc.h>
 _MMAP_THRESHOLD = -3
 
-_KEPT = 8 * 1024 * 1024  # free memory at the end of the heap that stays
-_OWN_MAPPING = 4 * 1024 * 1024  # an allocation this large gets a mapping of its own, and returns it
+_KEPT = 8 * 1024 * 1024  # bytes of free memory that stay at the end of the heap
+_OWN_MAPPING = 4 * 1024 * 1024  # bytes; a larger allocation gets a mapping of its own, which freeing unmaps
 
 
 def keep_freed_memory() -> None:

@@ -1,10 +1,10 @@
-"""Short names: NUIDs for anything that needs a unique one, nonces for nkey challenges, hashes of texts.
+"""Generate ids: NUIDs for unique names, secret tokens, nonces for nkey challenges, hashes of texts.
 
-A NUID is 22 base-62 characters: 12 from the operating system's random source, drawn again when the
-other ten, a counter that climbs in random steps, are used up.  So the next one costs an addition,
-and two processes do not collide, not even one and its fork.  NUIDs are unique, not secret: the counter
-makes the next one guessable.  A secret token and a nonce are drawn afresh every time: a subject that is
-known only to those who may use it has a secret token in it.  Keys are in `base.nkeys`.
+A NUID is 22 base-62 characters: 12 from the operating system's random source and ten from a counter that
+climbs in random steps; the 12 are drawn again when the counter is used up.  So the next NUID costs an
+addition, and two processes do not collide, not even after a fork.  NUIDs are unique but not secret: the next
+one can be guessed.  Secret tokens and nonces are random every time; use a secret token in a subject that
+only its owner may know.  Keys are in `base.nkeys`.
 """
 
 import base64
@@ -23,21 +23,21 @@ _COUNTER_END: Final = 62**_COUNTER_LENGTH
 _MIN_STEP: Final = 33
 _MAX_STEP: Final = 333
 _NONCE_BYTES: Final = 11
-_SECRET_LENGTH: Final = NUID_LENGTH  # so they look alike
+_SECRET_LENGTH: Final = NUID_LENGTH  # so that both look alike
 _AS_DIGITS: Final = bytes(ord(_DIGITS[byte % 62]) for byte in range(256))
 
 _system_random: Final = random.SystemRandom()
 
 
 class NuidGenerator:
-    """A source of NUIDs; may be shared between threads."""
+    """A thread-safe source of NUIDs."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Draw everything; in a forked process, whose parent goes on with the numbers there were."""
-        self._lock = threading.Lock()  # a new one: who held the old one is not in this process
+        """Draw a new state.  A forked process calls it, because its parent continues with the old one."""
+        self._lock = threading.Lock()  # a new lock: the thread that held the old one is not in this process
         self._random = random.Random(os.urandom(8))
         self._restart()
 
@@ -65,22 +65,22 @@ os.register_at_fork(after_in_child=_shared.begin)
 
 
 def nuid() -> str:
-    """The next NUID of this process."""
+    """Return the next NUID of this process."""
     return _shared.next()
 
 
 def secret_token() -> str:
-    """A token of a subject that nobody can guess: 22 base-62 characters, some 130 random bits."""
+    """Return a token that cannot be guessed: 22 base-62 characters, about 130 random bits."""
     return os.urandom(_SECRET_LENGTH).translate(_AS_DIGITS).decode("ascii")
 
 
 def nonce() -> str:
-    """A fresh challenge for a client to sign: 11 random bytes in unpadded base64url."""
+    """Return a new challenge for a client to sign: 11 random bytes in unpadded base64url."""
     return base64.urlsafe_b64encode(os.urandom(_NONCE_BYTES)).rstrip(b"=").decode("ascii")
 
 
 def short_hash(text: str) -> str:
-    """Eight base-62 characters that stand for `text`, the same everywhere and every time."""
+    """Return a hash of `text` in eight base-62 characters; the same in every process."""
     import hashlib
 
     return "".join(_DIGITS[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:HASH_LENGTH])

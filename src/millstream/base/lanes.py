@@ -1,9 +1,10 @@
-"""Long work done in slices, some of it at a time.
+"""Run long work in slices, with a bound on how much is under way.
 
-What comes while nothing else is done runs its first slice at once, so short work ends where it began.
-Everything else takes turns: the first slice of what is new, the next one of what is under way.  So short work
-waits for some slices of long work, but not for its end.  A lane goes on with a few at a time, and begins only
-so many more, since each may need much memory.  The rest waits in order; what finds no place is refused.
+Work that arrives while the lane is empty runs its first slice at once, so short work ends where it began.
+Otherwise slices alternate: the first slice of new work, the next slice of active work.  Short work therefore
+waits for some slices of long work, but not for its end.  Only `width` works are active and at most
+`_MOST_BEGUN` others have had their first slice, because each may need much memory.  The rest wait in order;
+work beyond the limit is refused.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any, Final, Generic
 from millstream.base.errors import MillstreamError
 from millstream.base.slices import InSlices, Pieces, Result, Sliced
 
-_MOST_BEGUN: Final = 16  # that had their first slice and wait for the others
+_MOST_BEGUN: Final = 16  # works that had their first slice and wait to become active
 
 
 class Unwanted(MillstreamError):
-    """Nobody waits for the result of the work any more."""
+    """The result of the work is no longer wanted."""
 
 
 class Lane:
-    """Work of one kind."""
+    """Works of one kind."""
 
     def __init__(
         self, in_slices: InSlices, now: Callable[[], float], *, width: int, most_waiting: int
@@ -35,10 +36,10 @@ class Lane:
         self._active: set[LongWork[Any]] = set()
         self._begun: deque[LongWork[Any]] = deque()
         self._new: deque[LongWork[Any]] = deque()
-        self._beginning = False  # a turn for the first slice of something new is planned
+        self._beginning = False  # a turn for the first slice of new work is scheduled
 
     def __len__(self) -> int:
-        """How much work there is."""
+        """Return the number of unfinished works."""
         return len(self._new) + len(self._active) + len(self._begun)
 
     def begin(
@@ -48,9 +49,9 @@ class Lane:
         done: Callable[[Result | None, Exception | None], None],
         wanted: Callable[[], bool] | None = None,
     ) -> LongWork[Result] | None:
-        """Do the work, then call `done` with its result or with what it raised; None if there is no place.
+        """Start the work; call `done` with its result or its exception.  Return None if the lane is full.
 
-        If it is not `wanted` any more at the start of a slice, that is an Unwanted.
+        The exception is Unwanted if `wanted` returns False at the start of a slice.
         """
         work = LongWork(self, name, Sliced(pieces, self._now), done, wanted)
         if not len(self):
@@ -72,7 +73,7 @@ class Lane:
     def _first_slice(self) -> Pieces[None]:
         self._beginning = False
         if not self._new:
-            return  # it was dropped
+            return  # the work was dropped
         work = self._new.popleft()
         if not work.step():
             if len(self._active) < self._width:
@@ -93,7 +94,7 @@ class Lane:
         yield work.items
 
     def ended(self, work: LongWork[Any]) -> None:
-        """Let the next one begin."""
+        """Remove finished work and start the next."""
         if work in self._active:
             self._active.remove(work)
             if self._begun:
@@ -106,7 +107,7 @@ class Lane:
 
 
 class LongWork(Generic[Result]):
-    """One piece of work of a lane."""
+    """One work of a lane."""
 
     def __init__(
         self,
@@ -125,11 +126,11 @@ class LongWork(Generic[Result]):
 
     @property
     def items(self) -> int:
-        """How many the last slice handled."""
+        """Return the number of items that the last slice processed."""
         return self._sliced.items
 
     def step(self) -> bool:
-        """Run a slice, and report the end if there is one; returns whether the work is over."""
+        """Run a slice and call `done` at the end of the work; return True if the work is over."""
         if self.over:
             self._sliced.items = 0
             return True
@@ -147,7 +148,7 @@ class LongWork(Generic[Result]):
         return self.over
 
     def drop(self) -> None:
-        """End it without a result; nobody is called."""
+        """End the work without a result; `done` is not called."""
         if not self.over:
             self.over = True
             self._sliced.drop()

@@ -1,12 +1,12 @@
-"""NATS's own spelling of Ed25519 and X25519 public keys, and the check of a signature.
+"""NATS's text format of Ed25519 and X25519 public keys, and the verification of signatures.
 
     +----------+-------------------+-----------+
     | kind u8  | public key, 32 B  | crc16 LE  |     35 bytes = exactly 56 base32 characters
     +----------+-------------------+-----------+
 
-The kind byte is chosen so that the first character of the text tells what the key is: `U` a user,
-`N` a server, `A` an account, `X` a curve key.  The CRC is CRC-16/XMODEM over the first 33 bytes.
-Only public keys live here: the broker verifies and never signs, so seeds are not read.
+The kind byte determines the first character of the text: `U` a user, `N` a server, `A` an account, `X` a
+curve key.  The CRC is CRC-16/XMODEM over the first 33 bytes.  Only public keys are handled here: the broker
+verifies and never signs.
 """
 
 import base64
@@ -22,7 +22,7 @@ _RAW_LENGTH: Final = 32  # bytes of key
 
 
 class KeyKind(IntEnum):
-    """What a public key stands for; the value is the first byte of the encoding."""
+    """The kind of a public key; the value is the first byte of the encoding."""
 
     ACCOUNT = 0 << 3  # A
     CLUSTER = 2 << 3  # C
@@ -33,11 +33,11 @@ class KeyKind(IntEnum):
 
 
 class NkeyError(MillstreamError):
-    """A text that should be a public nkey is not one."""
+    """A text is not a public nkey."""
 
 
 def encode(kind: KeyKind, raw: bytes) -> str:
-    """The text of a 32-byte public key."""
+    """Return the text of a 32-byte public key."""
     if len(raw) != _RAW_LENGTH:
         raise NkeyError(f"a public key has {_RAW_LENGTH} bytes, not {len(raw)}")
     body = bytes([kind]) + raw
@@ -46,7 +46,7 @@ def encode(kind: KeyKind, raw: bytes) -> str:
 
 
 def decode(public_key: str) -> tuple[KeyKind, bytes]:
-    """The kind and the 32 bytes of a public key's text; NkeyError says what is wrong with it."""
+    """Return the kind and the 32 bytes of a public key; raise NkeyError with the reason if it is invalid."""
     if public_key.startswith("S"):
         raise NkeyError("this is a seed, which must stay secret; give the public key instead")
     if len(public_key) != PUBLIC_KEY_LENGTH:
@@ -78,12 +78,11 @@ def prepare() -> None:
 
 
 def verify(public_key: str, signature: bytes, data: bytes) -> bool:
-    """Whether `signature` over `data` was made by the owner of `public_key`.
+    """Return True if `signature` over `data` was made with the private key of `public_key`.
 
-    Something that is no signing key has no owner, so it is False rather than an error: this is
-    asked about texts that a stranger sent.
+    An invalid key returns False and raises nothing, because the text comes from a client.
     """
-    # Here, because most servers have no nkeys and start without them.
+    # Imported here because most servers use no nkeys and start faster without it.
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -98,10 +97,10 @@ def verify(public_key: str, signature: bytes, data: bytes) -> bool:
 
 
 def new_server_id() -> str:
-    """Return a fresh identity for a server: random bytes, because it never signs."""
+    """Return a new server id: random bytes, because the server never signs."""
     return encode(KeyKind.SERVER, os.urandom(_RAW_LENGTH))
 
 
 def new_xkey() -> str:
-    """Return a fresh public curve key, as INFO shows it: any 32 bytes are one."""
+    """Return a new public curve key for INFO; any 32 bytes are valid."""
     return encode(KeyKind.CURVE, os.urandom(_RAW_LENGTH))

@@ -1,10 +1,10 @@
-"""Folders that we may remove files from: proof that a file is ours, and removal of nothing else.
+"""Remove files only from folders of ours, and only files that Millstream wrote.
 
-An ``Owned`` is the list of every name that Millstream writes into one kind of folder (a stream, a backup, a
-batch of a table).  A file whose name is not in the list was written by somebody else: it is never removed,
-and neither is the folder that holds it.  Symbolic links are never ours and never followed.
+An ``Owned`` lists every name that Millstream writes into one kind of folder (a stream, a backup, a batch of
+a table).  A file with any other name was written by somebody else: it is never removed, and neither is the
+folder that contains it.  Symbolic links are never ours and never followed.
 
-Every removal of a folder in this project goes through here (``docs/reliability.md``).
+Every removal of a folder in this project goes through this module (``docs/reliability.md``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_TOLERATED: Final = re.compile(r"\.nfs[0-9a-f]+")  # NFS: a file removed while it is open
+_TOLERATED: Final = re.compile(r"\.nfs[0-9a-f]+")  # NFS: a file removed while it was open
 _MOST_NAMED: Final = 5
 
 
 class Owned:
-    """The names that belong into one kind of folder, as paths relative to it.
+    """The names that belong in one kind of folder, as paths relative to it.
 
-    `files` and `folders` are regular expressions for whole paths; `fsdecode`d names, joined by a slash.
+    `files` and `folders` are regular expressions for whole paths: `fsdecode`d names joined by slashes.
     """
 
     def __init__(self, files: str, folders: str = r"(?!)") -> None:
@@ -31,24 +31,24 @@ class Owned:
         self._folders = re.compile(folders, re.DOTALL)
 
     def is_file(self, path: str) -> bool:
-        """Tell whether a file at this relative path is one of ours."""
+        """Return True if a file at this relative path is ours."""
         return self._files.fullmatch(path) is not None
 
     def knows(self, path: str) -> bool:
-        """Tell whether we would open what is at this relative path, file or folder."""
+        """Return True if the file or folder at this relative path is ours."""
         return self.is_file(path) or self._folders.fullmatch(path) is not None
 
     def strangers(self, folder: str | os.PathLike[str]) -> list[str]:
-        """Return the relative paths of everything in `folder` that is not ours; OSError if it is unreadable.
+        """Return the relative paths of everything in `folder` that is not ours.
 
-        What lies below a folder that is not ours is not listed.
+        Does not list the content of a folder that is not ours.  Raises OSError if a folder is unreadable.
         """
         return [path for path, entry in self._entries(folder) if not self._belongs(path, entry)]
 
     def remove(self, folder: str | os.PathLike[str]) -> list[str]:
-        """Remove the files that are ours, and each folder that is empty then; returns what stays.
+        """Remove our files and each folder that is then empty; return the paths of what stays.
 
-        No error if there is no such folder.  `folder` itself must be ours: the caller has proved that.
+        A missing folder is not an error.  The caller must know that `folder` itself is ours.
         """
         if os.path.islink(folder):
             return [os.path.basename(folder)]
@@ -77,7 +77,7 @@ class Owned:
         return entry.is_file(follow_symlinks=False) and self.is_file(path)
 
     def _entries(self, folder: str | os.PathLike[str]) -> list[tuple[str, os.DirEntry[str]]]:
-        """Everything in a folder, a folder before what is in it; nothing below folders that are not ours."""
+        """Return everything in a folder, parents first, without the content of folders that are not ours."""
         found: list[tuple[str, os.DirEntry[str]]] = []
         self._gather(folder, "", found)
         return found
@@ -97,12 +97,12 @@ class Owned:
 
 
 def few(names: Sequence[str]) -> str:
-    """Name some of many, for a message to people; what could move a terminal's cursor is escaped."""
+    """Return the first few names for a message, with control characters escaped."""
     shown = ", ".join(visible(name) for name in names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
     return shown if more <= 0 else f"{shown} and {more} more"
 
 
 def visible(text: str) -> str:
-    """Escape what is not printable: control characters, and bytes that are not UTF-8."""
+    """Escape unprintable text: control characters, and bytes that are not UTF-8."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,4 +1,4 @@
-"""Log lines about a bound that was reached: the first at once, then one from time to time with a count."""
+"""Rate limits for log lines: the first at once, then one from time to time with a count."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ EVERY_S: Final = 10.0
 
 
 class Rarely:
-    """Counts events and says when they are worth a line."""
+    """Counts events and decides when one is logged."""
 
     def __init__(self, every_s: float = EVERY_S, now: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
@@ -17,7 +17,7 @@ class Rarely:
         self._last = float("-inf")
 
     def due(self) -> int:
-        """Count one event; return how many there were since the last line if one is due, else 0."""
+        """Count one event; return the number since the last line if a line is due, otherwise 0."""
         self._count += 1
         now = self._now()
         if now - self._last < self._every_s:
@@ -28,7 +28,7 @@ class Rarely:
 
 
 class Sparingly:
-    """Lets so many lines pass in a second, and counts the others."""
+    """Lets a number of lines pass per second and counts the others."""
 
     def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -38,7 +38,7 @@ class Sparingly:
         self._held_back = 0
 
     def admit(self) -> int:
-        """Return 0 to hold a line back; else 1, or more: 1 and the number held back since the last one."""
+        """Return 0 to suppress a line, otherwise 1 plus the number suppressed since the last one."""
         now = self._now()
         if now - self._began >= 1.0:
             self._began = now

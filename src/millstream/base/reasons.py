@@ -1,11 +1,11 @@
-"""Why the operating system or a peer refused something, and what a person can do about it.
+"""Explain errors of the operating system or a peer, and say what a person can do about them.
 
 Each function returns the end of a sentence whose beginning names the thing::
 
     raise ConfigError(f"cannot read {path}: {file_reason(error)}")
     cannot read orders.conf: No such file or directory; check the path
 
-Not here: what a server of NATS says when it is reached (`wire.login`, `client.opening`).
+Not here: errors that a NATS server reports once it is connected (`wire.login`, `client.opening`).
 """
 
 import errno
@@ -30,9 +30,9 @@ _CONNECTION_ADVICE: Final = {
     errno.EHOSTUNREACH: "check the address",
     errno.ENETUNREACH: "check the address",
 }
-_OTHER_NAME: Final = (62, 64)  # OpenSSL's codes: the certificate is for another host name, another address
+_OTHER_NAME: Final = (62, 64)  # OpenSSL's codes: the certificate is for another host name or address
 _OUT_OF_DATE: Final = (9, 10)  # not valid yet, expired
-_PRIVILEGED: Final = 1024  # ports below are not for everybody
+_PRIVILEGED: Final = 1024  # lower ports need a privilege
 
 
 def file_reason(error: OSError) -> str:
@@ -41,7 +41,7 @@ def file_reason(error: OSError) -> str:
 
 
 def system_reason(error: OSError) -> str:
-    """Return the whole sentence for an error that nobody foresaw: with its file, if it has one."""
+    """Return the sentence for an unexpected OSError, with its file if it has one."""
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{file_reason(error)}"
 
@@ -57,7 +57,7 @@ def connection_reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time; check the address, and that a NATS server listens there"
     if isinstance(error, OSError):
-        is_resolver = error.errno is not None and error.errno < 0  # of `socket.gaierror`
+        is_resolver = error.errno is not None and error.errno < 0  # `socket.gaierror`
         advice = "check the name of the host" if is_resolver else _CONNECTION_ADVICE.get(error.errno or 0)
         return _advised(_text(error), advice)
     return str(error) or type(error).__name__
@@ -75,7 +75,7 @@ def _certificate_reason(error: ssl.SSLCertVerificationError) -> str:
 class CannotListen(MillstreamError, OSError):
     """An address cannot be listened on.
 
-    `purpose` says for whom it was to be, `change` how the port is chosen.
+    `purpose` names the users of the port, `change` the setting that selects it.
     """
 
     def __init__(self, error: OSError, purpose: str, host: str, port: int, change: str) -> None:
@@ -100,7 +100,7 @@ def _listening_advice(error: OSError, port: int, change: str) -> str | None:
 
 
 def _text(error: OSError) -> str:
-    """Return what the system says, in its own words: libraries wrap them in others."""
+    """Return the system's own text; libraries wrap it in theirs."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

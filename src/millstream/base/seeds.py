@@ -1,11 +1,11 @@
-"""The secret half of an nkey: reading a seed, signing with it.
+"""The secret half of an nkey: read a seed and sign with it.
 
     +------------------+-----------------+-----------------+-----------+
     | 'S' and kind, 2 B (5 bits each)    | seed, 32 B      | crc16 LE  |    base32, 58 characters
     +------------------+-----------------+-----------------+-----------+
 
-The first five bits say that it is a seed, the next eight which kind of key it is the seed of, as
-`nkeys.KeyKind`.  A seed is never shown: no text here has one, not even the wrong ones.
+The first five bits mark a seed, the next eight are the kind of key (`nkeys.KeyKind`).  No error message
+contains a seed, not even an invalid one.
 """
 
 import base64
@@ -19,7 +19,7 @@ from millstream.base.nkeys import KeyKind, NkeyError, encode
 
 _SEED_PREFIX: Final = 18 << 3  # S
 _SEED_LENGTH: Final = 58  # characters of text
-# No two parts of it can take the same character, so a long line costs one look at it.
+# No two parts of the expression match the same character, so a long line takes linear time.
 _BLOCK: Final = re.compile(
     r"^[^\S\n]*-{3}[^\n]*?BEGIN (?P<what>NATS USER JWT|USER NKEY SEED)[^\n]*\n"
     r"\s*(?P<body>\S+)[^\S\n]*\n\s*-{3}",
@@ -28,7 +28,7 @@ _BLOCK: Final = re.compile(
 
 
 class Signer:
-    """Whoever has a seed."""
+    """Signs with the private key of a seed."""
 
     def __init__(self, seed: str) -> None:
         kind, raw = _decode(seed.strip())
@@ -36,7 +36,7 @@ class Signer:
         self.public_key: Final = encode(kind, self._key.public_key().public_bytes_raw())
 
     def sign(self, data: bytes) -> str:
-        """The signature as servers want it: URL-safe base64 without padding."""
+        """Return the signature in URL-safe base64 without padding, as servers expect it."""
         return base64.urlsafe_b64encode(self._key.sign(data)).rstrip(b"=").decode("ascii")
 
 
@@ -60,14 +60,14 @@ def _decode(seed: str) -> tuple[KeyKind, bytes]:
 
 
 def make_seed(kind: KeyKind, raw: bytes) -> str:
-    """The text of a seed, from its 32 secret bytes."""
+    """Return the text of a seed, given its 32 secret bytes."""
     body = bytes([_SEED_PREFIX | kind >> 5, (kind & 31) << 3]) + raw
     checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
     return base64.b32encode(body + checksum).rstrip(b"=").decode("ascii")
 
 
 def read_credentials(text: str) -> tuple[str, str]:
-    """The JWT (empty if there is none) and the seed of the text of a `.creds` file."""
+    """Return the JWT (empty if there is none) and the seed in the text of a `.creds` file."""
     found = {match["what"]: match["body"].strip() for match in _BLOCK.finditer(text)}
     seed = found.get("USER NKEY SEED", "")
     if not seed:

@@ -1,11 +1,11 @@
-"""Long work cut into slices, so that nobody waits for the whole of it.
+"""Cut long work into slices, so that other work does not wait for all of it.
 
-The work is a generator that yields, after every small piece, how many items the piece had, and returns its
-result.  ``Sliced.step`` runs pieces until a slice is full: so many items, or so much time.
+The work is a generator that yields, after every small piece, the number of items in it, and returns the
+result.  ``Sliced.step`` runs pieces until a slice has reached its limit of items or time.
 
-Every long work of the event loop is made of this.  ``Turns.in_slices`` does it, one slice in a round of the
-loop; a ``Lane`` adds a result, a bound, and an order to work that clients ask for; ``finish`` is for those
-who hold nobody up.
+All long work of the event loop uses this.  ``Turns.in_slices`` runs one slice in each round of the loop; a
+``Lane`` adds a result, a bound and an order to work that clients request; ``finish`` runs everything at once
+where nothing else waits.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 Result = TypeVar("Result")
 Pieces = Generator[int, None, Result]
-# Does the work of this name, one slice after the other, in turn with all other work.
+# Runs the work of this name slice by slice, in turn with all other work.
 InSlices = Callable[[str, "Pieces[Any]"], None]
 
-MOST_ITEMS: Final = 1024  # of a slice; a piece may exceed it by what it has itself
-SLICE_S: Final = 0.0015  # no piece is begun later in a slice
+MOST_ITEMS: Final = 1024  # items of a slice; the last piece may exceed it
+SLICE_S: Final = 0.0015  # no piece begins later than this in a slice
 
 
 class Sliced(Generic[Result]):
-    """One piece of work on its way to its result."""
+    """One work and its result."""
 
     def __init__(self, pieces: Pieces[Result], now: Callable[[], float] = time.monotonic) -> None:
-        self.items = 0  # handled by the last step
+        self.items = 0  # processed by the last step
         self._pieces = pieces
         self._now = now
         self._result: list[Result] = []
@@ -38,11 +38,11 @@ class Sliced(Generic[Result]):
 
     @property
     def result(self) -> Result:
-        """What the work returned; only when it has ended."""
+        """Return the result; valid only when the work has ended."""
         return self._result[0]
 
     def step(self) -> bool:
-        """Run one slice; return whether the work has ended.  What the work raises is raised here."""
+        """Run one slice; return True if the work has ended.  Raises whatever the work raises."""
         self.items = 0
         deadline = self._now() + SLICE_S
         try:
@@ -60,7 +60,7 @@ class Sliced(Generic[Result]):
 
 
 class Slicer(Protocol):
-    """Whoever does work in slices, and knows the time."""
+    """A port that runs work in slices and knows the time."""
 
     def in_slices(self, name: str, pieces: Pieces[Any]) -> None: ...
 
@@ -68,13 +68,13 @@ class Slicer(Protocol):
 
 
 def begin(slicer: Slicer, name: str, pieces: Pieces[Any]) -> None:
-    """Do the first slice now, and the others in turn: short work ends where it began."""
+    """Run the first slice now and the others in turn, so that short work ends at once."""
     if not Sliced(pieces, lambda: slicer.steady_ns() / 1_000_000_000).step():
         slicer.in_slices(name, pieces)
 
 
 def finish(pieces: Pieces[Result]) -> Result:
-    """Do all of the work now, for callers that hold nobody up."""
+    """Run all of the work now, for callers that nothing else waits for."""
     while True:
         try:
             next(pieces)

@@ -1,8 +1,8 @@
-"""One page of a sorted order, out of any number of items that come in any order.
+"""One page of a sorted order, from any number of items that arrive in any order.
 
-Items are kept in buckets of bounded size, each with items that are all below those of the next.  A bucket
-that grows too large is sorted and cut up, so no call sorts more than one bucket.  What lies behind the page
-is counted and forgotten: the first page of a million takes the memory of a page.
+Items are kept in buckets of bounded size; all items of a bucket are below those of the next.  A bucket that
+grows too large is sorted and split, so no call sorts more than one bucket.  Items after the page are counted
+and dropped: the first page of a million items takes the memory of a page.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any, Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 
-AT_ONCE: Final = 128  # items that ``SortedPage.add`` should get at most
+AT_ONCE: Final = 128  # the most items that ``SortedPage.add`` should get
 
 _BUCKET: Final = 512  # most items of a bucket
 
 
 class SortedPage(Generic[Item]):
-    """The items from `offset` on, at most `count` of them (all if it is None), in ascending order."""
+    """The sorted items from `offset` on, at most `count` of them; None means all."""
 
     def __init__(self, offset: int = 0, count: int | None = None) -> None:
-        self.total = 0  # items that were added
+        self.total = 0  # number of items added
         self._offset = offset
         self._end = None if count is None else offset + count
         self._buckets: list[list[Any]] = [[]]
-        self._starts: list[Any] = []  # of each bucket but the first: nothing before it is above
+        self._starts: list[Any] = []  # first item of each bucket but the first
         self._kept = 0
-        self._cut: list[Any] = []  # one item at most: from it on, items are only counted
+        self._cut: list[Any] = []  # empty or one item: items from it on are only counted
 
     def add(self, items: list[Item]) -> None:
-        """Take a few items; the list is sorted in place."""
+        """Add a few items; sorts the list in place."""
         items.sort()
         self.total += len(items)
         end = bisect_left(items, self._cut[0]) if self._cut else len(items)
@@ -51,10 +51,10 @@ class SortedPage(Generic[Item]):
         self._forget()
 
     def chunks(self) -> Iterator[list[Item]]:
-        """The page, some items at a time; to be asked for once, when all items were added."""
+        """Yield the page in chunks; call it once, after all items were added."""
         passed = 0
         for number, bucket in enumerate(self._buckets):
-            self._buckets[number] = []  # freed by and by: a million items at once take many milliseconds
+            self._buckets[number] = []  # freed one by one: freeing a million items at once blocks for long
             bucket.sort()
             start = max(self._offset - passed, 0)
             end = None if self._end is None else self._end - passed
@@ -63,7 +63,7 @@ class SortedPage(Generic[Item]):
             passed += len(bucket)
 
     def _split(self, number: int) -> int:
-        """Cut a bucket that is too large; returns how many buckets came of it besides the first."""
+        """Split a bucket that is too large; return the number of additional buckets."""
         bucket = self._buckets[number]
         if len(bucket) <= _BUCKET:
             return 0
@@ -75,7 +75,7 @@ class SortedPage(Generic[Item]):
         return len(parts) - 1
 
     def _forget(self) -> None:
-        """Drop buckets that lie behind the page."""
+        """Drop buckets after the page."""
         if self._end is None:
             return
         while len(self._buckets) > 1 and self._kept - len(self._buckets[-1]) >= self._end:
@@ -86,7 +86,7 @@ class SortedPage(Generic[Item]):
 def sorted_pieces(
     items: list[Any], offset: int = 0, count: int | None = None
 ) -> Generator[int, None, list[Any]]:
-    """Sort a long list in pieces (see ``base.slices``); returns the page that is asked for."""
+    """Sort a long list in pieces (``base.slices``); return the page."""
     page: SortedPage[Any] = SortedPage(offset, count)
     for at in range(0, len(items), AT_ONCE):
         chunk = items[at : at + AT_ONCE]

@@ -1,14 +1,14 @@
-"""The known word that a mistyped one was probably meant to be."""
+"""Suggest the known word that a mistyped one was probably meant to be."""
 
 from collections.abc import Iterable
 from typing import Final
 
-_LEAST: Final = 0.6  # of 1, for words that are equal
-_LONGEST: Final = 100  # characters; what strangers send may be longer, and comparing takes the square of it
+_LEAST: Final = 0.6  # the ratio of equal words is 1
+_LONGEST: Final = 100  # characters; clients may send more, and comparing takes quadratic time
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that is most like `word`, or an empty text if none is like it."""
+    """Return the known word most similar to `word`, or an empty string if none is similar."""
     if len(word) > _LONGEST:
         return ""
     best = max(known, key=lambda each: _likeness(word, each), default="")
@@ -16,15 +16,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _likeness(word: str, other: str) -> tuple[float, bool]:
-    """Compare by what they have in common, then by the letter that people seldom miss: the first."""
-    from difflib import SequenceMatcher  # here: few words are mistyped
+    """Return the similarity of two words, and whether their first letters (seldom mistyped) agree."""
+    from difflib import SequenceMatcher  # imported here because few words are mistyped
 
-    same_letters = sorted(word) == sorted(other)  # two of them changed places
+    same_letters = sorted(word) == sorted(other)  # letters changed places
     ratio = SequenceMatcher(None, other, word, autojunk=False).ratio()
     return max(ratio, 0.8 if same_letters else 0.0), word[:1] == other[:1]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests a known word; empty if none is like `word`."""
+    """Return the end of an error message that suggests a known word; empty if none is similar."""
     found = nearest(word, known)
     return f'; did you mean "{found}"?' if found else ""

@@ -1,6 +1,6 @@
-"""Certificates, keys and authorities out of PEM files, with errors that name the file and what is wrong.
+"""Load certificates, keys and authorities from PEM files, with errors that name the file and the problem.
 
-OpenSSL names no file and says little more than a number.
+OpenSSL's own errors name no file and give little more than a number.
 """
 
 import ssl
@@ -11,17 +11,17 @@ from millstream.base.reasons import file_reason
 
 
 class TlsFileError(MillstreamError):
-    """A file with a certificate or a key cannot be used."""
+    """A file with a certificate or key cannot be used."""
 
 
 def load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str = "") -> None:
-    """Load our own certificate and its key, which may be in the same file; raises TlsFileError."""
+    """Load our certificate and its key, which may be in the same file; raise TlsFileError."""
     key_file = key_file or cert_file
     _check_readable(cert_file, "certificate")
     _check_readable(key_file, "key")
 
     def no_password() -> NoReturn:
-        # Without this OpenSSL would ask at the terminal.
+        # Without a callback OpenSSL would prompt at the terminal.
         raise TlsFileError(f"the key in {key_file!r} is encrypted, which is not supported")
 
     try:
@@ -39,7 +39,7 @@ def load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str = ""
 
 
 def load_authorities(context: ssl.SSLContext, ca_file: str) -> None:
-    """Trust the authorities in a file; raises TlsFileError."""
+    """Trust the authorities in a file; raise TlsFileError."""
     _check_readable(ca_file, "authorities")
     try:
         context.load_verify_locations(ca_file)
@@ -50,7 +50,7 @@ def load_authorities(context: ssl.SSLContext, ca_file: str) -> None:
 def client_context(
     ca_file: str = "", cert_file: str = "", key_file: str = "", *, verify: bool = True
 ) -> ssl.SSLContext:
-    """Return a context for a client; without `ca_file` it trusts whom the system trusts."""
+    """Return a context for a client; without `ca_file` it trusts the system's authorities."""
     if ca_file:
         _check_readable(ca_file, "authorities")
     try:

@@ -1,18 +1,18 @@
-"""TLS contexts of servers: every client certificate is verified, every refusal is told.
+"""TLS contexts for servers that verify every client certificate and report every failed handshake.
 
-Two things that ``ssl.SSLContext`` leaves open:
+They add two things to ``ssl.SSLContext``:
 
-*   OpenSSL does not look at a client's certificate again when a session is resumed, so a certificate that has
-    expired would be good for as long as sessions are.  Tickets can be switched off in Python, the cache of
-    TLS 1.2's session ids cannot.  So a context that verifies clients begins each handshake with a context of
-    its own, which has neither a cache nor a ticket key that anybody knows: nothing can be resumed, the
-    handshake is a full one.  A context that verifies nobody resumes sessions as OpenSSL does.
-*   An event loop that sees a handshake fail closes the connection and drops the alert that OpenSSL has
-    written for the client.  So a handshake that failed first looks to the loop as if it waited for more,
-    which makes the loop send what there is; whoever set ``failure_handler`` is told, and ends the connection.
-    Without a handler it ends when the client closes it, or with the time-out of the handshake.
+*   OpenSSL does not check a client's certificate again when a session is resumed, so an expired certificate
+    would stay valid as long as its sessions.  Python can switch off tickets, but not the cache of TLS 1.2's
+    session ids.  A context that verifies clients therefore begins each handshake with a new context that has
+    no cache and no known ticket key: nothing can be resumed, and every handshake is a full one.  A context
+    that does not verify clients resumes sessions as OpenSSL does.
+*   When a handshake fails, an event loop closes the connection and drops the alert that OpenSSL has written
+    for the client.  A failed handshake here first asks the loop for more data, which makes the loop send the
+    alert, and calls ``failure_handler``, which closes the connection.  Without a handler the connection ends
+    when the client closes it or the handshake times out.
 
-Sockets that are wrapped with ``wrap_socket`` send their alerts themselves.
+Sockets wrapped with ``wrap_socket`` send their alerts themselves.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Self
 
-# Called with the error of a handshake that was begun in this context (of contextvars) and failed.
+# Called with the error of a failed handshake that was begun in this context (of contextvars).
 failure_handler: ContextVar[Callable[[ssl.SSLError], None] | None] = ContextVar(
     "failure_handler", default=None
 )
 
 
 class ServerContext(ssl.SSLContext):
-    """Set it up like any context for PROTOCOL_TLS_SERVER; call ``require_certificates`` to verify clients."""
+    """A context for PROTOCOL_TLS_SERVER; call ``require_certificates`` to verify clients."""
 
     _curve: str | None = None
 
@@ -44,12 +44,12 @@ class ServerContext(ssl.SSLContext):
         self._curve = name
 
     def require_certificates(self) -> None:
-        """Refuse clients without a certificate that the loaded authorities vouch for."""
+        """Refuse clients without a certificate signed by one of the loaded authorities."""
         self.verify_mode = ssl.CERT_REQUIRED
 
     @property
     def verifies(self) -> bool:
-        """Whether clients must show certificates."""
+        """Return True if clients must present certificates."""
         return self.verify_mode is ssl.CERT_REQUIRED
 
     def wrap_bio(
@@ -60,7 +60,7 @@ class ServerContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Begin a handshake in memory, which is how event loops do it."""
+        """Begin a handshake in memory, as event loops do."""
         if self.verifies:
             secured = self._beginning().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
         else:
@@ -72,16 +72,17 @@ class ServerContext(ssl.SSLContext):
     def wrap_socket(  # type: ignore[override]
         self, sock: socket.socket, server_side: bool = True, do_handshake_on_connect: bool = False
     ) -> ssl.SSLSocket:
-        """Begin a handshake on a socket; the caller does it."""
+        """Begin a handshake on a socket; the caller completes it."""
         if self.verifies:
             return self._beginning().wrap_socket(sock, server_side, do_handshake_on_connect)
         return super().wrap_socket(sock, server_side, do_handshake_on_connect)
 
     def _beginning(self) -> ssl.SSLContext:
-        """Return a context for the beginning of one handshake, which then goes on with this one."""
+        """Return a context for the beginning of one handshake, which then continues with this one."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.sslobject_class = _TellingObject
-        # OpenSSL copies these to the connection before it changes to this context; the rest is looked up.
+        # OpenSSL copies these to the connection before it switches to this context; it looks up the rest
+        # later.
         context.minimum_version = self.minimum_version
         context.maximum_version = self.maximum_version
         context.verify_mode = self.verify_mode
@@ -98,7 +99,7 @@ class ServerContext(ssl.SSLContext):
 
 
 class _TellingObject(ssl.SSLObject):
-    """One end of a connection, whose failed handshake waits until the alert is on its way."""
+    """One end of a connection; a failed handshake waits until its alert has been sent."""
 
     _incoming: ssl.MemoryBIO
     _failure: ssl.SSLError | None = None
@@ -110,7 +111,7 @@ class _TellingObject(ssl.SSLObject):
 
     def do_handshake(self) -> None:
         if self._failure is not None:
-            self._incoming.read()  # nobody wants it any more
+            self._incoming.read()  # data after the failure is discarded
             raise ssl.SSLWantReadError
         try:
             super().do_handshake()

@@ -1,11 +1,11 @@
-"""Objects that the garbage collector leaves alone.
+"""Objects that the garbage collector ignores.
 
-A full collection visits every container of the process and holds the loop meanwhile: with a million
-subscriptions for half a second. What exists a million times, and is freed by reference counting because
-somebody breaks its cycles, is taken out of the collector's lists here. Python puts a dict back into them
-when it gets a value, so ``keep`` stores a value and takes the dict out again.
+A full collection visits every container of the process and blocks the event loop meanwhile: half a second
+with a million subscriptions.  Containers that exist a million times, and are freed by reference counting
+because their cycles are broken explicitly, are removed from the collector's lists here.  Python adds a dict
+to the lists again when it gets a value, so ``keep`` stores a value and removes the dict again.
 
-Whoever uses this promises to break the cycles: what is left in one is never freed.
+Callers must break all cycles: an object in a cycle is never freed.
 """
 
 from typing import Any
@@ -14,13 +14,13 @@ import cython
 
 
 def untrack(thing: object) -> None:
-    """Take a container out of the garbage collector's lists."""
+    """Remove a container from the garbage collector's lists."""
     if cython.compiled:
         PyObject_GC_UnTrack(thing)  # type: ignore[name-defined]  # noqa: F821
 
 
 def keep(where: dict[Any, Any], key: object, value: object) -> None:
-    """Store `value` under `key`, without the garbage collector's knowledge."""
+    """Store `value` under `key` and keep the dict out of the garbage collector's lists."""
     where[key] = value
     if cython.compiled:
         PyObject_GC_UnTrack(where)  # type: ignore[name-defined]  # noqa: F821

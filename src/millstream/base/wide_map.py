@@ -1,10 +1,10 @@
-"""A map from bytes that grows without a pause.
+"""A map with bytes as keys that grows without a pause.
 
-A dict that is full is copied whole: with a million entries that holds the loop for 40 ms. This map is one
-dict while it is small. When it grows it becomes 64 dicts, each for a part of the keys, so that each of
-them stays small. Its entries come in the order of insertion only while it is one dict.
+A full dict is copied as a whole: with a million entries that blocks the event loop for 40 ms.  This map is
+one dict while it is small and becomes 64 dicts, each for a part of the keys, when it grows.  Its entries are
+in insertion order only while it is one dict.
 
-The garbage collector does not see what is in it; see ``untracked``.
+The garbage collector does not see its content; see ``untracked``.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ from millstream.base.untracked import keep
 _SPLIT_AT = 16_384  # entries
 _PARTS = 64
 _MASK = _PARTS - 1
-_SHIFT = 32  # the low bits of a hash choose the place within a dict; others choose the dict
+_SHIFT = 32  # the low bits of a hash choose the slot within a dict, higher ones choose the dict
 
 
 class WideMap:
-    """Values by keys, which are bytes; see above."""
+    """Values by keys of bytes."""
 
     def __init__(self) -> None:
         self._first: dict[bytes, Any] = {}
-        self._parts: list[dict[bytes, Any]] | None = None  # used instead, once it has grown
+        self._parts: list[dict[bytes, Any]] | None = None  # used instead of `_first` once the map has grown
         self._count = 0
-        self._last = _MASK  # no part behind this one has entries
+        self._last = _MASK  # parts after this one are empty
 
     def __len__(self) -> int:
         return self._count
@@ -47,7 +47,7 @@ class WideMap:
         return self._part(key).get(key)
 
     def put(self, key: bytes, value: object) -> None:
-        """Add an entry whose key is not there yet."""
+        """Add an entry whose key is new."""
         if self._count == _SPLIT_AT and self._parts is None:
             self._split()
         keep(self._part(key), key, value)
@@ -55,12 +55,12 @@ class WideMap:
         self._count += 1
 
     def remove(self, key: bytes) -> None:
-        """Drop an entry; KeyError if it is not there."""
+        """Remove an entry; raise KeyError if it does not exist."""
         del self._part(key)[key]
         self._count -= 1
 
     def take_one(self) -> Any:
-        """Drop an entry and return its value: the newest one of some part; KeyError if the map is empty."""
+        """Remove the newest entry of some part and return its value; raise KeyError if the map is empty."""
         part = self._first
         if self._parts is not None and self._count > 0:
             while not self._parts[self._last]:
@@ -71,12 +71,12 @@ class WideMap:
         return value
 
     def values(self) -> Iterator[Any]:
-        """Iterate over all values; the map must not change meanwhile."""
+        """Yield all values; the map must not change meanwhile."""
         for part in self._all():
             yield from part.values()
 
     def list_values(self, part: int) -> list[Any]:
-        """Return the values of one of the ``parts``: the map may change between two calls."""
+        """Return the values of one of the ``parts``; the map may change between two calls."""
         parts = self._all()
         return list(parts[part].values()) if part < len(parts) else []
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Account:
-    """One account as it runs.  Its configuration can be replaced by a reload."""
+    """One running account.  A reload can replace its configuration."""
 
     def __init__(self, configured: options.Account, *, is_system: bool, seed: int) -> None:
         self.name = configured.name

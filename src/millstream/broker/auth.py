@@ -1,20 +1,20 @@
-"""Who is this client?  Credentials in, an identity or a refusal out; no sockets and no waiting.
+"""Authenticate clients: credentials in, an identity or a refusal out; no sockets and no waiting.
 
 The first of these that applies decides, and none of the later ones is tried when it fails:
 
-    nobody has to authenticate on this listener           ->  anybody, in the global account
+    no authentication on this listener                    ->  anybody, in the global account
     an nkey was given and nkeys are configured            ->  the signature of the nonce
-    users are configured and certificates are mapped      ->  the user the certificate stands for
+    users are configured and certificates are mapped      ->  the user that the certificate identifies
     users are configured and a user was given             ->  the password
     one token, or one user, is configured                 ->  the token, or the password
 
-Who gives nothing at all becomes the `no_auth_user`.  The web socket listener may have a token, a user and
-a `no_auth_user` of its own, which then replace all three.  JWTs are not read: without an operator, which is
-not supported, they mean nothing.
+A client without any credentials becomes the `no_auth_user`.  The web socket listener may have its own token,
+user and `no_auth_user`, which then replace all three.  JWTs are ignored: without an operator, which is not
+supported, they mean nothing.
 
 A bcrypt hash takes longer to check than everything else a server does in a second.  So the decision has two
-steps: `candidate` says at once against whom to check, `Candidate.verify` checks, and may run in a
-worker thread when `Candidate.slow` says so.
+steps: `candidate` returns at once whom to check the client against, and `Candidate.verify` checks, in a
+worker thread if `Candidate.slow` is set.
 """
 
 import base64
@@ -51,11 +51,11 @@ _STAND_IN: Final = f"nats-{nuid()[-8:]}"
 
 
 class AuthOptionError(MillstreamError):
-    """Users that contradict each other or name what is not there."""
+    """Users contradict each other, or refer to something that does not exist."""
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client showed, and where it came in."""
+    """The credentials of a client, and the listener it used."""
 
     user: str = ""
     password: str = ""
@@ -68,7 +68,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a client turned out to be."""
+    """The identity of a client."""
 
     user: str = ""  # name, nkey or a stand-in for a token, as monitoring shows it
     label: str = ""  # the same with its kind, as logs show it: `user:me`, `nkey:U…`, `token`
@@ -79,12 +79,12 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_user(self) -> bool:
-        """Whether `user` is the name of one, rather than an nkey or the stand-in for a token."""
+        """Return True if `user` is a user name, not an nkey or the stand-in for a token."""
         return self.label.startswith("user:")
 
     @classmethod
     def unchecked(cls, credentials: Credentials) -> "Identity":
-        """What a client claims to be, where nobody asks for proof."""
+        """Return the identity that a client claims, for listeners without authentication."""
         if credentials.nkey:
             return cls(user=credentials.nkey, label=f"nkey:{credentials.nkey}")
         if credentials.user:
@@ -95,7 +95,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate:
-    """Somebody the client may be; whether it is remains to be verified."""
+    """An identity that the client may have, to be verified."""
 
     __slots__ = ("_check", "identity", "secret", "slow")
 
@@ -113,12 +113,12 @@ class Candidate:
         self._check = check
 
     def verify(self) -> Identity | None:
-        """The identity, if the proof holds.  Safe to call in any thread."""
+        """Return the identity if the proof holds, else None.  Safe to call in any thread."""
         return self.identity if self._check is None or self._check() else None
 
 
 class _Simple(msgspec.Struct, frozen=True):
-    """The credentials of a listener that knows no users, and who clients without any become."""
+    """The credentials of a listener without users, and its `no_auth_user`."""
 
     username: str
     password: str
@@ -127,7 +127,7 @@ class _Simple(msgspec.Struct, frozen=True):
 
 
 class Authenticator:
-    """The users of a server; built anew when the configuration changes."""
+    """The users of a server; rebuilt when the configuration changes."""
 
     def __init__(self, options: BrokerOptions) -> None:
         authorization, websocket = options.authorization, options.websocket
@@ -161,17 +161,17 @@ class Authenticator:
         self.has_slow_users = any(is_bcrypt(user.password) for user in self._users.values())
 
     def required_for(self, kind: ConnectionType) -> bool:
-        """Whether a client of this listener must authenticate, be it as the `no_auth_user`."""
+        """Return True if a client of this listener must authenticate, possibly as the `no_auth_user`."""
         return self.required or (kind is ConnectionType.WEBSOCKET and self._websocket is not None)
 
     def announced_for(self, kind: ConnectionType) -> bool:
-        """Whether the first INFO says `auth_required`."""
+        """Return True if the first INFO has `auth_required`."""
         if kind is ConnectionType.WEBSOCKET:
             return self.required_for(kind)
         return self.required and self._plain.no_auth_user in ("", _STAND_IN)
 
     def connect_may_be_skipped(self, kind: ConnectionType) -> bool:
-        """Whether a client may start with another operation than CONNECT."""
+        """Return True if a client may start with another operation than CONNECT."""
         if not self.required_for(kind):
             return True
         name = self._plain.no_auth_user
@@ -181,7 +181,7 @@ class Authenticator:
         return user is not None and _is_allowed(user, kind)
 
     def account_of_user(self, name: str) -> str | None:
-        """The account of a configured user, if there is such a user."""
+        """Return the account of a configured user, or None."""
         user = self._users.get(name)
         return user.account if user is not None else None
 
@@ -190,7 +190,7 @@ class Authenticator:
         return user.account if user is not None else None
 
     def secret_of(self, identity: Identity) -> str:
-        """The password or token that is configured for somebody; empty if it shows none."""
+        """Return the configured password or token of an identity; empty if it uses none."""
         if identity.nkey:
             return ""
         user = self._users.get(identity.user) if identity.is_user else None
@@ -204,7 +204,7 @@ class Authenticator:
         return ""
 
     def still_known(self, identity: Identity) -> Identity | None:
-        """Who somebody that proved to be `identity` is by the present configuration; None if nobody."""
+        """Return the identity that a connected client keeps after a reload, or None if its user is gone."""
         if identity.nkey:
             user = self._nkeys.get(identity.nkey)
         else:
@@ -223,7 +223,7 @@ class Authenticator:
         return None
 
     def candidate(self, credentials: Credentials) -> Candidate | None:
-        """Whom to check the client against; None if it is refused already."""
+        """Return whom to check the client against; None if it is refused at once."""
         kind = credentials.connection_type
         if not self.required_for(kind):
             return Candidate(Identity.unchecked(credentials))
@@ -299,7 +299,7 @@ class Authenticator:
         return self._maps_certificates
 
     def _is_mapped_to(self, user: User) -> bool:
-        """Whether some listener's certificates could stand for this user."""
+        """Return True if some listener's certificates could identify this user."""
         return any(
             self._maps(kind) and _is_allowed(user, kind)
             for kind in (ConnectionType.STANDARD, ConnectionType.WEBSOCKET)
@@ -307,12 +307,12 @@ class Authenticator:
 
 
 def is_bcrypt(password: str) -> bool:
-    """Whether a configured password is a bcrypt hash rather than the password itself."""
+    """Return True if a configured password is a bcrypt hash."""
     return _BCRYPT.match(password) is not None
 
 
 def passwords_match(configured: str, given: str) -> bool:
-    """Whether `given` is the configured password; takes as long for a near miss as for any other."""
+    """Return True if `given` is the configured password; the duration does not depend on the difference."""
     secret = given.encode("utf-8", "surrogatepass")
     # Here, because a server without passwords starts without them.
     if not is_bcrypt(configured):
@@ -328,7 +328,7 @@ def passwords_match(configured: str, given: str) -> bool:
 
 
 def decode_signature(text: str) -> bytes | None:
-    """The bytes of a signature in unpadded base64url or, from some clients, in plain base64."""
+    """Decode a signature in unpadded base64url or, from some clients, plain base64; None if invalid."""
     try:
         if _RAW_URL_BASE64.fullmatch(text):
             return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -364,7 +364,7 @@ def _maps(tls: TlsOptions | None) -> bool:
 
 
 def _only_system_users(options: BrokerOptions) -> bool:
-    """Whether users were given only to reach the system account, and everybody else goes on as before."""
+    """Return True if users exist only for the system account, so that others need no credentials."""
     authorization = options.authorization
     return (
         bool(authorization.users)

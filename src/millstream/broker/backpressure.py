@@ -1,11 +1,11 @@
-"""Receivers that do not keep up: bounded memory for each, and no harm to the others.
+"""Receivers that do not keep up: bounded memory for each, and no harm to others.
 
-Bytes that the kernel does not take stay in the transport.  Three rules apply to them, all the
-reference's: more than `max_pending` closes the receiver at once; a backlog that does not drain
-within `write_deadline` closes it too; and a sender whose receivers are three quarters full is
-not read from for a few milliseconds, which is often enough to let them catch up.
+Bytes that the kernel does not take stay in the transport.  Three rules of nats-server apply to them: more
+than `max_pending` closes the receiver at once; a backlog that does not drain within `write_deadline` closes
+it too; and a sender whose receivers are near max_pending is not read from for a few milliseconds, which often
+lets them catch up.
 
-A sender whose messages wait for the disk, as too many do, is not read from until some are written.
+A sender with too many messages waiting for the disk is not read from until some are written.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Backpressure:
         self._held = False
 
     def pending(self) -> int:
-        """Bytes the peer has not taken yet."""
+        """Return the bytes that the peer has not taken yet."""
         transport = self._connection.transport
         return transport.get_write_buffer_size() if transport is not None else 0
 
     def blocked(self) -> None:
-        """The kernel took less than it was given."""
+        """Start the deadline: the kernel took less than it was given."""
         if self._timer is None:
             self._arm()
 
@@ -54,7 +54,7 @@ class Backpressure:
             self._timer = None
 
     def check(self) -> None:
-        """After a write that could not leave at once."""
+        """Check the backlog after a write that could not be sent at once."""
         connection = self._connection
         options = connection.broker.options
         pending = self.pending()
@@ -67,7 +67,7 @@ class Backpressure:
             connection.tick.crowded = True
 
     def stall(self) -> None:
-        """Do not read from this sender for a moment."""
+        """Stop reading from this sender for a moment."""
         connection = self._connection
         if connection.closed or connection.suspended or self._stall_timer is not None:
             return
@@ -77,7 +77,7 @@ class Backpressure:
         self._stall_timer = connection.broker.turns.later(_STALL_S, self._resume)
 
     def hold(self) -> None:
-        """Do not read from this sender until ``release``: what it published waits for the disk."""
+        """Stop reading from this sender until ``release``: its messages wait for the disk."""
         connection = self._connection
         if connection.closed or connection.suspended or self._held:
             return
@@ -90,7 +90,7 @@ class Backpressure:
         self._read_again()
 
     def end(self) -> None:
-        """Stop for good and let go of the connection, so that reference counting can free both."""
+        """Stop for good and drop the connection, so that reference counting can free both."""
         self.drained()
         if self._stall_timer is not None:
             self._stall_timer.cancel()
@@ -99,7 +99,7 @@ class Backpressure:
 
     @property
     def stalled(self) -> bool:
-        """Whether this sender is paused now."""
+        """Return True if this sender is paused now."""
         return self._held or self._stall_timer is not None
 
     def _resume(self) -> None:

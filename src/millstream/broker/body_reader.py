@@ -1,10 +1,10 @@
-"""Reads large bodies from a socket straight to where they are needed.
+"""Read large bodies from a socket straight into the parser's memory.
 
-By default the event loop reads into memory of its own, makes a copy of each piece, and the parser copies the
-pieces of a body once more to put them together.  For bodies of many KiB this is most of what a connection
-costs.  A protocol with a buffer is asked first where to read to: into the parser's room for the rest of the
-body.  What follows a body is read in a small piece.  If that begins another large body, this goes on; if
-not, the connection itself gets its input again.
+By default the event loop reads into its own memory and copies each piece, and the parser copies the pieces of
+a body again to join them.  For bodies of many KiB this is most of the cost of a connection.  A buffered
+protocol is asked first where to read to: into the parser's memory for the rest of the body.  What follows a
+body is read in a small piece.  If that begins another large body, this continues; if not, the connection
+itself gets its input again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEAD: Final = 4096  # bytes read behind a body: the next line, and little of it
 
 
 class BodyReader(asyncio.BufferedProtocol):
-    """The protocol of a connection's transport while large bodies come."""
+    """The protocol of a connection's transport while large bodies arrive."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -28,7 +28,7 @@ class BodyReader(asyncio.BufferedProtocol):
         self._in_body = False  # the last buffer was the parser's
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
-        """Return where the next bytes are to be read."""
+        """Return the memory for the next bytes."""
         room = self._connection.room()
         self._in_body = room is not None
         return self._head if room is None else room
@@ -57,6 +57,6 @@ class BodyReader(asyncio.BufferedProtocol):
 
 
 def read_bodies(connection: Connection) -> None:
-    """Have large bodies of a connection read where they are needed, from now on."""
+    """Read large bodies of a connection straight into the parser from now on."""
     connection.reads_bodies = True
     connection.transport.set_protocol(BodyReader(connection))

@@ -1,7 +1,7 @@
-"""The broker: accounts, connections and what they share.
+"""The broker: accounts, connections and their shared state.
 
-Owns no socket and starts nothing: ``listener`` gives it connections, ``server`` tells it when to
-stop.  Programs in the same process publish and subscribe through ``publish`` and ``subscribe``.
+Owns no socket and starts nothing: ``listener`` adds connections, ``server`` stops it.  Programs in the same
+process use ``publish`` and ``subscribe``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Broker:
         watchdog: Watchdog | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`clock` says how long something takes: other than the loop's, it goes on while the loop is busy."""
+        """`clock` measures durations: unlike the loop's, it advances while the loop is busy."""
         self.options = broker_options
         self.server_id = server_id
         self.server_name = broker_options.server_name or server_id
@@ -116,7 +116,7 @@ class Broker:
     # -- accounts ---------------------------------------------------------------------------------
 
     def configure_accounts(self) -> list[Account]:
-        """Bring the accounts in line with the options; those that are no longer there."""
+        """Apply the accounts in the options; return those that no longer exist."""
         configured = {account.name: account for account in self.options.accounts}
         configured.setdefault(
             options.GLOBAL_ACCOUNT,
@@ -152,7 +152,7 @@ class Broker:
     # -- what clients are told --------------------------------------------------------------------
 
     def info(self, **fields: Any) -> Info:
-        """An INFO with what is true for every client; `fields` says what is special for one."""
+        """Return an INFO with what is common to all clients; `fields` are specific to one."""
         return Info(
             **{
                 "server_id": self.server_id,
@@ -171,7 +171,7 @@ class Broker:
         )
 
     def listener_info(self, kind: ConnectionType) -> dict[str, Any]:
-        """The INFO fields that depend on where the client came in."""
+        """Return the INFO fields that depend on the listener."""
         if kind is ConnectionType.WEBSOCKET and self.options.websocket is not None:
             tls = self.options.websocket.tls is not None
             return {
@@ -199,7 +199,7 @@ class Broker:
         cookies: ConnectOptions | None = None,
         forwarded_ip: str = "",
     ) -> Connection:
-        """A connection that waits for its transport."""
+        """Return a connection that waits for its transport."""
         self._last_cid += 1
         parser = Parser(self.options.max_control_line, self.options.max_payload)
         connection = Connection(self, self.tick, parser, self._last_cid, self.global_account)
@@ -227,7 +227,7 @@ class Broker:
         return self.options.ping_interval_s
 
     def greeting(self, connection: Connection, peer: tuple[Any, ...] | None) -> bytes:
-        """The first INFO, for a peer whose address is now known."""
+        """Return the first INFO, for a peer whose address is now known."""
         session = connection.session
         if peer:
             session.ip = session.ip or peer[0].removeprefix("::ffff:")
@@ -242,10 +242,11 @@ class Broker:
         return sock is not None and is_kept(sock.fileno())
 
     def connection_made(self, connection: Connection) -> None:
-        """The transport is there (and encrypted, if it is to be)."""
+        """Start a connection whose transport is ready (and encrypted, if required)."""
         session = connection.session
         transport = connection.transport
-        transport.set_write_buffer_limits(high=0)
+        # Not 0: uvloop's TLS transport compares with `>=` and would call an empty buffer full.
+        transport.set_write_buffer_limits(high=1, low=0)
         self.total_connections += 1
         greeting = self.greeting(connection, transport.get_extra_info("peername"))
         self._note_tls(session, transport)
@@ -273,17 +274,17 @@ class Broker:
         _log.debug("%s - Client connection created", connection)
 
     def read_bodies(self, connection: Connection) -> None:
-        """Read the large body that has begun to come where it is needed; see ``body_reader``."""
+        """Read the large body that has begun straight into the parser; see ``body_reader``."""
         if not connection.closed:
             read_bodies(connection)
 
     def never_connected(self, connection: Connection, reason: CloseReason) -> None:
-        """An accepted socket that never became a connection."""
+        """Forget an accepted socket that never became a connection."""
         connection.closed = True
         self.forget(connection, reason)
 
     def _note_tls(self, session: Session, transport: Any) -> None:
-        """Note what TLS agreed on."""
+        """Record the TLS version, cipher and certificate."""
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is None:
             return
@@ -293,7 +294,7 @@ class Broker:
         session.peer_certificate = ssl_object.getpeercert(binary_form=True)
 
     def is_pinned(self, session: Session) -> bool:
-        """Whether the client's certificate is one of those its listener is limited to, if it is."""
+        """Return True if the listener has no pinned certificates, or the client's is one of them."""
         if not session.tls_version:
             return True
         websocket = self.options.websocket
@@ -313,7 +314,7 @@ class Broker:
         self.departures.lose(connection, reason)
 
     def part(self, connection: Connection) -> None:
-        """End a connection whose peer has hung up; what was written before is sent."""
+        """End a connection whose peer has hung up; pending output is sent."""
         transport = connection.transport
         transport.close()
         if transport.get_write_buffer_size():
@@ -328,7 +329,7 @@ class Broker:
         *,
         flush: bool = True,
     ) -> None:
-        """End a connection, with a last word if there is one; without flush, drop its backlog."""
+        """End a connection, with an error if given; without flush, drop its backlog."""
         if connection.closed:
             return
         if error is not None:
@@ -349,14 +350,14 @@ class Broker:
         self.forget(connection, reason)
 
     def _linger(self, connection: Connection) -> None:
-        """A peer that does not read its last words must not keep the socket open for ever."""
+        """Abort a transport after a while, if its peer does not read the rest of its output."""
         transport = connection.transport
         self._lingering[connection.cid] = transport
         self._all_gone.clear()
         self.turns.later(_LINGER_S, transport.abort)
 
     def forget(self, connection: Connection, reason: CloseReason) -> None:
-        """Take a closed connection out of everything that knows it."""
+        """Remove a closed connection from everything that refers to it."""
         session = connection.session
         session.reason = reason
         session.stop_auth_timer()
@@ -375,7 +376,7 @@ class Broker:
         connection.backpressure.end()
 
     def fail(self, connection: Connection, place: str, error: Exception) -> None:
-        """Report what went wrong with a client, and close it: nobody knows in which state it is."""
+        """Report a defect with a client and close it: its state is unknown."""
         guard.report(place, error)
         if not guard.alone("closing a connection", self.close, connection, CloseReason.INTERNAL_ERROR):
             connection.closed = True
@@ -383,7 +384,7 @@ class Broker:
             guard.alone("closing a connection", self.forget, connection, CloseReason.INTERNAL_ERROR)
 
     async def close_all(self, reason: CloseReason, grace_s: float) -> None:
-        """Close every connection for good; within bounds, let all of them get what was queued for them."""
+        """Close every connection for good; within limits, send what was queued for them."""
         self._shut_down = True  # a socket accepted just now becomes a connection after this
         self.password_checks.close()
         for connection in list(self.connections.values()):
@@ -397,7 +398,7 @@ class Broker:
         self._clear()
 
     def _clear(self) -> None:
-        """Take everything apart that the garbage collector does not see; see ``base.untracked``."""
+        """Break the cycles that the garbage collector does not see; see ``base.untracked``."""
         self.departures.finish()
         self.turns.drop_slices()
         for account in self.accounts.values():
@@ -426,7 +427,7 @@ class Broker:
         callback: Callable[[Message], None],
         queue: bytes | None = None,
     ) -> Subscription:
-        """Call `callback` for every request on `subject`; see ``ServiceSubscriber`` for what is none."""
+        """Call `callback` for every request on `subject`; ``ServiceSubscriber`` defines what a request is."""
         subscription = Subscription(ServiceSubscriber(callback), subject, queue, b"")
         account.space.subscribe(subscription)
         return subscription
@@ -447,9 +448,8 @@ class Broker:
     ) -> int:
         """Deliver a message of our own now; receivers write when the current work is done.
 
-        With ``OURSELVES`` as its `source` it is a request, which the server's own services take.
-
-        The gate for subjects (see ``router``) holds for `reply`, too: it is part of the same line.
+        With ``OURSELVES`` as its `source` it is a request, which the server's own services get.  The check of
+        subjects (see ``router``) applies to `reply` too, which is part of the same line.
         """
         if reply and not is_one_word(reply):
             account.space.refuse(reply)
@@ -461,9 +461,9 @@ class Broker:
         return taken
 
     def may_request(self, account: Account, permissions: options.Permissions | None, subject: bytes) -> bool:
-        """Whether a client of this account reaches `subject` by publishing to it.
+        """Return True if a client of this account reaches `subject` by publishing to it.
 
-        As for a client's message, the account's mappings come first and permissions count for what they give.
+        As for a client's message, the account's mappings apply first, and permissions to their result.
         """
         mapping = account.space.mapping
         if mapping is not None and mapping(subject) != subject:

@@ -1,8 +1,8 @@
-"""JSON that clients send, read as forgivingly as the reference reads it.
+"""Parse JSON from clients as leniently as nats-server does.
 
-Bytes that are no UTF-8 and halves of surrogate pairs stand for U+FFFD, numbers of any size pass where nobody
-looks at them, and ``null`` is an object that says nothing.  Nearly every client sends plain JSON, so the
-fast reader is asked first.
+Bytes that are not UTF-8 and lone surrogates become U+FFFD, numbers of any size are accepted where they are
+not used, and ``null`` is an empty object.  Nearly every client sends simple JSON, so the fast reader is tried
+first.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.json_text import Kind, Value, read_one
+from millstream.golang.json import Kind, Value, read_one
 
 
 class BadJson(MillstreamError):
-    """The text is no JSON object."""
+    """The text is not a JSON object."""
 
 
 def read_object(text: bytes) -> dict[str, Any]:
-    """The members of the object in `text`."""
+    """Return the members of the object in `text`; raise BadJson."""
     try:
         read = msgspec.json.decode(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Why a connection ended, in the words that `/connz` and the disconnect event show."""
+"""Why a connection ended, in the words of `/connz` and the disconnect event."""
 
 from enum import StrEnum
 

@@ -1,7 +1,7 @@
-"""What the operations of a client do, all but the path of a message and subscriptions.
+"""The operations of a client, except messages and subscriptions.
 
-Called by ``Connection`` with the operation's code; every answer and every ``-ERR`` a client gets
-while it is connected comes from here, from ``subscriptions`` or from ``handshake``.
+``Connection`` calls it with the operation's code; every response and ``-ERR`` that a connected client gets
+comes from here, from ``subscriptions`` or from ``handshake``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.quoting import quoted
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
 from millstream.broker.close_reason import CloseReason
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 from millstream.protocol.parser import Op
 from millstream.subjects.match import is_one_word
@@ -56,7 +56,7 @@ class Commands:
         }
 
     def execute(self, connection: Connection, op: int) -> None:
-        """Act on any operation but PUB."""
+        """Execute any operation but PUB."""
         if connection.tracer is not None and op > 0 and op != Op.UNCLEAN_PUB:
             connection.tracer.operation_in(op, connection.parser.argument())
         handler = self._handlers.get(op)
@@ -68,7 +68,7 @@ class Commands:
             self._broker.close(connection, reason, text)
 
     def _fault(self, connection: Connection, op: int) -> str:
-        """What the log says about an operation that ends its connection."""
+        """Return the log text for an operation that ends its connection."""
         if op == Op.PAYLOAD_TOO_BIG:
             return f"maximum payload exceeded: more than {connection.parser.max_payload}"
         if op == Op.LINE_TOO_LONG:
@@ -76,7 +76,7 @@ class Commands:
         return "Client parser ERROR: " + ("unknown operation" if op == Op.UNKNOWN else "bad arguments")
 
     def _info(self, connection: Connection) -> None:
-        """From a client it means nothing, but it has to be JSON."""
+        """Check that an INFO from a client is JSON; it means nothing."""
         try:
             read_object(connection.parser.argument())
         except BadJson:
@@ -89,7 +89,7 @@ class Commands:
         self.after_pong(connection)
 
     def after_pong(self, connection: Connection) -> None:
-        """The first pong is followed by an INFO that says where the client ended up."""
+        """Send an INFO with the client's account after the first pong."""
         connection.keepalive.heard(self._broker.now())
         session = connection.session
         if session.connect_received and not session.pong_sent:
@@ -100,7 +100,7 @@ class Commands:
     # -- publishing, off the fast path ------------------------------------------------------------
 
     def check_subject(self, connection: Connection) -> None:
-        """Tell a pedantic client that its subject is none; the message is delivered all the same."""
+        """Report an invalid subject to a pedantic client; the message is delivered all the same."""
         if not (connection.subject_checked or valid_literal_subject(connection.parser.subject())):
             connection.send(_error(errors.INVALID_PUBLISH_SUBJECT))
 
@@ -110,7 +110,7 @@ class Commands:
         self._broker.close(connection, CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION)
 
     def _publish_to_nobody(self, connection: Connection) -> None:
-        """A message that no line can carry: its sender hears what nats-server says, and nobody gets it."""
+        """Refuse a message that no protocol line can carry; the sender gets what nats-server sends."""
         subject, frame = connection.parser.subject(), connection.parser.frame
         if connection.pedantic:
             self.check_subject(connection)
@@ -118,7 +118,7 @@ class Commands:
             connection.space.refuse(frame.reply() if is_one_word(subject) else subject)
 
     def may_name(self, connection: Connection, subject: bytes) -> bool:
-        """Whether a client may publish to a subject of this name at all."""
+        """Return False, and send an error, if no client may publish to this subject."""
         if subject.startswith(_GATEWAY_PREFIXES) or (
             subject.startswith(_CONSENSUS_PREFIX) and not connection.account.is_system
         ):
@@ -128,11 +128,11 @@ class Commands:
         return True
 
     def may_publish(self, connection: Connection, subject: bytes, frame: Frame) -> bool:
-        """The checks for a connection that is verbose, restricted or traced."""
+        """Check a message of a connection that is verbose, restricted or traced."""
         return self.refusal(connection, subject, frame) is None
 
     def refusal(self, connection: Connection, subject: bytes, frame: Frame) -> bytes | None:
-        """Why a message is not taken, which its publisher is told; None if it is."""
+        """Return why a message is refused, after telling its publisher; None if it is accepted."""
         connect = connection.session.connect
         if connection.tracer is not None:
             connection.tracer.message_in(subject, frame)
@@ -154,7 +154,7 @@ class Commands:
         connection.send(_error(errors.reply_violation(frame.reply())))
 
     def answer_no_responders(self, connection: Connection, subject: bytes, reply: bytes) -> None:
-        """Tell the sender of a request at once that nobody will answer."""
+        """Tell the sender of a request at once that there are no responders."""
         for subscription in connection.space.tree.match(reply).plain:
             if subscription.owner is connection:
                 break

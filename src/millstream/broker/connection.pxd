@@ -41,7 +41,7 @@ cdef class Tick:
     cdef public bint flooded
     cdef readonly list held
     cdef readonly unsigned long long switches
-    cdef unsigned long long _reader
+    cdef readonly unsigned long long reader
     cdef readonly unsigned long long round
     cdef public bint counts
 

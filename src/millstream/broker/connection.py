@@ -1,17 +1,17 @@
-"""A client connection: bytes from its transport in, messages routed, bytes of its own out.
+"""A client connection: parse bytes from its transport, route messages, write its output.
 
-This is the path of a message.  One chunk read from the socket is parsed to its end; every message
-in it is copied into the output buffers of its receivers; then each receiver that was touched
-writes once.  No task, future or object is made for a message.
+This is the path of a message.  One chunk read from the socket is parsed to its end; every message in it is
+copied into the output buffers of its receivers; then each receiver that got something writes once.  No task,
+future or object is created for a message.
 
     transport ──data_received──▶ Parser ──▶ SubjectSpace.deliver ──▶ Connection.deliver (receiver)
                                                                           │ OutBuffer
     transport ◀──────────────────────── Tick.flush ◀──────────────────────┘
 
-``Tick`` knows the connections touched by the current chunk and lends them their buffers, so an idle
+``Tick`` lists the connections that the current chunk wrote to and lends them their buffers, so an idle
 connection owns none.  A connection whose input takes long is not read from until others had their turn.
-What happens rarely (CONNECT, SUB, timers, closing) is in ``commands``, ``subscriptions``, ``handshake``,
-``keepalive`` and ``backpressure``, which work on the public fields here.
+Rare events (CONNECT, SUB, timers, closing) are in ``commands``, ``subscriptions``, ``handshake``,
+``keepalive`` and ``backpressure``, which use the public fields here.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ _DRAINED = "connection drained"
 
 
 class Tick:
-    """The connections that have something to write, and the buffers they borrow for it."""
+    """The connections that have something to write, and the buffers lent to them."""
 
     def __init__(self, watchdog: Watchdog, clock: Callable[[], float]) -> None:
         self.watchdog = watchdog
@@ -72,19 +72,19 @@ class Tick:
         self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
         self.held: list[Connection] = []  # until then
         self.switches = 0  # how often another client was read from than before
-        self._reader = 0  # the client that was read from last
+        self.reader = 0  # the client that was read from last
         self.round = 0  # of the loop, which reads a socket many times in one round; not every round counts
         self.counts = False  # the round will be counted when this one has ended
 
     @property
     def steps(self) -> int:
-        """How many steps the loop has ended."""
+        """Return the number of steps that the loop has finished."""
         return self.watchdog.steps
 
     def reads(self, cid: int) -> None:
-        """Note which client is read from."""
-        if cid != self._reader:
-            self._reader = cid
+        """Record which client is read from."""
+        if cid != self.reader:
+            self.reader = cid
             self.switches += 1
 
     def borrow(self, connection: "Connection") -> OutBuffer:
@@ -98,7 +98,7 @@ class Tick:
             self._spare.append(buffer)
 
     def count_round(self) -> None:
-        """Note that the loop has looked at all sockets since this was asked for."""
+        """Record that the loop has polled all sockets since this was requested."""
         self.round += 1
         self.counts = False
 
@@ -111,7 +111,7 @@ class Tick:
                 connection.backpressure.release()
 
     def flush(self) -> None:
-        """Write what every touched connection has, including what flushing itself gives rise to."""
+        """Write the output of every connection in the list, including what flushing itself adds."""
         while self._dirty:
             dirty = self._dirty
             self._dirty = []
@@ -170,7 +170,7 @@ class Connection(Subscriber):
         self._later: list[bytes] | None = None  # input that came although nothing is read
 
     def enter(self, account: Any) -> None:
-        """Belong to `account` from now on; a route through the last one must not be used again."""
+        """Move to `account`; routes through the previous one must not be used again."""
         self.account = account
         self.space = account.space
         self._route = self._acks = None
@@ -209,13 +209,13 @@ class Connection(Subscriber):
         watchdog.ended(began, _READ)
 
     def room(self) -> memoryview | None:
-        """Return where to read the rest of a large body; None: the next bytes belong to ``data_received``."""
+        """Return the memory for the rest of a large body; None: the next bytes go to ``data_received``."""
         if self.waiting or self.suspended or self.closed or self.parser.wants() == 0:
             return None
         return self.parser.room()
 
     def body_received(self, count: int) -> None:
-        """Take that many bytes that were read into the room."""
+        """Process `count` bytes that were read into ``room``."""
         watchdog = self.tick.watchdog
         began = watchdog.began()
         self.last_activity = self.broker.now()
@@ -225,7 +225,7 @@ class Connection(Subscriber):
         watchdog.ended(began, _READ)
 
     def eof_received(self) -> bool:
-        """Note that the peer sends nothing more; returns whether `departures` will close the transport."""
+        """Handle the end of the peer's input; return True if `departures` will close the transport."""
         self.tick.flush()
         if self.closed or not self.half_closes:
             return False
@@ -256,9 +256,9 @@ class Connection(Subscriber):
     # -- the way in -------------------------------------------------------------------------------
 
     def process(self) -> None:
-        """Act on everything the parser holds, then let all receivers write.
+        """Process everything in the parser, then let all receivers write.
 
-        What nobody expected closes this connection, and no other.
+        An unexpected exception closes this connection and no other.
         """
         try:
             self._act()
@@ -305,7 +305,7 @@ class Connection(Subscriber):
                 self._look_at_the_clock()
 
     def _look_at_the_clock(self) -> None:
-        """Stop reading until others had their turn, if this connection has been served for long enough."""
+        """Stop reading until others had their turn, if this connection was served for long enough."""
         self._work = 0
         tick = self.tick
         now: float = tick.clock()
@@ -321,7 +321,7 @@ class Connection(Subscriber):
             self.broker.turns.soon(self.take_turn)
 
     def take_turn(self) -> None:
-        """Go on with the input that was left."""
+        """Continue with the input that was left."""
         self.waiting = False
         if self.closed:
             return
@@ -363,7 +363,7 @@ class Connection(Subscriber):
             self.broker.commands.answer_no_responders(self, route.subject, frame.reply())
 
     def _may_be_traced(self, frame: "Frame") -> bool:
-        """Whether the headers are worth a second look."""
+        """Return True if the headers may request a trace."""
         start = frame.body_start
         return self.space.traced or has_line(frame.buf, start, start + frame.header_size, _TRACE)
 
@@ -388,7 +388,7 @@ class Connection(Subscriber):
         return self._route
 
     def _is_plain_ack(self, acks: AckRoute, frame: "Frame") -> bool:
-        """Whether it goes the way of the last one, and nobody else wants to know."""
+        """Return True if the ack takes the same route as the last one, on the fast path."""
         parser = self.parser
         return (
             acks.valid
@@ -401,7 +401,7 @@ class Connection(Subscriber):
         )
 
     def _find_ack_route(self, subject: bytes) -> Route:
-        """Its subject is used once, so the route is not kept."""
+        """Return the route of an ack, without caching it: its subject is used once."""
         acks = self.space.ack_route(subject)
         if acks is None:
             return self.space.route(subject)
@@ -442,7 +442,7 @@ class Connection(Subscriber):
         return True
 
     def _may_have(self, target: Target, frame: "Frame") -> bool:
-        """Whether the permissions let the message out; if they cannot be asked, the connection ends."""
+        """Return True if the permissions allow the delivery; if the check fails, end the connection."""
         try:
             if self.filters_deliveries and self.permissions.delivery_denied(
                 target.subject, target.subscription.queue
@@ -494,7 +494,7 @@ class Connection(Subscriber):
             guard.alone("ending a subscription", self.broker.subscriptions.remove, self, subscription)
 
     def send(self, line: bytes) -> None:
-        """Queue bytes of the protocol itself; they leave with the next flush."""
+        """Queue a protocol line; it is sent with the next flush."""
         if self.closed:
             return
         if self._out is None:
@@ -502,7 +502,7 @@ class Connection(Subscriber):
         self._out.append(line)
 
     def flush(self) -> None:
-        """Write all there is and return the borrowed buffer."""
+        """Write all output and return the borrowed buffer."""
         out = self._out
         if out is None:
             return
@@ -526,6 +526,6 @@ class Connection(Subscriber):
             self.broker.fail(self, "writing to a client", error)
 
     def stop(self) -> None:
-        """Take no more input and give no more output; what was queued is written first."""
+        """Stop input and output; queued output is written first."""
         self.flush()
         self.closed = True

@@ -1,11 +1,11 @@
-"""Clients that leave: their subscriptions go, and nobody waits for that.
+"""End the subscriptions of clients that leave, without delaying others.
 
-A client with few subscriptions loses them at once. With many, the routes through its subject spaces are
-dropped at once, and new ones leave it out (``Subscriber.gone``): from then on it gets nothing, and
-requests to it are answered with "no responders". Its subscriptions are then taken out of the tree in
-slices; those who watch a subject hear of it when its turn comes.
+A client with few subscriptions loses them at once.  With many, the routes through its subject spaces are
+dropped at once, and new ones leave it out (``Subscriber.gone``): from then on it gets nothing, and requests
+to it are answered with "no responders".  Its subscriptions are then removed from the tree in slices; watchers
+of a subject are notified when its turn comes.
 
-Thousands of clients that hang up at the same moment wait in line, and each is ended in a slice, too.
+Thousands of clients that hang up at the same moment are queued, and each is ended in a slice too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Departures:
     # -- subscriptions ----------------------------------------------------------------------------
 
     def leave(self, connection: Connection, records: list[SubscriptionRecord]) -> None:
-        """End all subscriptions of a closed connection; `records` gets one of each, the newest first."""
+        """End all subscriptions of a closed connection; `records` gets one of each, newest first."""
         if len(connection.subscriptions) <= AT_ONCE:
             self._broker.subscriptions.remove_newest(connection, AT_ONCE, records)
             return
@@ -49,7 +49,7 @@ class Departures:
         self._broker.turns.in_slices("ending subscriptions", self._end_subscriptions(connection, records))
 
     def move(self, connection: Connection, then: Callable[[], None]) -> bool:
-        """End all subscriptions of a connection that stays; returns False if `then` is called later."""
+        """End all subscriptions of a connection that stays; return False if `then` is called later."""
         if len(connection.subscriptions) <= AT_ONCE:
             self._broker.subscriptions.remove_newest(connection, AT_ONCE, [])
             return True
@@ -76,7 +76,7 @@ class Departures:
     # -- connections ------------------------------------------------------------------------------
 
     def lose(self, connection: Connection, reason: CloseReason) -> None:
-        """End a connection that has lost its transport: now, or in a slice if many do in this turn."""
+        """End a connection that lost its transport: now, or in a slice if many do so in this turn."""
         if self._line or self._ended >= _ENDS_AT_ONCE:
             self._line_up(connection, reason)
             return
@@ -97,7 +97,7 @@ class Departures:
             self._broker.turns.in_slices("ending connections", self._serve_line())
 
     def finish(self) -> None:
-        """End at once all connections that wait in line."""
+        """End all queued connections at once."""
         while self._line:
             self._serve_next()
 

@@ -1,14 +1,13 @@
-"""From the first INFO to an authenticated client: INFO, CONNECT, credentials, limits.
+"""The handshake of a client: INFO, CONNECT, credentials, limits.
 
     accepted ──INFO──▶ waiting ──CONNECT──▶ checking ──▶ connected
                           │ (auth timeout)      │ (refused)
                           ▼                     ▼
                         closed                closed
 
-Without authentication a client may skip CONNECT altogether; it is then served as verbose and
-pedantic in the global account.  A second CONNECT starts over: subscriptions go, credentials are
-checked anew.  A bcrypt password is checked in a worker thread while the connection is suspended, see
-``password_checks``.
+Without authentication a client may skip CONNECT; it is then verbose and pedantic, in the global account.  A
+second CONNECT starts again: subscriptions are removed and credentials are checked.  A bcrypt password is
+checked in a worker thread while the connection is suspended, see ``password_checks``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from millstream.base.quoting import quoted
 from millstream.broker.auth import Authenticator, Candidate, Credentials, Identity
 from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
@@ -29,6 +27,7 @@ from millstream.broker.permissions import PermissionSet
 from millstream.broker.session import ConnectOptions
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
 from millstream.broker.tracing import Tracer
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 
 if TYPE_CHECKING:
@@ -43,13 +42,13 @@ _DEFAULT_AUTH_TIMEOUT_S: Final = 2.0
 
 
 def first_info(broker: Broker, connection: Connection) -> bytes:
-    """The greeting.  A server with a usable `no_auth_user` does not claim to need credentials."""
+    """Return the first INFO.  With a usable `no_auth_user` it does not require credentials."""
     announced = broker.authenticator.announced_for(connection.session.kind)
     return encode(_info(broker, connection, auth_required=announced))
 
 
 def connect_info(broker: Broker, connection: Connection) -> bytes:
-    """The INFO after the first pong: where the client ended up."""
+    """Return the INFO after the first pong, with the client's account."""
     return encode(
         _info(
             broker,
@@ -62,7 +61,7 @@ def connect_info(broker: Broker, connection: Connection) -> bytes:
 
 
 def update_info(broker: Broker, connection: Connection, *, lame_duck: bool = False) -> bytes:
-    """An INFO in mid-life, for clients that understand it."""
+    """Return an INFO for connected clients that support updates."""
     return encode(_info(broker, connection, ldm=lame_duck))
 
 
@@ -81,7 +80,7 @@ def _info(broker: Broker, connection: Connection, **special: object) -> Info:
 
 
 def auth_timeout_s(broker: Broker, kind: ConnectionType) -> float:
-    """How long a client may take until CONNECT."""
+    """Return how long a client may take until CONNECT."""
     options = broker.options
     if kind is ConnectionType.WEBSOCKET and options.websocket is not None:
         if options.websocket.auth_timeout_s is not None:
@@ -101,7 +100,7 @@ def auth_timed_out(broker: Broker, connection: Connection) -> None:
 
 
 def without_connect(broker: Broker, connection: Connection) -> None:
-    """Another operation came first although credentials are needed: fine for a `no_auth_user` only."""
+    """Handle another first operation where credentials are needed: allowed for a `no_auth_user` only."""
     if not broker.authenticator.connect_may_be_skipped(connection.session.kind):
         _refuse(broker, connection)
         return
@@ -158,7 +157,7 @@ def _authenticate(broker: Broker, connection: Connection) -> None:
 
 
 def _refuse_in_time(broker: Broker, connection: Connection) -> None:
-    """Refuse a user as late as one whose bcrypt password is wrong: time must not tell which users exist."""
+    """Refuse a user as late as one with a wrong bcrypt password, so that time does not reveal users."""
     usual_s = broker.password_checks.usual_s
     if usual_s <= 0 or not broker.authenticator.has_slow_users or not connection.session.connect.user:
         _refuse(broker, connection)
@@ -168,13 +167,13 @@ def _refuse_in_time(broker: Broker, connection: Connection) -> None:
 
 
 def _suspend(connection: Connection) -> None:
-    """Take no more input until something is known."""
+    """Stop reading input until the check is done."""
     connection.suspended = True
     connection.transport.pause_reading()
 
 
 def candidate_of(authenticator: Authenticator, connection: Connection) -> Candidate | None:
-    """Against whom to check what the client showed; None if there is nobody."""
+    """Return whom to check the client's credentials against; None if there is nobody."""
     try:
         return authenticator.candidate(_credentials(connection))
     except UnreadableCertificate as error:
@@ -203,7 +202,7 @@ def _checked(broker: Broker, connection: Connection, identity: Identity | None) 
 
 
 def _resume(broker: Broker, connection: Connection, step: Callable[[], None]) -> None:
-    """Take a step of the login, and the input of the connection again."""
+    """Continue the login with `step`, and read input again."""
     if connection.closed:
         return
     connection.suspended = False
@@ -242,7 +241,7 @@ def _user_label(connect: ConnectOptions, cookies: ConnectOptions | None) -> str:
 
 
 def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
-    """Bind an authenticated client to its account, then judge the rest of what it asked for."""
+    """Bind an authenticated client to its account, then check its other options."""
     session = connection.session
     connect = session.connect
     account = broker.accounts.get(identity.account)
@@ -286,7 +285,7 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
 
 
 def apply_limits(broker: Broker, connection: Connection) -> None:
-    """Permissions and limits of user and account; also after a reload changed them."""
+    """Apply permissions and limits of user and account; also after a reload."""
     session = connection.session
     permissions = session.identity.permissions if session.identity is not None else None
     connection.permissions = PermissionSet(permissions) if permissions is not None else None
@@ -300,7 +299,7 @@ def apply_limits(broker: Broker, connection: Connection) -> None:
 
 
 def choose_path(broker: Broker, connection: Connection) -> None:
-    """The short path is for clients that are neither traced, restricted nor verbose."""
+    """Choose the fast path for clients that are not traced, restricted or verbose."""
     options = broker.options
     traced = options.trace and (options.trace_verbose or not connection.account.is_system)
     connection.tracer = Tracer(connection, options.max_traced_message) if traced else None
@@ -310,7 +309,7 @@ def choose_path(broker: Broker, connection: Connection) -> None:
 
 
 def _smaller(left: int, right: int) -> int:
-    """Of two limits where a negative number means none."""
+    """Return the smaller of two limits; negative means unlimited."""
     if left < 0 or right < 0:
         return max(left, right)
     return min(left, right)

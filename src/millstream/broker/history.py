@@ -1,4 +1,4 @@
-"""Connections that have ended, remembered for `/connz?state=closed`."""
+"""Closed connections, kept for `/connz?state=closed`."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SubscriptionRecord(msgspec.Struct, frozen=True, gc=False):
-    """A subscription without its owner, so that remembering it keeps nothing else alive."""
+    """A subscription without its owner, so that the record keeps nothing else alive."""
 
     subject: bytes
     queue: bytes | None
@@ -35,7 +35,7 @@ def record_of(subscription: "Subscription") -> SubscriptionRecord:
 
 
 class ClosedConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """Its last state, without the buffers."""
+    """The last state of a connection, without its buffers."""
 
     cid: int
     session: Session
@@ -76,6 +76,6 @@ class ClosedConnection(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.ending) + len(self.ended)
 
     def subscriptions(self) -> "Iterator[Subscription | SubscriptionRecord]":
-        """Iterate over what it listened on when it ended; nothing may run in between."""
+        """Yield its subscriptions at its end; nothing else may run meanwhile."""
         yield from self.ending.values()
         yield from reversed(self.ended)

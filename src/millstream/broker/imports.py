@@ -1,15 +1,14 @@
-"""What crosses the border between accounts: imported streams and imported services.
+"""Imports between accounts: streams and services.
 
-A **stream import** shows messages of the exporting account to subscribers of the importing one.
-Every subscription that can see some of them gets a shadow in the exporter's subject space, which
-delivers to the same client under the importer's subject.
+A **stream import** shows messages of the exporting account to subscribers of the importing one.  Every
+subscription that matches some of them gets a shadow in the exporter's subject space, which delivers to the
+same client under the importer's subject.
 
-A **service import** carries requests the other way.  It is a subscriber in the importing account;
-a request is sent on in the exporting account with a reply subject of our own (``_R_.…``), and the
-answer to that finds its way back to the asker.  How long we wait for answers, and for how many, is
-the export's business.
+A **service import** carries requests the other way.  It is a subscriber in the importing account; a request
+is forwarded to the exporting account with a reply subject of our own (``_R_.…``), whose responses are
+forwarded to the requester.  The export determines how long and for how many responses we wait.
 
-        importer (asks)                                exporter (serves)
+        importer (requester)                           exporter (service)
     PUB help inbox.7 ──▶ ServiceImport ──▶ PUB desk.help _R_.x.y ──▶ service
     MSG inbox.7      ◀── Responses     ◀── PUB _R_.x.y           ◀──┘
 """
@@ -68,13 +67,13 @@ class StreamImport:
             self._transform = SubjectTransform(configured.subject, pattern_to_destination(local), strict=True)
 
     def local_subject(self, subject: bytes) -> bytes:
-        """What the importer calls the exporter's `subject`, which falls under the import."""
+        """Return the importer's name of the exporter's `subject`, which must match the import."""
         if self._transform is not None:
             return self._transform.rewrite(subject)
         return subject if self.local == self.subject else self.local
 
     def rewriter(self, wanted: bytes) -> Callable[[bytes], bytes | None]:
-        """From an exporter's subject to the importer's, or None if `wanted` does not cover it."""
+        """Return a function from exporter's to importer's subjects, or None for those not in `wanted`."""
 
         def rewrite(subject: bytes) -> bytes | None:
             local = self.local_subject(subject)
@@ -84,7 +83,7 @@ class StreamImport:
 
 
 class PendingReply(msgspec.Struct):
-    """Where the answer to a forwarded request belongs."""
+    """The destination of the response to a forwarded request."""
 
     importer: Account
     reply: bytes
@@ -93,7 +92,7 @@ class PendingReply(msgspec.Struct):
 
 
 class Responses(Subscriber):
-    """Takes the answers of the services that an account exports."""
+    """Receives the responses of the services that an account exports."""
 
     def __init__(self, broker: Broker, account: Account) -> None:
         self._broker = broker
@@ -103,9 +102,9 @@ class Responses(Subscriber):
         account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
 
     def expect(self, importer: Account, reply: bytes, export: Export) -> bytes:
-        """Remember who asked; the reply subject to ask with.
+        """Record the requester; return the reply subject for the forwarded request.
 
-        Whoever knows it can answer, so it is drawn at random: no other service of the account can guess it.
+        Whoever knows it can respond, so it is random: no other service of the account can guess it.
         """
         now = self._broker.now()
         while self._pending:
@@ -123,7 +122,7 @@ class Responses(Subscriber):
         return subject
 
     def find(self, subject: bytes) -> PendingReply | None:
-        """Who waits for an answer on this reply subject."""
+        """Return the requester that waits on this reply subject, or None."""
         pending = self._pending.get(subject)
         if pending is not None and pending.expires <= self._broker.now():
             self.forget(subject)
@@ -141,10 +140,10 @@ class Responses(Subscriber):
             return False
 
     def pass_on(self, subject: bytes, frame: Frame, source: Subscriber | None) -> bool:
-        """Give an answer to who asked with this reply subject; whether anybody took it.
+        """Forward a response to the requester; return True if anybody received it.
 
-        The asker chose where it goes, not the service that sends it: so it counts as sent by the server, and
-        reaches no service of the server there (`source` None).
+        The requester chose the subject, not the service that responds, so the message counts as sent by the
+        server (`source` None) and reaches no service of the server there.
         """
         pending = self.find(subject)
         if pending is None:
@@ -188,7 +187,7 @@ class ServiceImport(Subscriber):
         source: Subscriber | None,
         send: Callable[[SubjectSpace, Route, Frame], int],
     ) -> bool:
-        """Ask in the exporting account: `send` delivers there; whether anybody took the request."""
+        """Forward the request with `send` to the exporting account; return True if anybody received it."""
         imports = self._broker.imports
         if imports.hops >= _MAX_HOPS:
             return False
@@ -210,7 +209,7 @@ class ServiceImport(Subscriber):
         return taken > 0
 
     def _request_info(self, source: Subscriber | None) -> bytes:
-        """From which account the request comes; with `share: true`, from whom."""
+        """Return the request's account and, with `share: true`, its client."""
         info: dict[str, object] = {"acc": self._importer.name}
         session = getattr(source, "session", None)
         if session is not None:
@@ -233,7 +232,7 @@ class ServiceImport(Subscriber):
 
 
 class Imports:
-    """All imports of a broker, wired from the configuration of its accounts."""
+    """All imports of a broker, built from the configuration of its accounts."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -244,7 +243,7 @@ class Imports:
         self.wire()
 
     def wire(self) -> None:
-        """Build all imports anew; shadows of subscriptions that exist are renewed."""
+        """Rebuild all imports, and the shadows of existing subscriptions."""
         accounts = self._broker.accounts
         for account, subscription in self._services:
             account.space.unsubscribe(subscription)
@@ -279,7 +278,7 @@ class Imports:
         return known
 
     def shadow(self, account: Account, subscription: Subscription) -> None:
-        """Let a new subscription see what its account imports."""
+        """Add shadows for a new subscription to what its account imports."""
         for stream in account.stream_imports:
             if not collide(subscription.subject, stream.local):
                 continue
@@ -293,12 +292,12 @@ class Imports:
             subscription.shadows.append((stream.exporter.space, shadow))
 
     def shadow_ours(self, account: Account, subscription: Subscription) -> None:
-        """The same for a subscription of the server itself, until ``forget_ours``."""
+        """Add shadows for a subscription of the server itself, until ``forget_ours``."""
         self._ours[subscription] = account
         self.shadow(account, subscription)
 
     def account_of(self, target: Target) -> Account:
-        """That sees a message through one of the server's own subscriptions; see ``shadow_ours``."""
+        """Return the account that sees a message through a subscription of ``shadow_ours``."""
         assert target.subscription.origin is not None
         return self._ours[target.subscription.origin]
 
@@ -321,7 +320,7 @@ def _export_of(exporter: Account, subject: str) -> Export:
 
 
 def _service_transform(local: str, remote: str) -> SubjectTransform | None:
-    """From the importer's subject to the exporter's; None if there is just one of those."""
+    """Return the transform from importer's to exporter's subject; None if there is only one subject."""
     if not _has_wildcard(local.encode()) and "$" not in local and "{{" not in local:
         return None
     if local == remote:
@@ -333,7 +332,7 @@ def _service_transform(local: str, remote: str) -> SubjectTransform | None:
 
 
 def _mapped_route(space: SubjectSpace, subject: bytes) -> Route:
-    """The mappings of an account hold for what comes from another one too."""
+    """Return the route of a message from another account, after this account's mappings."""
     return space.route(subject if space.mapping is None else space.mapping(subject))
 
 

@@ -1,4 +1,4 @@
-"""The INFO line: what the server tells a client about itself."""
+"""The INFO line, which describes the server to a client."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ API_LEVEL = 5  # of JetStream
 
 
 class Info(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Fields and their order are the reference's; a field at its default is left out."""
+    """The fields of INFO in nats-server's order; a field at its default is left out."""
 
     server_id: str
     server_name: str
@@ -42,5 +42,5 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(info: Info) -> bytes:
-    """The whole line.  The blank before its end is the reference's."""
+    """Return the whole line, with nats-server's blank before its end."""
     return b"INFO %b \r\n" % _encoder.encode(info)

@@ -1,4 +1,4 @@
-"""Subscribers inside the process: the hook for system requests, JetStream and embedding programs."""
+"""Subscribers inside the process: for system requests, JetStream and embedding programs."""
 
 import logging
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _SHOWN = 100  # bytes of a subject in the log
 
 
 class Message:
-    """A message as an in-process subscriber gets it: copied, so it may be kept."""
+    """A copy of a message for an in-process subscriber, which may keep it."""
 
     __slots__ = ("headers", "payload", "reply", "source", "subject")
 
@@ -33,7 +33,7 @@ class Message:
 
 
 class Ourselves(Subscriber):
-    """The source of requests that the server makes itself, to subjects that nobody else chose."""
+    """The source of requests that the server itself makes, to subjects that nobody else chose."""
 
 
 OURSELVES = Ourselves()
@@ -56,12 +56,12 @@ class CallbackSubscriber(Subscriber):
 class ServiceSubscriber(CallbackSubscriber):
     """Calls a function for every request of a client, or of ``OURSELVES``.
 
-    What the server sends for somebody else does not reach it: an answer, a republished message, a delivery or
-    a trace goes where a client, a configuration or another server says, and none of them may make requests
-    that way which it could not make itself.
+    Messages that the server sends on behalf of others do not reach it: the subject of a response, a
+    republished message, a delivery or a trace is chosen by a client, a configuration or another server, none
+    of which may make requests that way that it could not make itself.
 
-    A `responder` is asked first, with an `outlet` to send its answer to.  It gets what comes from clients
-    that may publish everywhere, for whom the server may send an answer anywhere.
+    A `responder` is called first, with an `outlet` for its response.  It gets requests of clients that may
+    publish everywhere, for which the server may respond to any subject.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ServiceSubscriber(CallbackSubscriber):
 
 
 def refuse_deputy(subject: bytes) -> None:
-    """Log, not too often, that a message of the server itself did not reach a service."""
+    """Log, rate-limited, that a message of the server itself did not reach a service."""
     _complaints.tell(
         "deputy",
         "a message to %r is dropped: what the server sends for others reaches no service of its own",
@@ -112,7 +112,7 @@ def refuse_deputy(subject: bytes) -> None:
 
 
 class CaptureSubscriber(Subscriber):
-    """Lends every message to a function, without copying it."""
+    """Lends every message to a function, without a copy."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Pings: is the peer still there, and how far away is it?
+"""Pings: check that the peer is alive, and measure the round trip.
 
-How long a client took until CONNECT is the first guess at the round trip.  To measure it, the first ping
-comes two seconds after CONNECT whatever the interval; then one per interval, left out while data or pings
-keep coming in.  When `ping_max` pings are unanswered, the next one closes the connection instead.
+The time from the greeting to CONNECT is the first estimate of the round trip.  To measure it, the first ping
+is sent two seconds after CONNECT whatever the interval; then one per interval, left out while data or pings
+arrive.  When `ping_max` pings are unanswered, the connection is closed instead of sending the next.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Keepalive:
         self._timer: asyncio.TimerHandle | None = None
 
     def configure(self, interval_s: float, max_unanswered: int) -> None:
-        """New settings, from the next ping on."""
+        """Apply new settings from the next ping on."""
         self._interval_s = interval_s
         self._max_unanswered = max_unanswered
 
@@ -51,7 +51,7 @@ class Keepalive:
         self._schedule(delay * (1 + random.random() * _JITTER))
 
     def connected(self, elapsed_s: float) -> None:
-        """The client has sent CONNECT, so long after it was greeted."""
+        """Record that CONNECT came `elapsed_s` after the greeting, and start the timer."""
         self.round_trip_s = max(elapsed_s, _SHORTEST_S)
         self.start()
 
@@ -61,12 +61,12 @@ class Keepalive:
             self._timer = None
 
     def end(self) -> None:
-        """Stop for good and let go of the connection, so that reference counting can free both."""
+        """Stop for good and drop the connection, so that reference counting can free both."""
         self.stop()
         self.__dict__.pop("_connection", None)
 
     def heard(self, now: float) -> None:
-        """The peer sent a ping; messages, SUB and UNSUB are noticed by their count."""
+        """Record a ping of the peer; messages, SUB and UNSUB are noticed by their count."""
         self._heard_at = now
 
     def pong(self, now: float) -> None:

@@ -1,8 +1,8 @@
 """Listening sockets: every accepted connection becomes a ``Connection`` of the broker.
 
-Plain TCP is accepted by the event loop itself.  TLS sockets are accepted here, because how a
-handshake begins is decided by looking at the first bytes (see ``tls_accept``); each is handled by
-a task of its own, so a peer that stops in the middle of its handshake holds up nobody.
+The event loop itself accepts plain TCP.  TLS sockets are accepted here, because their first bytes decide how
+the handshake begins (see ``tls_accept``); each has its own task, so a peer that stops during its handshake
+delays nobody.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _PURPOSES: Final = {
 
 
 def bind(host: str, port: int, purpose: str, change: str) -> list[socket.socket]:
-    """Bound sockets for every address of `host`, all on one port; -1 or 0 lets the system pick it.
+    """Return bound sockets for every address of `host`, all on one port; -1 or 0 lets the system choose it.
 
-    Raises CannotListen, which says what the port was for and how another one is chosen.
+    Raises CannotListen, which names the purpose of the port and how another one is chosen.
     """
     try:
         return _bind(host, max(port, 0))
@@ -57,8 +57,10 @@ def bind(host: str, port: int, purpose: str, change: str) -> list[socket.socket]
 def _bind(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     wildcard = host in ("", "0.0.0.0", "::")
+    # Of a host that is text, Python imports the rules for foreign letters first.
+    name = host.encode() if host.isascii() else host
     addresses = socket.getaddrinfo(
-        None if wildcard else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        None if wildcard else name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     if wildcard:  # one dual-stack socket, as the reference has it
         addresses.sort(key=lambda entry: entry[0] != socket.AF_INET6)
@@ -92,7 +94,7 @@ def _bind(host: str, port: int) -> list[socket.socket]:
 
 
 class Listener:
-    """One listening address.  ``close`` stops accepting; what was accepted lives on."""
+    """One listening address.  ``close`` stops accepting; accepted connections stay."""
 
     def __init__(self, broker: Broker, kind: ConnectionType, tls: TlsOptions | None) -> None:
         self._broker = broker
@@ -114,7 +116,7 @@ class Listener:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; CannotListen if the address cannot be had."""
+        """Listen; raise CannotListen if the address is unavailable."""
         purpose, change = _PURPOSES[self._kind]
         self._sockets = bind(host, port, purpose, change)
         self.port = self._sockets[0].getsockname()[1]
@@ -139,7 +141,7 @@ class Listener:
             sock.close()
 
     def _make_upgrader(self) -> Upgrader | None:
-        """Built at the start, so that an origin or header that cannot be used fails there."""
+        """Build the upgrader at the start, so that an invalid origin or header fails there."""
         options = self._broker.options.websocket
         if self._kind is not ConnectionType.WEBSOCKET or options is None:
             return None
@@ -150,7 +152,7 @@ class Listener:
         return Upgrader(options)
 
     def replace_context(self, tls: TlsOptions) -> None:
-        """Use new certificates for connections to come."""
+        """Use new certificates for future connections."""
         from millstream.broker.tls import server_context
 
         self._context = server_context(tls)
@@ -179,7 +181,7 @@ class Listener:
         return websocket
 
     def _first_payload(self) -> int:
-        """The limit until the client is known; then its account has one (``handshake.apply_limits``)."""
+        """Return the payload limit until the client is known; then its account's applies."""
         options = self._broker.options
         if not self._broker.authenticator.required_for(self._kind):
             return options.max_payload

@@ -1,9 +1,9 @@
-"""Subject mappings of an account: what is published under one name is delivered under another."""
+"""Subject mappings of an account, from published to delivered subjects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from millstream.broker.options import SubjectMapping
 from millstream.subjects.transform import WeightedMapping
@@ -11,12 +11,14 @@ from millstream.subjects.transform import WeightedMapping
 if TYPE_CHECKING:
     from random import Random
 
+_MOST_KNOWN: Final = 4096  # subjects of which it is kept what they become
+
 
 def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Callable[[bytes], bytes] | None:
-    """A function from published to delivered subject, or None if nothing is mapped.
+    """Return a function from published to delivered subject, or None if nothing is mapped.
 
-    The first mapping whose source covers the subject decides.  A message that is to be lost (the
-    weights may leave a rest) goes to the empty subject, which nobody can listen on.
+    The first mapping whose source covers the subject decides.  A message to be dropped (the weights may leave
+    a rest) is mapped to the empty subject, which nobody can subscribe to.
     """
     if not mappings:
         return None
@@ -29,11 +31,22 @@ def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Ca
         for mapping in mappings
     ]
 
+    known: dict[bytes, bytes] = {}  # where chance decides nothing
+
     def mapped(subject: bytes) -> bytes:
+        found = known.get(subject)
+        if found is not None:
+            return found
+        found, by_chance = subject, False
         for rule in rules:
             if rule.covers(subject):
-                found = rule.apply(subject)
-                return subject if found is None else found
-        return subject
+                target = rule.apply(subject)
+                found, by_chance = subject if target is None else target, rule.by_chance
+                break
+        if not by_chance:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[subject] = found
+        return found
 
     return mapped

@@ -1,14 +1,14 @@
-"""Message traces: what becomes of one message, told where its publisher wants to hear it.
+"""Message traces: report what happens to one message to a subject that its publisher chose.
 
-Headers ask for one, as of nats-server:
+Headers request a trace, as in nats-server:
 
-    Nats-Trace-Dest: <subject>   tell it there, in the publisher's account
-    Nats-Trace-Only: true        tell what would happen, and deliver nothing
-    traceparent: …-01            a sampled trace of the W3C: told where the account says (`msg_trace`)
+    Nats-Trace-Dest: <subject>   report to this subject, in the publisher's account
+    Nats-Trace-Only: true        report what would happen, and deliver nothing
+    traceparent: …-01            a sampled W3C trace, reported where the account says (`msg_trace`)
 
-A trace is a list of events, one for each station: where the message came in, mappings, streams and services
-of other accounts, streams that store it, and every client.  A traced message takes the way through here in
-place of ``SubjectSpace.deliver``; all others pay for one look at their headers.
+A trace is a list of events: where the message came in, mappings, streams and services of other accounts,
+streams that store it, and every client.  A traced message is delivered by this module instead of
+``SubjectSpace.deliver``; all others pay for one look at their headers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CLOSED: Final = "Not delivered because client is closed"
 
 
 class MessageTrace(msgspec.Struct):
-    """Of one message, as far as it has come."""
+    """The trace of one message so far."""
 
     account: str
     headers: dict[str, list[str]]
@@ -70,11 +70,11 @@ class MessageTrace(msgspec.Struct):
 
     @property
     def encoding(self) -> str:
-        """How the publisher wants the trace to be packed."""
+        """Return the compression that the publisher wants for the trace."""
         return self.headers.get(_ENCODING, [""])[0].lower()
 
     def add(self, station: str, **facts: Any) -> None:
-        """One more station; facts that are empty are not told, but for numbers."""
+        """Add an event; empty facts are left out, except numbers."""
         told = {name: fact for name, fact in facts.items() if fact or (fact == 0 and fact is not False)}
         self.events.append({"type": station, "ts": time.time_ns(), **told})
 
@@ -83,7 +83,7 @@ class MessageTrace(msgspec.Struct):
         self.add("in", kind=_CLIENT, cid=connection.cid, name=name, acc=self.account, subj=_text(subject))
 
     def failed(self, reason: bytes) -> None:
-        """The message was refused where it came in."""
+        """Record that the message was refused on arrival."""
         self.events[0]["error"] = _text(reason)
 
     def went_out(self, connection: Connection, target: Target, error: str) -> None:
@@ -101,13 +101,13 @@ class MessageTrace(msgspec.Struct):
 
 
 class MessageTraces:
-    """Takes the messages of a broker that may ask for a trace."""
+    """Handles the messages of a broker that may request a trace."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def publish(self, connection: Connection, frame: Frame) -> bool:
-        """Deliver and trace a message; False if it is not to be traced, and nothing was done."""
+        """Deliver and trace a message; return False, having done nothing, if it is not to be traced."""
         block = frame.headers()
         found = _read(block)
         dest = (headers.find(block, _DEST.encode()) or b"").strip(b" \t")
@@ -132,7 +132,7 @@ class MessageTraces:
         return True
 
     def _refuses(self, connection: Connection, dest: bytes) -> bool:
-        """Whether the publisher may not publish where it wants the trace; it is told."""
+        """Return True, and send an error, if the publisher may not publish to the trace's destination."""
         if not self._broker.commands.may_name(connection, dest):
             return True
         permissions = connection.permissions
@@ -143,7 +143,7 @@ class MessageTraces:
         return True
 
     def _trace(self, connection: Connection, frame: Frame, trace: MessageTrace) -> None:
-        """From the client to whoever listens."""
+        """Deliver a client's message and trace it."""
         commands, space = self._broker.commands, connection.space
         subject = connection.parser.subject()
         trace.came_in(connection, subject)
@@ -162,7 +162,7 @@ class MessageTraces:
             commands.answer_no_responders(connection, subject, frame.reply())
 
     def _deliver(self, route: Route, frame: Frame, source: Subscriber, trace: MessageTrace) -> int:
-        """See ``SubjectSpace.deliver``."""
+        """Do what ``SubjectSpace.deliver`` does, and trace it."""
         taken = sum(self._try(target, frame, source, trace) for target in route.plain)
         for members in route.queues:
             taken += any(
@@ -178,7 +178,7 @@ class MessageTraces:
             return False
 
     def _hand(self, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace) -> bool:
-        """To one receiver; whether it took the message, or would have."""
+        """Deliver to one receiver; return True if it received the message, or would have."""
         owner = target.owner
         if target.subscription.origin is not None and not self._cross(target, trace):
             return trace.only or owner.deliver(target, frame, source)
@@ -197,7 +197,7 @@ class MessageTraces:
         return trace.only or owner.deliver(target, frame, source)
 
     def _cross(self, target: Target, trace: MessageTrace) -> bool:
-        """Into an account that imports the message as a stream; whether that tells what comes next."""
+        """Record the crossing into an importing account; return True if the trace continues there."""
         owner, subscription = target.owner, target.subscription
         account = owner.account if isinstance(owner, Connection) else self._broker.imports.account_of(target)
         trace.add("se", acc=account.name, to=_text(target.subject))
@@ -217,7 +217,7 @@ class MessageTraces:
         return owner.pass_on(target, request, source, send)
 
     def _tell_own_service(self, target: Target, trace: MessageTrace) -> bool:
-        """Whether the server answers itself: a service of the system account, in the reference."""
+        """Return True, and record it, if the server itself answers: a system service in nats-server."""
         account, subject = self._broker.options.system_account, target.subject
         if account == trace.account or (
             target.subscription.subject != _API and not subject.startswith(_SYSTEM)
@@ -229,7 +229,7 @@ class MessageTraces:
 
 
 def _read(block: bytes) -> dict[str, list[str]]:
-    """All headers that have a value, as they are written."""
+    """Return all headers with a value, unchanged."""
     found: dict[str, list[str]] = {}
     if not block.startswith(headers.START):
         return found
@@ -245,7 +245,7 @@ def _value(found: dict[str, list[str]], name: str) -> str:
 
 
 def _is_sampled(found: dict[str, list[str]]) -> bool:
-    """Whether a `traceparent` says that its trace is recorded."""
+    """Return True if a `traceparent` is sampled."""
     for name, values in found.items():
         if name.lower() == _PARENT:
             for value in values:
@@ -256,7 +256,7 @@ def _is_sampled(found: dict[str, list[str]]) -> bool:
 
 
 def _obstacle(connection: Connection, target: Target, source: Subscriber) -> str:
-    """Why a client does not get a message; see ``Connection.deliver``."""
+    """Return why a client does not get a message, see ``Connection.deliver``; empty if it does."""
     subscription = target.subscription
     if source is connection and not connection.echo:
         return _NO_ECHO
@@ -270,7 +270,7 @@ def _obstacle(connection: Connection, target: Target, source: Subscriber) -> str
 
 
 def _without_trace(frame: Frame) -> Frame:
-    """The message such that nobody who passes it on traces it again."""
+    """Return a copy with tracing disabled, so that downstream servers do not trace it again."""
     block = frame.headers()
     disabled = b"Nats-Trace-Dest: " + _DISABLED
     changed, count = _DEST_LINE.subn(disabled, block)
@@ -280,7 +280,7 @@ def _without_trace(frame: Frame) -> Frame:
 
 
 def _without_reply(frame: Frame) -> Frame:
-    """Nobody is going to answer a message that is only traced."""
+    """Return a copy without reply subject, because nobody responds to a message that is only traced."""
     return make_frame(b"", frame.headers(), frame.payload())
 
 

@@ -1,4 +1,4 @@
-"""What others may want to know of: the broker tells, and does not know who listens."""
+"""Events of the broker for others; the broker does not know who observes."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Hears nothing; override what you want to hear."""
+    """Ignores all events; override the methods of interest."""
 
     def client_connected(self, connection: "Connection") -> None:
         """A client was admitted to its account."""

@@ -1,4 +1,4 @@
-"""What can be configured about the broker, as frozen values.
+"""Options of the broker, as frozen values.
 
 Filled by ``millstream.config`` from files and flags, or by hand in tests; nothing here parses text.
 Durations are seconds, sizes are bytes.  Defaults are nats-server's.
@@ -14,7 +14,7 @@ SYSTEM_ACCOUNT: Final = "$SYS"
 
 
 class ConnectionType(StrEnum):
-    """How a client reached us, as `allowed_connection_types` spells it."""
+    """How a client connected, in the spelling of `allowed_connection_types`."""
 
     STANDARD = "STANDARD"
     WEBSOCKET = "WEBSOCKET"
@@ -26,14 +26,14 @@ class ConnectionType(StrEnum):
 
 
 class SubjectRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which subjects one direction may use.  An entry may be `subject queue` for subscriptions."""
+    """The subjects of one direction.  An entry may be `subject queue` for subscriptions."""
 
     allow: tuple[str, ...] | None = None  # None: everything not denied
     deny: tuple[str, ...] = ()
 
 
 class ResponseRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Permission to answer requests that were delivered to this user."""
+    """Permission to respond to requests that were delivered to this user."""
 
     max_messages: int = 1  # negative: any number
     expires_s: float = 120.0  # negative or zero: never
@@ -62,7 +62,7 @@ class ExportKind(StrEnum):
 
 
 class ResponseType(StrEnum):
-    """How many answers a service export gives to one request."""
+    """How many responses a service export gives to one request."""
 
     SINGLETON = "Singleton"
     STREAM = "Stream"
@@ -100,7 +100,7 @@ class SubjectMapping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """-1: unlimited."""
+    """The limits of an account; -1 means unlimited."""
 
     max_connections: int = -1
     max_subscriptions: int = -1
@@ -108,7 +108,7 @@ class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done with messages that are part of a trace of somebody else's."""
+    """Tracing of messages that are part of an external trace."""
 
     dest: str  # the subject that is told
     sampling: int = 100  # percent of them
@@ -124,7 +124,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may connect.  Users of accounts and of the authorization block are one list."""
+    """Who may connect.  Users of accounts and of the authorization block are in one list."""
 
     token: str = ""
     username: str = ""

@@ -1,8 +1,7 @@
-"""Messages for one destination of a subject space, each seen under the subject it was published on.
+"""Deliver messages to one destination of a subject space, each under the subject it was published on.
 
-The route to the destination is looked up once and kept while it is valid; for each subject that passes, the
-starts of the lines for its receivers are kept as well.  A message may also have the destination's own name:
-it is seen as one that was published there.
+The route to the destination is cached while it is valid; for each subject that passes, the line prefixes of
+its receivers are cached too.  A message may also have the destination's own name, as if published there.
 """
 
 from millstream.broker.router import Route, SubjectSpace, Target
@@ -14,7 +13,7 @@ _MAX_SUBJECTS = 1024  # remembered at a time; all are forgotten when there are m
 
 
 class SubjectOutlet(Outlet):
-    """See ``Outlet``; with a `queue`, only its members count as listening."""
+    """An ``Outlet`` of a subject; with a `queue`, only its members count as subscribers."""
 
     def __init__(self, space: SubjectSpace, destination: bytes, queue: bytes | None = None) -> None:
         self._space = space
@@ -98,7 +97,7 @@ class SubjectOutlet(Outlet):
 
 
 class AnswerOutlet(Outlet):
-    """Answers under the subjects that requests name: most are used once, so no route is made for them."""
+    """Sends responses to the subjects that requests name; most are used once, so no route is cached."""
 
     def __init__(self, space: SubjectSpace) -> None:
         self._space = space

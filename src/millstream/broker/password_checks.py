@@ -1,10 +1,10 @@
-"""Checks of bcrypt passwords: in threads, so many at a time, in an order that strangers cannot abuse.
+"""Check bcrypt passwords in threads, a limited number at a time, in an order that clients cannot abuse.
 
-A check takes longer than everything else the server does in a second, and anybody may ask for one.  So
+A check takes longer than everything else the server does in a second, and anybody may cause one.  So
 
 *   as many run at once as there are processors to spare for them;
-*   each source (an address and the user it claims to be) has its turn, and its newest request comes
-    first: whoever floods the server waits for itself;
+*   each source (an address and the user it claims) has its turn, and its newest request comes first:
+    whoever floods the server delays only itself;
 *   a client that has hung up is not checked at all;
 *   at most `MOST_WAITING` wait.  Beyond that, the oldest of the source with the most is refused.
 """
@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.base.quoting import quoted
 from millstream.base.rarely import Rarely
 from millstream.broker.auth import Identity
+from millstream.golang.quote import quoted
 
 _log = logging.getLogger("millstream.broker")
 
@@ -35,7 +35,7 @@ Source = tuple[str, str]  # an address, and the user that it claims to be
 
 
 class PasswordCheck(msgspec.Struct, frozen=True):
-    """One request.  ``done`` is called with the outcome unless the client is gone, then ``gone`` is."""
+    """One check.  Calls ``done`` with the outcome, or ``gone`` if the client is gone."""
 
     verify: Callable[[], Identity | None]  # in a thread
     is_gone: Callable[[], bool]
@@ -44,7 +44,7 @@ class PasswordCheck(msgspec.Struct, frozen=True):
 
 
 class PasswordChecks:
-    """All that one server has to do."""
+    """All password checks of one server."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, threads: int | None = None, most: int = MOST_WAITING
@@ -60,7 +60,7 @@ class PasswordChecks:
         self.usual_s = 0.0  # what the last one took, its waiting included
 
     def submit(self, source: Source, check: PasswordCheck) -> None:
-        """Do this check when it is its turn."""
+        """Run this check when its turn comes."""
         began = self._loop.time()
 
         def done(identity: Identity | None) -> None:
@@ -75,7 +75,7 @@ class PasswordChecks:
         self._start()
 
     def close(self) -> None:
-        """Begin no more."""
+        """Start no more checks."""
         self._waiting.clear()
         self._count = 0
         if self._executor is not None:
@@ -136,7 +136,7 @@ class PasswordChecks:
 
 
 def has_hung_up(transport: Any) -> bool:
-    """Whether the client has closed its end, which a loop that does not read from it does not notice."""
+    """Return True if the client closed its end, which a loop that does not read from it does not notice."""
     if transport is None or transport.is_closing():
         return True
     sock = transport.get_extra_info("socket")

@@ -1,15 +1,15 @@
-"""What one connection may publish and subscribe to.
+"""The permissions of one connection to publish and subscribe.
 
-Built from the user's rules when a connection is authenticated and kept by that connection, because
-it holds state: small caches, and the reply subjects opened by requests that were delivered
-(`allow_responses`).  A connection that may do everything has no `PermissionSet` at all.
+Built from the user's rules when a connection is authenticated, and owned by that connection, because it has
+state: small caches, and the reply subjects opened by delivered requests (`allow_responses`).  A connection
+without restrictions has no `PermissionSet`.
 
-A deny beats an allow.  Rules are compared token by token with the subject as it is written, so the
-wildcards of a subscription are plain tokens here: `foo.*` lets `foo.>` pass and denies it too, as
-clients of the reference know it.  A subscription wider than a deny is accepted, and what it should
-not see is held back at delivery; only then does delivery cost anything (`filters_deliveries`).
+A deny beats an allow.  Rules are compared token by token with the subject as it is written, so the wildcards
+of a subscription are plain tokens here: as in nats-server, `foo.*` both allows and denies `foo.>`.  A
+subscription wider than a deny is accepted, and denied messages are held back at delivery; only then does
+delivery cost anything (`filters_deliveries`).
 
-Time is handed in, in monotonic seconds.  Error texts towards the client are the connection's affair.
+The caller passes the time, in monotonic seconds, and chooses the error texts for the client.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _DROPPED_AT_ONCE: Final = 33  # oldest entries that make room when a cache is fu
 
 
 class PermissionRuleError(MillstreamError):
-    """A rule that is no subject; the text names where it stands."""
+    """A rule is not a subject; the message says where it is."""
 
 
 class _Rules:
@@ -50,7 +50,7 @@ class _Rules:
 
 
 class _QueueRules:
-    """Subscription rules: patterns for everybody and patterns for the members of some queue group."""
+    """Subscription rules: patterns for everybody, and patterns for members of queue groups."""
 
     __slots__ = ("_covers", "_plain", "_queued", "patterns")
 
@@ -71,14 +71,14 @@ class _QueueRules:
         return self._plain.match(subject)
 
     def queues(self, subject: bytes) -> list[bytes]:
-        """The queue groups, possibly as patterns, that have a rule for `subject`."""
+        """Return the queue groups, possibly as patterns, that have a rule for `subject`."""
         if _has_empty_token(subject):
             return []
         return [queue for pattern, queue in self._queued if self._covers(subject, pattern)]
 
 
 class PermissionSet:
-    """The rules of one user, as they stand for one connection."""
+    """The rules of one user, with the state of one connection."""
 
     def __init__(self, permissions: Permissions) -> None:
         check_permissions(permissions)
@@ -101,7 +101,7 @@ class PermissionSet:
         self.filters_deliveries = False  # some accepted subscription is wider than a deny
 
     def may_publish(self, subject: bytes, now: float) -> bool:
-        """Whether this connection may publish to `subject`; an opened reply is used up by asking."""
+        """Return True if this connection may publish to `subject`; the call uses up an opened reply."""
         if self._publish_open:
             return True
         known = self._publish_cache.get(subject)
@@ -114,12 +114,12 @@ class PermissionSet:
         return allowed
 
     def lists(self, subject: bytes) -> bool:
-        """Whether `subject` may be published to without having been asked there."""
+        """Return True if `subject` may be published to without an opened reply."""
         allowed = self._publish_allow is None or self._publish_allow.match(subject)
         return allowed and (self._publish_deny is None or not self._publish_deny.match(subject))
 
     def may_receive(self) -> bool:
-        """Whether there is anything it may subscribe to, so that an answer could reach it."""
+        """Return True if it may subscribe to anything, so that a response could reach it."""
         subscribe = self._permissions.subscribe
         denied = [entry.encode() for entry in subscribe.deny if " " not in entry]
         allowed = (">",) if subscribe.allow is None else subscribe.allow
@@ -128,7 +128,7 @@ class PermissionSet:
         )
 
     def may_subscribe(self, subject: bytes, queue: bytes | None = None) -> bool:
-        """Whether SUB is accepted; accepting one that is wider than a deny turns the filter on."""
+        """Return True if SUB is accepted; accepting one that is wider than a deny turns the filter on."""
         if self._subscribe_allow is not None:
             allowed = self._subscribe_allow.match_plain(subject)
             if queue:
@@ -147,13 +147,13 @@ class PermissionSet:
         return True
 
     def blocks_delivery(self, subject: bytes, queue: bytes | None = None) -> bool:
-        """Whether a subscription to `subject` could be sent something that is denied."""
+        """Return True if a subscription to `subject` could receive something that is denied."""
         if self._subscribe_deny is None or not (queue or not is_literal(subject)):
             return False
         return any(collide(pattern, subject) for pattern in self._subscribe_deny.patterns)
 
     def delivery_denied(self, subject: bytes, queue: bytes | None = None) -> bool:
-        """Whether a message must be held back; ask only while `filters_deliveries`."""
+        """Return True if a message must be held back; call it only while `filters_deliveries`."""
         if self._subscribe_deny is None:
             return False
         key = subject + b" " + queue if queue else subject
@@ -167,10 +167,10 @@ class PermissionSet:
         return denied
 
     def allow_response(self, reply: bytes, now: float) -> None:
-        """A message with this reply subject was delivered: let it be answered.
+        """Allow a response to this reply subject, after a message with it was delivered.
 
-        A reply subject that is already open is not opened anew: the delivery uses up one of its
-        answers, as it does in the reference.
+        A reply subject that is already open is not opened again: as in nats-server, the delivery uses up one
+        of its responses.
         """
         if self._responses is None or not reply or self.may_publish(reply, now):
             return
@@ -180,7 +180,7 @@ class PermissionSet:
         self._forget_expired(now)
 
     def describe(self) -> dict[str, object]:
-        """The rules as monitoring and `$SYS.REQ.USER.INFO` show them."""
+        """Return the rules as monitoring and `$SYS.REQ.USER.INFO` show them."""
         shown: dict[str, object] = {
             "publish": _describe_rules(self._permissions.publish),
             "subscribe": _describe_rules(self._permissions.subscribe),
@@ -242,7 +242,7 @@ def _rule_problem(entry: str, queues: bool) -> str:
 
 
 def _has_empty_token(subject: bytes) -> bool:
-    """Such a subject falls under no rule, not even `>`; `matches` is not asked about it."""
+    """Return True for a subject with an empty token, which matches no rule, not even `>`."""
     return b".." in subject or subject[:1] in (b"", b".") or subject[-1:] == b"."
 
 

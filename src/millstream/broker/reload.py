@@ -1,10 +1,10 @@
-"""New options for a running broker: clients that are still welcome stay connected.
+"""Apply new options to a running broker; clients that are still permitted stay connected.
 
-What to change is decided in ``millstream.config``; here it is done.  After new users or accounts every
-client is looked at again: whose user is gone or in another account is closed without a word, who
-would be refused today is refused now, and who stays loses the subscriptions it may no longer have: at once,
-or soon after if it has many.  A client for which any of that fails is closed, and the rest of the plan is
-carried out.
+``millstream.config`` decides what changes; this module applies it.  After a change of users or accounts every
+client is checked again: one whose user is gone or in another account is closed without an error, one that
+would be refused today is refused now, and one that stays loses the subscriptions it may no longer have: at
+once, or soon after if it has many.  A client for which any of that fails is closed, and the rest of the plan
+is carried out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.base.quoting import quoted
 from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.auth import Authenticator, Candidate, Identity
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import BrokerOptions
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _CHECKED_AT_ONCE: Final = 128  # subscriptions of one client; more are checked i
 
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
-    """Take over `options`, all of which must be ones that can change while running."""
+    """Apply `options`, all of which must be changeable while running."""
     authenticator = Authenticator(options)  # may raise: before anything is touched
     old, broker.options = broker.options, options
     access_changed = (old.authorization, old.accounts, old.mappings, old.websocket) != (
@@ -62,7 +62,7 @@ def apply(broker: Broker, options: BrokerOptions) -> None:
 def _for_each(
     broker: Broker, connections: Iterable[Connection], step: Callable[[Connection], object]
 ) -> None:
-    """Take a step for each connection; one for which it fails is closed, so that it keeps no old rights."""
+    """Call `step` for each connection; close one for which it fails, so that it keeps no old rights."""
     for connection in list(connections):
         try:
             step(connection)
@@ -76,7 +76,7 @@ def _configure(broker: Broker, connection: Connection) -> None:
 
 
 def _send_unpinned_away(broker: Broker) -> None:
-    """Close connections whose certificates are no longer among the pinned ones."""
+    """Close connections whose certificates are no longer pinned."""
     unpinned = [each for each in broker.connections.values() if not broker.is_pinned(each.session)]
     if unpinned:
         _log.info("Disconnect %d clients due to pinned certs reload", len(unpinned))
@@ -105,12 +105,12 @@ def _check_again(broker: Broker, connection: Connection, previous: Authenticator
 
 
 def _was_checked(before: Candidate | None, now: Candidate) -> bool:
-    """Whether the same password was asked for when the client connected: it takes long to check again."""
+    """Return True if the same password was checked when the client connected; checking again takes long."""
     return before is not None and before.secret == now.secret
 
 
 def _has_moved(broker: Broker, connection: Connection) -> bool:
-    """Whether the user or nkey this client goes by is gone, or belongs to another account now."""
+    """Return True if the client's user or nkey is gone, or belongs to another account now."""
     identity: Identity = connection.session.identity
     current: str = connection.account.name
     if nkey := identity.nkey or connection.session.connect.nkey:
@@ -138,7 +138,7 @@ def _settle(broker: Broker, connection: Connection, identity: Identity | None) -
 
 
 def _refresh(broker: Broker, connection: Connection) -> None:
-    """Limits, permissions and the path of messages, as the options have them now."""
+    """Apply the current limits, permissions and path of messages."""
     handshake.apply_limits(broker, connection)
     handshake.choose_path(broker, connection)
     if connection.permissions is None:
@@ -150,7 +150,7 @@ def _refresh(broker: Broker, connection: Connection) -> None:
 
 
 def _revoke_in_slices(broker: Broker, connection: Connection) -> Pieces[None]:
-    """Check many subscriptions, a few at a time, until all are done or a later reload does it again."""
+    """Check many subscriptions in slices, until all are done or a later reload repeats it."""
     permissions, held = connection.permissions, connection.subscriptions
     for part in range(held.parts()):
         subscriptions = held.list_values(part)
@@ -166,7 +166,7 @@ def _revoke_in_slices(broker: Broker, connection: Connection) -> Pieces[None]:
 
 
 def _revoke(broker: Broker, connection: Connection, subscriptions: list[Subscription]) -> None:
-    """End those subscriptions that the client may no longer have, and say so."""
+    """End subscriptions that the client may no longer have, and send an error for each."""
     permissions = connection.permissions
     for subscription in subscriptions:
         if subscription.closed or permissions.may_subscribe(subscription.subject, subscription.queue):

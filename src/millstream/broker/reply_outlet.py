@@ -1,9 +1,9 @@
-"""Messages for somebody in another account, who asked through an imported service.
+"""Deliver messages to a requester in another account, through an imported service.
 
-The request came with a reply subject of ours (``_R_.…``), which `imports.Responses` knows.  Answers that
-are published there find their way by themselves; a message that is to be seen under a subject of its own
-does not, so here the requester's own inbox is looked up, and whether anybody listens on it.  A message under
-the name of the destination is an answer, and seen under the name of the inbox.
+The request came with a reply subject of ours (``_R_.…``), which `imports.Responses` knows.  Responses that
+are published there are forwarded; a message with its own subject is not, so this module looks up the
+requester's inbox and its subscribers.  A message under the name of the destination is a response, and is
+delivered under the name of the inbox.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReplyOutlet(Outlet):
-    """See ``Outlet``."""
+    """An ``Outlet`` to a requester in another account."""
 
     def __init__(
         self, imports: Imports, exporter: Account, destination: bytes, only: Subscriber | None = None
@@ -40,7 +40,7 @@ class ReplyOutlet(Outlet):
         return self._send_to(subject, frame)
 
     def _send_to(self, subject: bytes | None, frame: Frame) -> int:
-        """Under the name of the inbox if `subject` is None."""
+        """Send to the requester; under the name of the inbox if `subject` is None."""
         pending = self._responses.find(self.destination)
         if pending is None:
             return 0
@@ -99,9 +99,9 @@ def outlet_to(
     queue: bytes | None = None,
     only: Subscriber | None = None,
 ) -> SubjectOutlet | ReplyOutlet | OwnOutlet:
-    """For a destination in `account`, or in the account that a reply subject of ours leads to.
+    """Return an outlet to a destination in `account`, or where a reply subject of ours leads.
 
-    With `only`, nobody but that client gets what is sent.
+    With `only`, nobody but that client receives what is sent.
     """
     if destination.startswith(REPLY_PREFIX):
         return ReplyOutlet(imports, account, destination, only)
@@ -111,10 +111,10 @@ def outlet_to(
 
 
 def answer_outlet(imports: Imports, account: Account, reply: bytes, client: Any) -> Outlet:
-    """For the answer to a request of `client`, which named `reply`, perhaps in another account.
+    """Return an outlet for the response to a request of `client`, perhaps in another account.
 
-    A client that may not publish there itself must not make the server do it: nobody but that client gets the
-    answer.  Clients with ordinary inboxes notice nothing.
+    A client that may not publish to `reply` itself must not make the server do it, so only that client
+    receives the response.  Clients with their own inboxes notice no difference.
     """
     permissions = getattr(client, "permissions", None)
     if permissions is None or permissions.lists(_named_by_client(imports, account, reply)):
@@ -123,7 +123,7 @@ def answer_outlet(imports: Imports, account: Account, reply: bytes, client: Any)
 
 
 def _named_by_client(imports: Imports, account: Account, reply: bytes) -> bytes:
-    """The reply subject as the client wrote it, through however many imports its request came."""
+    """Return the reply subject that the client sent, before it passed any imports."""
     while reply.startswith(REPLY_PREFIX):
         pending = imports.responses(account).find(reply)
         if pending is None:

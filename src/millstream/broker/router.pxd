@@ -59,6 +59,7 @@ cdef class Route:
     cdef readonly bytes subject
     cdef readonly list plain
     cdef readonly list queues
+    cdef public list groups
     cdef public bint valid
 
     cpdef Py_ssize_t receivers(self)
@@ -113,7 +114,7 @@ cdef class SubjectSpace:
     @cython.locals(route=Route, head=bytes, routes=dict)
     cpdef Route route(self, bytes subject)
     cdef Route _route_to(self, Matches found, bytes subject)
-    @cython.locals(found=Matches, head=bytes, routes=dict)
+    @cython.locals(found=Matches, head=bytes, routes=dict, route=Route, one_more=bint)
     cpdef Route crowd_route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
@@ -122,7 +123,7 @@ cdef class SubjectSpace:
     cpdef drop_all_routes(self)
     @cython.locals(route=Route, head=bytes, routes=dict)
     cdef _drop_route(self, bytes subject)
-    @cython.locals(head=bytes, known=bytes)
+    @cython.locals(head=bytes, known=bytes, heads=list, each=bytes)
     cdef _drop_routes(self, bytes pattern)
     @cython.locals(routes=dict, subject=bytes, every=bint)
     cdef _drop_below(self, bytes head, bytes pattern)
@@ -130,12 +131,15 @@ cdef class SubjectSpace:
     cdef _drop_reply_groups(self, bytes pattern, bint literal)
     @cython.locals(group=list, subscription=Subscription, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_reply(self, bytes subject, Frame frame) except? -1
-    @cython.locals(target=Target, members=list, taken=Py_ssize_t)
+    @cython.locals(target=Target, members=list, group=list, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
     cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
+    @cython.locals(count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, targets=list)
+    cdef bint _deliver_to_one_of(self, list group, bytes subject, Frame frame, Subscriber source) except? -1
+    cdef Py_ssize_t _draw(self, Py_ssize_t count) except? -1
 
-@cython.locals(dot=Py_ssize_t)
+@cython.locals(first=Py_ssize_t, dot=Py_ssize_t)
 cdef bytes _head_of(bytes subject)
 @cython.locals(prefix=bytes)
 cdef bint _is_spared(Subscription subscription, bytes subject) except -1

@@ -1,18 +1,17 @@
-"""From a subject to those who get the message.
+"""Find the receivers of a message by its subject.
 
-A subject space (each account has one) is a tree of subscriptions, and in front of it a cache of
-``Route`` objects, one per subject in use.  A route is a finished answer: for every receiver the
-start of its MSG line, already formatted.  It is never changed; when a subscription comes or goes,
-the routes it touches are marked invalid and dropped.  So whoever holds a route needs to look at
-one flag, and delivering costs what is delivered.
+A subject space (each account has one) is a tree of subscriptions, with a cache of ``Route`` objects in front
+of it, one per subject in use.  A route has, for every receiver, the formatted start of its MSG line.  It is
+never changed; when a subscription is added or removed, the routes it affects are marked invalid and dropped.
+So the holder of a route checks one flag, and delivering costs what is delivered.
 
-A ``Subscriber`` is anything that takes messages: a client connection, a service import, JetStream.
+A ``Subscriber`` is anything that receives messages: a client connection, a service import, JetStream.
 Receivers are called while the frame of the message is valid and must copy what they keep.
 
-Here is the gate for subjects.  No route is made for a subject with a blank or a control character in it,
-whoever made it up: a configuration on disk, an archive, a mapping, another server.  So nothing that is
-delivered can break a line of the protocol, and only a subject that is new costs a look.  A ``Target`` looks
-once more before it writes the start of a line.
+This module validates all subjects.  No route is made for a subject with a blank or a control character,
+whoever chose it: a configuration on disk, an archive, a mapping, another server.  So nothing that is
+delivered can break a protocol line, and only a new subject costs a check.  A ``Target`` checks again before
+it writes the start of a line.
 """
 
 import logging
@@ -44,13 +43,13 @@ _MAX_SCAN = 1024  # more cached routes than this are dropped whole rather than m
 
 
 class Subscriber:
-    """Takes messages.  Subclasses override ``deliver``."""
+    """Receives messages.  Subclasses override ``deliver``."""
 
     def deliver(self, target: "Target", frame: Frame, source: "Subscriber | None") -> bool:
-        """Take a message; False if this receiver must not have it, so that a queue tries the next.
+        """Receive a message; return False if this receiver must not have it, so that a queue tries the next.
 
-        It must not raise, because neither the sender nor the next receiver has to do with it: what calls
-        code that may fail catches that and calls ``failed``.
+        It must not raise, because that would affect the sender and other receivers: implementations catch
+        exceptions of code that may fail and call ``failed``.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -64,27 +63,27 @@ class Subscriber:
         number: int,
         end_size: int,
     ) -> None:
-        """Take ``start + number + end``; reply subject and end lie one behind the other in `replies`."""
+        """Receive ``start + number + end``; reply subject and end follow each other in `replies`."""
         frame = Frame()
         frame.buf = b"%b%d%b\r\n" % (start, number, replies[at + size : at + size + end_size])
         frame.body_size = len(frame.buf) - 2
         self.deliver(Target(subscription, replies[at : at + size]), frame, None)
 
     def failed(self, target: "Target", frame: Frame, error: Exception) -> None:
-        """Report that taking a message failed; subclasses also deal with what that means for them."""
+        """Report that receiving a message failed; subclasses also handle the consequences."""
         guard.report(f"delivering to a {type(self).__name__}", error)
 
     def behind(self) -> bool:
-        """Whether it holds messages that its peer has not taken."""
+        """Return True if it has messages that its peer has not taken."""
         return False
 
     def gone(self) -> bool:
-        """Return whether it takes nothing any more, though some subscriptions may still be in the tree."""
+        """Return True if it receives nothing any more, though some subscriptions may still be in the tree."""
         return False
 
 
 class Subscription:
-    """One pattern that one subscriber listens on."""
+    """One pattern of one subscriber."""
 
     def __init__(self, owner: Subscriber, subject: bytes, queue: bytes | None, sid: bytes) -> None:
         self.owner = owner
@@ -113,7 +112,7 @@ class Target:
         self._prefix: bytes | None = None
 
     def prefix(self) -> bytes:
-        """The start of the line that a client gets; empty if the subject must not be in any line."""
+        """Return the start of a client's line; empty if the subject must not be in any line."""
         if self._prefix is None:
             self._prefix = (
                 b"MSG %b %b " % (self.subject, self.subscription.sid) if is_one_word(self.subject) else b""
@@ -122,20 +121,21 @@ class Target:
 
 
 class Route:
-    """Everyone who gets a message on `subject`."""
+    """All receivers of a message on `subject`."""
 
     def __init__(self, subject: bytes, plain: list[Target], queues: list[list[Target]]) -> None:
         self.subject = subject
         self.plain = plain
         self.queues = queues
+        self.groups: list[list[Subscription]] | None = None  # queue groups without targets (``crowd_route``)
         self.valid = True
 
     def receivers(self) -> int:
-        return len(self.plain) + len(self.queues)
+        return len(self.plain) + len(self.queues) + (len(self.groups) if self.groups is not None else 0)
 
 
 class AckRoute:
-    """Everyone who gets the acknowledgements that begin with `start`."""
+    """All receivers of the acks that begin with `start`."""
 
     def __init__(self, start: bytes, group: list[Subscription]) -> None:
         self.start = start
@@ -145,7 +145,7 @@ class AckRoute:
 
 
 class SubjectSpace:
-    """Subscriptions and the routes through them; its account gives it the name."""
+    """The subscriptions of an account, and the routes through them."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.name = name
@@ -157,7 +157,7 @@ class SubjectSpace:
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
-        # The same routes by the first two tokens of their subjects, so that a pattern touches few of them.
+        # The same routes by the heads of their subjects (``_head_of``): a pattern then touches few of them.
         self._heads: dict[bytes, dict[bytes, Route]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
@@ -191,7 +191,7 @@ class SubjectSpace:
             self._tell_watchers(pattern, literal)
 
     def clear(self) -> None:
-        """Forget every subscription and route, because nobody will use this space again."""
+        """Forget every subscription and route, because this space is not used again."""
         self.tree.clear()
         self.drop_all_routes()
         self._watchers.clear()
@@ -199,7 +199,7 @@ class SubjectSpace:
     # -- who wants to know ------------------------------------------------------------------------
 
     def watch(self, subject: bytes, changed: Callable[[], None]) -> None:
-        """Call back whenever somebody begins or ends to listen on `subject`."""
+        """Call back whenever `subject` gets or loses a subscriber."""
         self._watchers.setdefault(subject, []).append(changed)
 
     def unwatch(self, subject: bytes, changed: Callable[[], None]) -> None:
@@ -224,7 +224,7 @@ class SubjectSpace:
     # -- routes -----------------------------------------------------------------------------------
 
     def route(self, subject: bytes) -> Route:
-        """The route for a literal subject, from the cache if it is there; to nobody if it is refused."""
+        """Return the route for a literal subject, cached if possible; empty if the subject is invalid."""
         self.lookups += 1
         route = self.routes.get(subject)
         if route is not None:
@@ -252,11 +252,11 @@ class SubjectSpace:
         )
 
     def crowd_route(self, subject: bytes) -> Route | None:
-        """Return a route for one of very many subjects with the same first two tokens, as keys of a bucket.
+        """Return a route for one of very many subjects with the same head, such as the keys of a bucket.
 
-        It is made for this message and must not be kept: nobody marks it invalid.  What is kept is who gets
-        all of these subjects.  None if they are few, if the route is cached, or if the rest of the subject
-        decides who gets the message.
+        It is made for this message and must not be kept: nothing marks it invalid.  The receivers of all
+        these subjects are cached.  Returns None if they are few, if the route is cached, or if the rest of
+        the subject decides who gets the message.
         """
         if len(self.routes) < _MAX_SCAN or subject in self.routes:
             return None
@@ -267,15 +267,20 @@ class SubjectSpace:
         found = self._crowds.get(head)
         if found is None:
             if head not in self._crowds:
-                found = self._crowds[head] = self.tree.match_any_tail(head)
+                one_more = b"." not in head  # token: subjects of three have two in their head
+                found = self.tree.match_any_last(head) if one_more else self.tree.match_any_tail(head)
+                self._crowds[head] = found
             if found is None:
                 return None
         if subject.find(b"..") >= 0 or subject.endswith(b"."):
             return None
-        return self._route_to(found, subject)
+        route = Route(subject, self._targets(found.plain, subject), [])
+        if found.queues:
+            route.groups = list(found.queues.values())
+        return route
 
     def refuse(self, subject: bytes) -> None:
-        """Count a message that is dropped for its subject or reply; log it, not too often."""
+        """Count a message that is dropped for its subject or reply; log it, rate-limited."""
         self.refused += 1
         _complaints.tell(
             ("subject", self.name),
@@ -301,10 +306,10 @@ class SubjectSpace:
         return targets
 
     def ack_route(self, subject: bytes) -> AckRoute | None:
-        """Those who listen behind the first four tokens, ``$JS.ACK.<stream>.<consumer>``.
+        """Return the receivers of all acks with these first four tokens, ``$JS.ACK.<stream>.<consumer>``.
 
-        The subject of an acknowledgement is used once, so what is kept is who gets all of a consumer.
-        None if that depends on the rest of the subject.
+        The subject of an ack is used once, so the receivers of all acks of a consumer are cached.  Returns
+        None if they depend on the rest of the subject.
         """
         dot = subject.find(b".", _ACK_PREFIX_SIZE)
         dot = subject.find(b".", dot + 1) if dot > 0 else -1
@@ -324,10 +329,10 @@ class SubjectSpace:
         return route
 
     def direct_route(self, subject: bytes) -> Route | None:
-        """Return who answers for the key in ``$JS.API.DIRECT.GET.<stream>.<key>``.
+        """Return the route of a key in ``$JS.API.DIRECT.GET.<stream>.<key>``.
 
-        There are as many of these subjects as keys, so what is kept is who answers for all keys of a stream.
-        None if that depends on the key, or if it is not one queue group alone.
+        There are as many of these subjects as keys, so the receivers for all keys of a stream are cached.
+        Returns None if they depend on the key, or are not exactly one queue group.
         """
         dot = subject.find(b".", _DIRECT_PREFIX_SIZE)
         if dot < 0 or subject.find(b"..", dot) >= 0 or subject.endswith(b".") or not is_one_word(subject):
@@ -362,7 +367,7 @@ class SubjectSpace:
         self._acks.clear()
 
     def drop_all_routes(self) -> None:
-        """Forget everything that was found in the tree."""
+        """Drop everything that was found in the tree."""
         for route in self.routes.values():
             route.valid = False
         self.routes.clear()
@@ -383,15 +388,19 @@ class SubjectSpace:
             del self._heads[head]
 
     def _drop_routes(self, pattern: bytes) -> None:
-        """Drop the routes under a pattern with wildcards, or more where looking would cost more."""
+        """Drop the routes that match a pattern with wildcards, or more where searching would cost more."""
         head = _head_of(pattern)
-        if b"*" not in head and b">" not in head:
-            self._drop_below(head, pattern)
-        elif len(self._heads) > _MAX_SCAN:
-            self.drop_all_routes()
-        else:
-            for known in [known for known in self._heads if matches(known, head)]:
-                self._drop_below(known, pattern)
+        heads = [head]
+        if len(pattern) == len(head) + 2 and pattern.endswith(b".>"):
+            heads.append(head + b".*")
+        for each in heads:
+            if b"*" not in each and b">" not in each:
+                self._drop_below(each, pattern)
+            elif len(self._heads) > _MAX_SCAN:
+                self.drop_all_routes()
+            else:
+                for known in [known for known in self._heads if matches(known, each)]:
+                    self._drop_below(known, pattern)
 
     def _drop_below(self, head: bytes, pattern: bytes) -> None:
         routes = self._heads.get(head)
@@ -402,7 +411,7 @@ class SubjectSpace:
             self._drop_route(subject)
 
     def _drop_reply_groups(self, pattern: bytes, literal: bool) -> None:
-        """Drop the group of the replies that fall under `pattern`, or all groups if those may be many."""
+        """Drop the group of the replies that match `pattern`, or all groups if those may be many."""
         dot = pattern.rfind(b".")
         prefix = pattern[:dot] if dot > 0 else b""
         if literal or (pattern.endswith(b".*") and b"*" not in prefix and b">" not in prefix):
@@ -413,8 +422,8 @@ class SubjectSpace:
     def answer(self, replies: Replies, start: bytes) -> None:
         """Send ``start + number + end`` to each of `replies`.
 
-        A reply subject is used once, so a route for it would be made in vain.  Clients listen for all their
-        replies with one wildcard, and whoever gets one reply gets the next: that group is what is cached.
+        A reply subject is used once, so a route for it would be wasted.  Clients subscribe to all their
+        replies with one wildcard, and whoever gets one reply gets the next: that group is cached.
         """
         data = replies.peek()
         p = data
@@ -445,7 +454,7 @@ class SubjectSpace:
             at += size + end_size
 
     def _reply_group(self, reply: bytes) -> list[Subscription] | None:
-        """Everybody who wants `reply`, if that does not depend on its last token."""
+        """Return all receivers of `reply`, or None if they depend on its last token."""
         dot = reply.rfind(b".")
         if dot <= 0 or dot + 1 == len(reply):
             return None
@@ -465,7 +474,7 @@ class SubjectSpace:
         return group
 
     def deliver_reply(self, subject: bytes, frame: Frame) -> int:
-        """Hand an answer to whoever listens on the subject that the request named; how many took it."""
+        """Deliver a response to the subject that the request named; return the number of receivers."""
         group = self._reply_group(subject)
         if group is None:
             return self.deliver(self.route(subject), frame, None)
@@ -476,7 +485,7 @@ class SubjectSpace:
         return taken
 
     def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
-        """Hand the message to every receiver of the route; how many took it."""
+        """Deliver the message to every receiver of the route; return how many received it."""
         taken = 0
         for target in route.plain:
             if target.owner.deliver(target, frame, source):
@@ -484,15 +493,34 @@ class SubjectSpace:
         for members in route.queues:
             if self._deliver_to_one(members, frame, source):
                 taken += 1
+        if route.groups is not None:
+            for group in route.groups:
+                if self._deliver_to_one_of(group, route.subject, frame, source):
+                    taken += 1
         return taken
+
+    def _deliver_to_one_of(
+        self, group: list[Subscription], subject: bytes, frame: Frame, source: Subscriber | None
+    ) -> bool:
+        """Deliver to a member of a queue group whose targets nobody made: a group may have thousands."""
+        count = len(group)
+        start = self._draw(count)
+        for step in range(count):
+            targets = self._targets([group[(start + step) % count]], subject)
+            if targets and self._deliver_to_one(targets, frame, source):
+                return True
+        return False
+
+    def _draw(self, count: int) -> int:
+        """Return a number below `count`, by a small linear congruential generator: fair enough, and free."""
+        if count < 2:
+            return 0
+        self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
+        return (self._random >> 8) % count
 
     def _deliver_to_one(self, members: list[Target], frame: Frame, source: Subscriber | None) -> bool:
         count = len(members)
-        start = 0
-        if count > 1:
-            # A small linear congruential generator: fair enough to spread load, and free.
-            self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
-            start = (self._random >> 8) % count
+        start = self._draw(count)
         for step in range(count):
             index = start + step
             if index >= count:
@@ -504,11 +532,12 @@ class SubjectSpace:
 
 
 def _head_of(subject: bytes) -> bytes:
-    """Return the first two tokens, or the one there is."""
-    dot = subject.find(b".")
-    if dot >= 0:
-        dot = subject.find(b".", dot + 1)
-    return subject if dot < 0 else subject[:dot]
+    """Return the first two tokens of three or more, the first of two, or the only one."""
+    first = subject.find(b".")
+    if first < 0:
+        return subject
+    dot = subject.find(b".", first + 1)
+    return subject[: first if dot < 0 else dot]
 
 
 def _is_spared(subscription: Subscription, subject: bytes) -> bool:
@@ -519,6 +548,6 @@ def _is_spared(subscription: Subscription, subject: bytes) -> bool:
 
 
 def _may_begin_an_ack(pattern: bytes) -> bool:
-    """Return whether a pattern could cover ``$JS.ACK.`` by its first byte."""
+    """Return True if a pattern could match ``$JS.ACK.``, judging by its first byte."""
     first = pattern[0]
     return first in (_DOLLAR, _STAR, _TAIL)

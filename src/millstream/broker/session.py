@@ -1,16 +1,16 @@
-"""What is known of a client beyond the path of its messages: who it is and what it asked for."""
+"""The state of a client besides the path of its messages: its identity and its options."""
 
 import logging
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from millstream.base.quoting import quoted
 from millstream.base.rarely import Sparingly
 from millstream.broker.auth import Identity
 from millstream.broker.client_json import read_object
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType
+from millstream.golang.quote import quoted
 
 _log = logging.getLogger("millstream.broker")
 
@@ -18,7 +18,7 @@ _MOST_REFUSALS: Final = 100  # lines in a second about one connection
 
 
 class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The JSON of CONNECT.  A key that is missing keeps its value, so a bare `{}` is verbose."""
+    """The JSON of CONNECT.  A missing key keeps its value, so a bare `{}` is verbose."""
 
     verbose: bool = True
     pedantic: bool = True
@@ -41,9 +41,9 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
     millstream_key: str = ""  # of this connection alone: signs what is offered to it
 
     def updated(self, text: bytes) -> "ConnectOptions":
-        """These options with the JSON object in `text` laid over.
+        """Return these options updated with the JSON object in `text`.
 
-        BadJson if it is none, msgspec.ValidationError if a value has the wrong type.
+        Raises BadJson if it is not an object, msgspec.ValidationError if a value has the wrong type.
         """
         changes = read_object(text)
         known = msgspec.to_builtins(self)
@@ -52,7 +52,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """One per connection, for as long as it lives and in the record of it afterwards."""
+    """The state of a connection, kept in its record after it is closed."""
 
     ip: str
     port: int
@@ -78,7 +78,7 @@ class Session(msgspec.Struct, kw_only=True):
     _refusals: Sparingly | None = None  # made when it is needed
 
     def description(self) -> str:
-        """How log lines name the client besides its address: ` - "v1.2:go:name" - "ACC/user:ann"`."""
+        """Return the client's description in log lines: ` - "v1.2:go:name" - "ACC/user:ann"`."""
         connect = self.connect
         parts = [f"v{connect.version}" if connect.version else "", connect.lang, connect.name]
         text = ":".join(part for part in parts if part)
@@ -89,7 +89,7 @@ class Session(msgspec.Struct, kw_only=True):
         return f"{named} - {quoted(f'{identity.account}/{identity.label}')}"
 
     def note_refusal(self, connection: object, text: str, *values: object) -> None:
-        """Log what the client may not do; not every time if it tries very often."""
+        """Log what the client may not do; rate-limited."""
         if self._refusals is None:
             self._refusals = Sparingly(_MOST_REFUSALS)
         if lines := self._refusals.admit():

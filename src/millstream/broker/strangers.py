@@ -1,7 +1,7 @@
-"""Connections of which nothing is known yet: each has a task that finds out, and there are only so many.
+"""Unidentified connections: each has a task that handles it, and their number is limited.
 
-One more than that, and the oldest of the address that has the most is dropped.  So whoever does at once what
-is expected of it gets through beside many that are silent or slow.
+Beyond the limit, the oldest one of the address with the most is dropped.  So a client that does at once what
+is expected gets through beside many that are silent or slow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millstream.base.rarely import Rarely
 
 
 class Strangers:
-    """The tasks of one listener; `what` says in the log what they have not done yet."""
+    """The tasks of one listener; `what` names in the log what they have not done yet."""
 
     def __init__(self, most: int, what: str, log: logging.Logger) -> None:
         self._most = most
@@ -32,14 +32,14 @@ class Strangers:
         return iter(list(self._addresses))
 
     def add(self, task: asyncio.Task[Any], address: str) -> None:
-        """Count a task in, until it ends or is known."""
+        """Count a task, until it ends or is discarded."""
         self._addresses[task] = address
         task.add_done_callback(self.discard)
         if len(self._addresses) > self._most:
             self._drop_one()
 
     def discard(self, task: asyncio.Task[Any]) -> None:
-        """It has ended, or who it is for is known now."""
+        """Stop counting a task that has ended, or whose client is now known."""
         self._addresses.pop(task, None)
 
     def _drop_one(self) -> None:

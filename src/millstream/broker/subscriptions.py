@@ -1,20 +1,20 @@
-"""SUB and UNSUB: how the subscriptions of clients come and go.
+"""SUB and UNSUB: add and remove the subscriptions of clients.
 
-Compiled, because a client may have a million of them. Each costs the same however many there are: an
-entry in the connection's map and one in the tree of its subject space. The garbage collector does not see
-them (``base.untracked``): whoever closes a connection takes them out again, see ``departures``.
+Compiled, because a client may have a million of them.  Each costs the same however many there are: an entry
+in the connection's map and one in the tree of its subject space.  The garbage collector does not see them
+(``base.untracked``): whoever closes a connection removes them, see ``departures``.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
-from millstream.base.quoting import quoted
 from millstream.base.untracked import untrack
 from millstream.base.wide_map import WideMap
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.broker.history import SubscriptionRecord, record_of
 from millstream.broker.router import Subscription
+from millstream.golang.quote import quoted
 from millstream.protocol import errors
 from millstream.subjects.match import valid_subscription
 from millstream.subjects.tokens import token_count
@@ -40,7 +40,7 @@ class Subscriptions:
         self._broker: Any = broker
 
     def subscribe(self, connection: Connection) -> None:
-        """Act on the SUB that the connection's parser has found."""
+        """Execute the SUB that the connection's parser has found."""
         parser: Parser = connection.parser
         words = _words(parser.line(), parser.argument_start, parser.argument_end)
         count = len(words)
@@ -87,7 +87,7 @@ class Subscriptions:
         return None
 
     def unsubscribe(self, connection: Connection) -> None:
-        """Act on the UNSUB that the connection's parser has found."""
+        """Execute the UNSUB that the connection's parser has found."""
         parser: Parser = connection.parser
         words = _words(parser.line(), parser.argument_start, parser.argument_end)
         count = len(words)
@@ -106,16 +106,17 @@ class Subscriptions:
             connection.send(_OK)
 
     def remove(self, connection: Connection, subscription: Subscription) -> None:
-        """Forget a live subscription of this connection, and its shadows in other accounts."""
+        """Remove a live subscription of this connection, and its shadows in other accounts."""
         if subscription.closed:
             return
         connection.subscriptions.remove(subscription.sid)
         self._end(connection, subscription)
 
     def remove_newest(self, connection: Connection, count: int, records: list[SubscriptionRecord]) -> bool:
-        """Forget up to `count` subscriptions, of a few the newest first; returns False when none is left.
+        """Remove up to `count` subscriptions, roughly the newest first; return False when none is left.
 
-        A record of each is appended to `records`.  One that cannot be ended is reported, and the others go.
+        Appends a record of each to `records`.  One that cannot be ended is reported, and the others are
+        removed.
         """
         held: WideMap = connection.subscriptions
         while count > 0 and len(held) > 0:
@@ -136,7 +137,7 @@ class Subscriptions:
 
 
 def _words(line: bytes, start: int, end: int) -> list[bytes]:
-    """Return what stands between runs of blanks; other white space belongs to a word, as in nats-server."""
+    """Return the words between blanks; as in nats-server, other white space belongs to a word."""
     words = []
     p = line
     i = start
@@ -156,7 +157,7 @@ def _words(line: bytes, start: int, end: int) -> list[bytes]:
 
 
 def _limit(argument: bytes) -> int:
-    """Return the number of an UNSUB; a bad one, or one too long, counts as none, as in nats-server."""
+    """Return the number of an UNSUB; as in nats-server, an invalid or too long one counts as 0."""
     return int(argument) if argument.isdigit() and len(argument) <= _MAX_DIGITS else 0
 
 

@@ -1,12 +1,12 @@
-"""The TLS context of a listener, from options that name things as nats-server does.
+"""Build the TLS context of a listener from options in nats-server's terms.
 
-A context is made at start and at reload, so everything that cannot work is refused here, with the name of
-the file or of the option in the message, and nothing is found out at the first handshake.
+A context is built at start and at reload, so everything that cannot work is refused here, with the name of
+the file or option in the message, and not at the first handshake.
 
-What OpenSSL behind Python cannot do as Go does it:
-  - one curve can be set, not a list; of several wanted curves the context keeps to the most common one, so
-    that no curve outside the list is ever used, and curves OpenSSL lacks are refused if there is no other;
-  - suites that both Go and OpenSSL call broken (RC4, 3DES) are not built in, and refused.
+Differences between OpenSSL in Python and Go:
+  - one curve can be set, not a list; of several wanted curves the context uses the most common one, so that
+    no curve outside the list is ever used; curves that OpenSSL lacks are refused if there is no other;
+  - suites that both Go and OpenSSL consider broken (RC4, 3DES) are not built in, and refused.
 Not here: sessions and alerts (base.tls_server), handshakes (broker.tls_accept), the peer's certificate
 (broker.tls_peer).
 """
@@ -69,11 +69,11 @@ _MISSING_CURVES: Final = frozenset({"X25519MLKEM768", "SecP256r1MLKEM768", "SecP
 
 
 class TlsOptionsError(MillstreamError):
-    """A tls block that cannot be honoured."""
+    """A tls block cannot be applied."""
 
 
 def server_context(options: TlsOptions) -> ServerContext:
-    """Return the context for a listener; raises TlsOptionsError, or TlsFileError."""
+    """Return the context for a listener; raise TlsOptionsError or TlsFileError."""
     context = ServerContext()
     if options.min_version not in _VERSIONS:
         raise TlsOptionsError(f"unsupported minimum TLS version {options.min_version!r}: use 1.2 or 1.3")

@@ -1,15 +1,15 @@
-"""From an accepted socket to a connection, in clear or over TLS, in the order the options ask for.
+"""Turn an accepted socket into a connection, in clear or over TLS, as the options say.
 
     plain                  INFO in clear, then the handshake
     handshake_first        the handshake, then the connection sends INFO itself
-      with a fallback      wait that long for the client to begin; silent: INFO in clear, go on as plain
-    allow_non_tls          INFO in clear, then the client's first byte tells: 0x16 begins a handshake
+      with a fallback      wait that long for the client to begin; silent: INFO in clear, continue as plain
+    allow_non_tls          INFO in clear, then the client's first byte decides: 0x16 begins a handshake
 
-Nothing is read here: the first byte is only looked at, and before a transport exists, because uvloop does
-not let anybody watch a socket that has one.  The socket belongs to this module until the loop has it.
+Nothing is read here: the first byte is only peeked at, before a transport exists, because uvloop does not let
+anybody watch a socket that has one.  This module owns the socket until the loop has it.
 
-Always true:  whatever goes wrong, or when the caller is cancelled, the socket is closed.
-Not here:     contexts (broker.tls), what INFO says and everything after the handshake (the connection).
+Always true:  on any error, and when the caller is cancelled, the socket is closed.
+Not here:     contexts (broker.tls), the content of INFO and everything after the handshake (the connection).
 """
 
 import asyncio
@@ -36,30 +36,30 @@ THROTTLED: Final = b"-ERR 'Connection throttling is active. Please try again lat
 
 
 class TlsHandshakeError(MillstreamError):
-    """The client is gone or did not manage the handshake; its socket is closed."""
+    """The client is gone or failed the handshake; its socket is closed."""
 
     level = logging.ERROR  # to log it at
 
 
 class NotTls(TlsHandshakeError):
-    """The client was silent, or spoke something else: whoever scans ports must not fill the log."""
+    """The client was silent or spoke another protocol; logged quietly, because of port scanners."""
 
     level = logging.DEBUG
 
 
 class ConnectionThrottled(TlsHandshakeError):
-    """Too many handshakes in this second; the client was told and its socket is closed."""
+    """Too many handshakes in this second; the client was told, and its socket is closed."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """How far the connection got before its protocol was made."""
+    """What was negotiated before the protocol was created."""
 
     tls: bool
     info_sent: bool  # False: the connection has to send INFO
 
 
 class HandshakeRate:
-    """Lets a number of handshakes begin in each second; 0: any number."""
+    """Limits the handshakes that begin in each second; 0: unlimited."""
 
     def __init__(self, limit: int, clock: Clock) -> None:
         self._limit = limit
@@ -68,7 +68,7 @@ class HandshakeRate:
         self._count = 0
 
     def allow(self) -> bool:
-        """Count one handshake and say whether it may begin."""
+        """Count one handshake; return True if it may begin."""
         if self._limit <= 0:
             return True
         now = self._clock.monotonic()
@@ -88,10 +88,10 @@ async def secure(
     info: bytes,
     rate: HandshakeRate | None = None,
 ) -> None:
-    """Make a connection of a freshly accepted socket; `info` is what goes out in clear, if anything does.
+    """Turn a newly accepted socket into a connection; `info` is what may be sent in clear.
 
-    The factory is called when it is clear what kind of connection this will be, `connection_made` after
-    the handshake.  Raises TlsHandshakeError if it does not come to that.
+    The factory is called when the kind of connection is known, `connection_made` after the handshake.  Raises
+    TlsHandshakeError if it does not get that far.
     """
     try:
         sock.setblocking(False)
@@ -118,7 +118,7 @@ async def secure_now(
     context: ssl.SSLContext,
     timeout_s: float,
 ) -> None:
-    """Do the handshake without further ado, as websockets and handshake_first have it."""
+    """Do the handshake at once, as for websockets and handshake_first."""
     sock.setblocking(False)
     await _connect(loop, sock, protocol_factory, context, timeout_s)
 
@@ -153,7 +153,7 @@ async def _connect(
 
 
 async def _hang_up(sock: socket.socket, connecting: asyncio.Future[Any]) -> None:
-    """Wait until the client has taken the alert and closed, which it must do soon.
+    """Wait until the client has received the alert and closed, which it must do soon.
 
     Closing at once, while it still sends, would destroy the alert on its way.
     """
@@ -195,7 +195,7 @@ async def _negotiate(
 
 
 async def _first_byte(loop: asyncio.AbstractEventLoop, sock: socket.socket, timeout_s: float) -> int | None:
-    """Return the first byte the client sends without taking it; None if it stays silent."""
+    """Return the first byte of the client without consuming it; None if it stays silent."""
     readable = loop.create_future()
 
     def wake() -> None:

@@ -1,10 +1,10 @@
-"""What a client's certificate says: who it is for `verify_and_map`, and which key it has for pinning.
+"""Read a client's certificate: the user for `verify_and_map`, and the key for pinning.
 
-`verify_and_map` finds a user by what is in the certificate, in nats-server's order: email addresses, DNS
-names and URIs, each looked up as it stands; then the subject, compared part by part with every user name
-that reads as a distinguished name, first in order and then in any order; last the subject as one string.
+`verify_and_map` finds a user by the content of the certificate, in nats-server's order: email addresses, DNS
+names and URIs, each looked up unchanged; then the subject, compared part by part with every user name that is
+a distinguished name, first in order and then in any order; last the subject as one string.
 
-Certificates arrive here already verified.  Not here: users and passwords (the broker's authentication).
+Certificates are verified before they get here.  Not here: users and passwords (the broker's authentication).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DistinguishedName = tuple[RelativeName, ...]
 
 
 class UnreadableCertificate(MillstreamError):
-    """A certificate that cannot be parsed."""
+    """A certificate cannot be parsed."""
 
 
 class PeerNames(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class PeerNames(msgspec.Struct, frozen=True):
     distinguished_name: DistinguishedName | None  # None: has attributes that we have no name for
 
     def match(self, user_names: Collection[str]) -> str | None:
-        """Return the user that this certificate stands for."""
+        """Return the user that this certificate identifies, or None."""
         for name in (*self.emails, *self.dns_names, *self.uris):
             if name in user_names:
                 return name
@@ -164,7 +164,7 @@ def _match_name(wanted: DistinguishedName, user_names: Collection[str]) -> str |
 
 
 def parse_name(text: str) -> DistinguishedName | None:
-    """Read a distinguished name as RFC 4514 writes it; None if `text` is not one."""
+    """Parse a distinguished name in RFC 4514's notation; return None if `text` is not one."""
     name: list[RelativeName] = []
     relative: list[tuple[str, str]] = []
     for part, separator in _split_unescaped(text):
@@ -182,7 +182,7 @@ def parse_name(text: str) -> DistinguishedName | None:
 
 
 def _split_unescaped(text: str) -> list[tuple[str, str]]:
-    """Cut at commas and pluses that no backslash hides; each piece with what ended it."""
+    """Split at unescaped commas and pluses; return each piece with the separator after it."""
     pieces: list[tuple[str, str]] = []
     start = position = 0
     while position < len(text):
@@ -197,7 +197,7 @@ def _split_unescaped(text: str) -> list[tuple[str, str]]:
 
 
 def _unescape(value: str) -> str | None:
-    """Drop blanks around `value` and resolve its backslashes; None if one hides nothing."""
+    """Strip `value` and resolve its escapes; return None if one is invalid."""
     plain = bytearray()
     length = 0  # without blanks at the end that no backslash hides
     position = 0
@@ -228,7 +228,7 @@ def _unescape(value: str) -> str | None:
 
 
 def pins_allow(pins: Collection[str], der: bytes | None) -> bool:
-    """Whether a client with this certificate may come in: there are no pins, or its key is among them."""
+    """Return True if there are no pins, or the certificate's key is one of them."""
     if not pins:
         return True
     try:
@@ -238,7 +238,7 @@ def pins_allow(pins: Collection[str], der: bytes | None) -> bool:
 
 
 def pinned_fingerprint(der: bytes) -> str:
-    """Return the hex SHA-256 of the certificate's public key info, as `pinned_certs` lists it."""
+    """Return the hex SHA-256 of the certificate's public key info, as in `pinned_certs`."""
     try:
         import hashlib
 
@@ -248,7 +248,7 @@ def pinned_fingerprint(der: bytes) -> str:
 
 
 def _public_key_info(der: bytes) -> bytes:
-    """Find subjectPublicKeyInfo as it stands; encoding the parsed key again may differ (RFC 4055 keys)."""
+    """Return the original bytes of subjectPublicKeyInfo; re-encoding the key may differ (RFC 4055 keys)."""
     start, _ = _contents(der, 0)  # Certificate
     position, _ = _contents(der, start)  # TBSCertificate
     skipped = 6 if der[position] == 0xA0 else 5  # [version,] serial, algorithm, issuer, validity, subject
@@ -259,7 +259,7 @@ def _public_key_info(der: bytes) -> bytes:
 
 
 def _contents(der: bytes, position: int) -> tuple[int, int]:
-    """Return where the contents of the element at `position` start and end."""
+    """Return start and end of the contents of the element at `position`."""
     size = der[position + 1]
     start = position + 2
     if size & 0x80:

@@ -1,13 +1,13 @@
-"""The protocol trace (`-V`): one log line for every operation, in the reference's notation.
+"""The protocol trace (`-V`): one log line for every operation, in nats-server's notation.
 
-Only built when asked for; without it the path of a message does not know that tracing exists.
+Built only on request; otherwise the path of a message has no trace code.
 """
 
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.quoting import quoted
 from millstream.broker.client_json import BadJson, read_object
+from millstream.golang.quote import quoted
 from millstream.protocol.parser import Op
 
 if TYPE_CHECKING:
@@ -73,15 +73,15 @@ class Tracer:
 
 
 def one_line(text: bytes) -> str:
-    """Bytes of a client as nats-server's %q shows them, without the quotes: on one line of the log."""
+    """Return a client's bytes as Go's %q shows them, without quotes, on one line."""
     return quoted(text)[1:-1]
 
 
 def _without_secrets(argument: bytes) -> str:
-    """The options of CONNECT without what must not be in a log.
+    """Return the options of CONNECT without secrets.
 
-    They are read first, since a key may be written in many ways: `"PASS"` and `"p\\u0061ss"` are passwords.
-    What cannot be read is not shown at all.
+    They are parsed first, because a key may be written in many ways: `"PASS"` and `"p\\u0061ss"` are
+    passwords. Unparsable options are not shown at all.
     """
     try:
         options = read_object(argument)

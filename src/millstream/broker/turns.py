@@ -1,15 +1,14 @@
-"""Everything that the event loop calls: each call is a turn, which fails alone and leaves nothing unsent.
+"""All callbacks of the event loop: each is a turn, which fails alone and leaves nothing unsent.
 
-A callback that raises is reported and harms nobody else (see ``base.guard``); when it has ended, with or
-without an error, every connection that it touched writes.  So no timer and no end of a job in another thread
-can send something that waits for other input to leave, and none has to think of it.  The watchdog hears how
-long each turn took.
+A callback that raises is reported and affects nobody else (see ``base.guard``); when it has ended, with or
+without an error, every connection that it wrote to is flushed.  So output of a timer or of a job's end never
+waits for other input, and callbacks need not flush.  The watchdog records the duration of each turn.
 
-Long work is done in slices.  However many there are, the loop runs one slice in a round and looks at its
-sockets before the next, and each piece of work waits for all others between two of its slices.
+Long work is done in slices.  However many there are, the loop runs one slice in a round and polls its sockets
+before the next, and each work waits for all others between two of its slices.
 
-Nobody in the broker, JetStream or the server asks the loop itself to call back; a test holds that.  Calls of
-transports come in through ``Connection``, which keeps the same promises.
+Nothing in the broker, JetStream or the server uses the loop's callbacks directly; a test checks that.  Calls
+of transports arrive in ``Connection``, which behaves the same.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _DONE: Final = "future"
 
 
 class Turns:
-    """The calls of one event loop."""
+    """The callbacks of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tick: Tick) -> None:
         self.watchdog: Watchdog = tick.watchdog
@@ -43,7 +42,7 @@ class Turns:
         self._sliced: deque[tuple[str, Sliced[Any]]] = deque()  # long work; the first one has the next slice
 
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
-        """Call back now; the watchdog calls the step by its kind and the name of the callback."""
+        """Call back now; the watchdog names the step by its kind and the callback's name."""
         began = self.watchdog.began()
         try:
             callback(*arguments)
@@ -53,43 +52,43 @@ class Turns:
         self.watchdog.ended(began, kind, callback)
 
     def soon(self, callback: Callback, *arguments: Any) -> asyncio.Handle:
-        """When the work at hand is done."""
+        """Call back when the current work is done."""
         return self._loop.call_soon(self.run, _SOON, callback, *arguments)
 
     def later(self, delay_s: float, callback: Callback, *arguments: Any) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_s, self.run, _TIMER, callback, *arguments)
 
     def at(self, when: float, callback: Callback, *arguments: Any) -> asyncio.TimerHandle:
-        """At a time of the loop's own clock."""
+        """Call back at a time of the loop's clock."""
         return self._loop.call_at(when, self.run, _TIMER, callback, *arguments)
 
     def when_done(self, future: asyncio.Future[Any], callback: Callback) -> None:
-        """With the future, when it has an outcome."""
+        """Call back with the future when it is done."""
         future.add_done_callback(lambda done: self.run(_DONE, callback, done))
 
     # -- slices -----------------------------------------------------------------------------------
 
     @property
     def long_works(self) -> int:
-        """How many have slices left."""
+        """Return the number of works with slices left."""
         return len(self._sliced)
 
     def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
-        """Do the work called `name` from the next round on, in turn with all other work.
+        """Run the work called `name` from the next round on, in turn with all other work.
 
-        Work that raises is reported and ends; nobody gets its result (see ``lane``).
+        Work that raises is reported and ends; its result is dropped (see ``lane``).
         """
         self._sliced.append((name, Sliced(pieces, self._now)))
         if len(self._sliced) == 1:
             self._loop.call_soon(self._next_slice)
 
     def drop_slices(self) -> None:
-        """Give up all work that is done in slices."""
+        """Drop all work that is done in slices."""
         while self._sliced:
             self._sliced.popleft()[1].drop()
 
     def lane(self, *, width: int, most_waiting: int) -> Lane:
-        """For long work of one kind."""
+        """Return a lane for long work of one kind."""
         return Lane(self.in_slices, self._now, width=width, most_waiting=most_waiting)
 
     def _next_slice(self) -> None:

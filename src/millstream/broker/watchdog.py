@@ -1,11 +1,11 @@
-"""Measures the steps of the event loop, and remembers what the long ones did.
+"""Measure the steps of the event loop, and record the long ones.
 
-A step is one call of the loop: a chunk read from a client, a timer, the end of a commit, a slice of a long
-answer.  Everybody else waits while it runs, so none should take longer than 5 ms.  A step has a kind and may
-say what it called; a part of a step that took more than half of it, such as one request of many in a chunk,
-gives the step its name.
+A step is one callback of the loop: a chunk read from a client, a timer, the end of a commit, a slice of a
+long response.  Everybody else waits while it runs, so none should take longer than 5 ms.  A step has a kind
+and the name of its function; a part of a step that took more than half of it, such as one request of many in
+a chunk, gives the step its name.
 
-A step costs two readings of the clock.  All else is done for long steps only.
+A step costs two readings of the clock.  Everything else is done for long steps only.
 """
 
 import gc
@@ -29,7 +29,7 @@ _log = logging.getLogger("millstream.watchdog")
 
 
 class LongStep:
-    """The longest step of one name, and how many there were above 5 ms."""
+    """The longest step of one name, and the number of those above 5 ms."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -52,11 +52,11 @@ class Watchdog:
         self._complaints = Complaints(_log, now)
 
     def began(self) -> float:
-        """The time at which a step or a part of one begins."""
+        """Return the time at which a step or a part of one begins."""
         return self._now()
 
     def ended(self, began: float, kind: str, what: Any = None) -> None:
-        """A step is over; `what` it called completes the name."""
+        """End a step; the function `what` completes its name."""
         took = self._now() - began
         self.steps += 1
         self.busy_s += took
@@ -65,24 +65,24 @@ class Watchdog:
         self._part_s = 0.0
 
     def since(self, began: float) -> float:
-        """Seconds that have passed; ``part_ended`` needs to know of those above PART_S only."""
+        """Return the seconds since `began`; pass those above PART_S to ``part_ended``."""
         return self._now() - began
 
     def part_ended(self, took: float, name: str) -> None:
-        """A part of the present step is over."""
+        """End a part of the current step."""
         if took > self._part_s:
             self._part_s = took
             self._part = name
 
     def handled(self, name: str, items: int) -> None:
-        """One slice of the work called `name` handled so many items."""
+        """Record how many items one slice of the work called `name` processed."""
         if items > self.most_items.get(name, -1):
             if len(self.most_items) >= _MOST_NAMES and name not in self.most_items:
                 return
             self.most_items[name] = items
 
     def watch_collections(self) -> Callable[[], None]:
-        """Name the pauses of the garbage collector in this thread, until the callable returned is called."""
+        """Record the pauses of the garbage collector in this thread; return a function that stops that."""
         owner = threading.get_ident()
         began = 0.0
 
@@ -123,7 +123,7 @@ class Watchdog:
 
 
 def _name(kind: str, what: Any) -> str:
-    """The kind of a step with the function it called: ``timer Consumer.expire``."""
+    """Return the kind of a step with its function's name: ``timer Consumer.expire``."""
     if what is None:
         return kind
     while isinstance(what, partial):

@@ -1,14 +1,14 @@
-"""A websocket between a socket and a client connection that believes it talks to a socket.
+"""A websocket between a transport and a client connection, which uses it as its transport.
 
     transport  <->  WebSocketProtocol  <->  client connection
     (HTTP, frames)                          (the NATS protocol)
 
-Towards the real transport this is a protocol; towards the client connection, which is made when the
-upgrade is done, it is the transport.  Reading and writing are paused and resumed straight through.
+Towards the real transport this is a protocol; towards the client connection, which is created after the
+upgrade, it is the transport.  Pausing and resuming are passed through.
 
 Always true:  the inner connection is made at most once, and lost exactly once if it was made.
 Not here:     the rules of the upgrade (broker.websocket_upgrade) and of frames (protocol.websocket),
-              TLS, which lies below the transport (broker.tls_accept).
+              TLS, which is below the transport (broker.tls_accept).
 """
 
 import asyncio
@@ -59,12 +59,12 @@ _STATUS_OF_REASON: Final[dict[str, CloseStatus]] = {
 
 
 def close_status(reason: str) -> CloseStatus:
-    """Return the status for a reason as monitoring spells it."""
+    """Return the close status for a reason in monitoring's words."""
     return _STATUS_OF_REASON.get(reason, CloseStatus.INTERNAL_ERROR)
 
 
 class WebSocketFailure(MillstreamError):
-    """The peer broke the rules of websockets; the inner connection is lost with this."""
+    """The peer violated the websocket protocol; the inner connection is lost with this."""
 
 
 class _State(Enum):
@@ -87,7 +87,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
         close_timeout_s: float = 10.0,
         refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`refused` is told why an upgrade came to nothing; `make_client` is called once it is done."""
+        """`refused` is called with the reason of a failed upgrade, `make_client` after a successful one."""
         asyncio.Transport.__init__(self)
         self._loop = loop
         self._upgrader = upgrader
@@ -161,21 +161,21 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
         self.close_with(CloseReason.CLIENT_CLOSED)
 
     def close_with(self, reason: str) -> None:
-        """Send what is pending and a close frame that tells `reason`, as monitoring spells it."""
+        """Send pending output and a close frame with `reason`, in monitoring's words."""
         if self._state is _State.OPEN:
             self._finish(close_frame(close_status(reason), reason))
         elif self._state is _State.UPGRADING:
             self._finish(b"")
 
     def give_up(self) -> None:
-        """Close at once unless the upgrade is done: an open websocket is its client's affair."""
+        """Close at once unless the upgrade is done: its client owns an open websocket."""
         if self._state is _State.UPGRADING:
             self._state = _State.CLOSING
             if self._timer is not None:  # else there is no transport yet
                 self._transport.abort()
 
     def abort(self) -> None:
-        """Close at once; nothing pending is sent, and no close frame."""
+        """Close at once, without pending output and close frame."""
         self._state = _State.CLOSING
         self._transport.abort()
 
@@ -183,7 +183,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
         return self._state is _State.CLOSING or self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As the real transport answers; `websocket` is the upgrade."""
+        """Return information of the real transport; `websocket` is the upgrade."""
         if name == "websocket":
             return self._upgrade
         return self._transport.get_extra_info(name, default)
@@ -201,7 +201,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
         return self._transport.is_reading()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes of frames that are still to be sent."""
+        """Return the bytes of frames still to be sent."""
         return self._transport.get_write_buffer_size()
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
@@ -212,7 +212,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
 
     @property
     def max_payload(self) -> int:
-        """Bytes that one compressed message may expand to; an account can have a limit of its own."""
+        """Return the most bytes of a decompressed message; an account can have its own limit."""
         return self._decoder.max_payload
 
     @max_payload.setter
@@ -294,7 +294,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
         self._transport.write(pong_frame(pong))
 
     def _finish(self, last_words: bytes) -> None:
-        """Send `last_words` and close; a peer that does not take them in time is cut off."""
+        """Send `last_words` and close; abort if the peer does not take them in time."""
         self._state = _State.CLOSING
         self._stop_timer()
         if last_words:

@@ -1,13 +1,12 @@
-"""The HTTP request that turns a connection into a websocket: read, judged, answered.
+"""Parse, check and answer the HTTP request that turns a connection into a websocket.
 
-Bytes in, a decision out: an `Upgrade` with everything the connection needs to know, or a `Refusal` with
-the status that nats-server gives.  Where nats-server is Go's HTTP server (keep-alive after an error,
-redirects of unclean paths, folded headers) this is stricter: an error is answered once and the connection
-closed.
+Bytes in, a decision out: an `Upgrade` with everything the connection needs, or a `Refusal` with nats-server's
+status.  Where nats-server relies on Go's HTTP server (keep-alive after an error, redirects of unclean paths,
+folded headers) this is stricter: an error is answered once and the connection closed.
 
-Always true:  a request never holds more than `MAX_REQUEST_SIZE` bytes of memory.
+Always true:  a request never uses more than `MAX_REQUEST_SIZE` bytes of memory.
 Not here:     frames after the upgrade (protocol.websocket), sockets and the timeout (broker.websocket),
-              what the credentials from cookies are worth (the broker's authentication).
+              checking credentials from cookies (the broker's authentication).
 """
 
 import base64
@@ -49,7 +48,7 @@ Headers = Mapping[str, Sequence[str]]  # lower-case name to the values in order 
 
 
 class WebSocketOptionsError(MillstreamError):
-    """The websocket block asks for something impossible."""
+    """The websocket block contains something impossible."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -60,18 +59,18 @@ class Request(msgspec.Struct, frozen=True):
     early_data: bool = False  # something followed the request in the same read
 
     def first(self, name: str) -> str:
-        """The first value of a header, or nothing."""
+        """Return the first value of a header, or an empty string."""
         values = self.headers.get(name)
         return values[0] if values else ""
 
     def lists(self, name: str, wanted: str) -> bool:
-        """Whether a header that holds a comma-separated list has `wanted` in it, in any case."""
+        """Return True if a header with a comma-separated list contains `wanted`, in any case."""
         values = ",".join(self.headers.get(name, ())).split(",")
         return wanted.lower() in (value.strip(" \t").lower() for value in values)
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """No websocket.  `reason` is for the log; the peer learns the status only."""
+    """No websocket.  `reason` is for the log; the peer gets only the status."""
 
     status: HTTPStatus | None  # None: hang up without a word
     reason: str
@@ -80,7 +79,7 @@ class Refusal(msgspec.Struct, frozen=True):
     head: bool = False  # the answer to HEAD has no body
 
     def response(self, date: str) -> bytes:
-        """Return the answer; `date` is the current time as HTTP writes it."""
+        """Return the HTTP response; `date` is the current time in HTTP's format."""
         if self.status is None:
             return b""
         phrase = self.status.phrase
@@ -97,7 +96,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """What was agreed, and what the request said about the client."""
+    """The result of the negotiation, and what the request says about the client."""
 
     response: bytes
     path: str
@@ -114,13 +113,13 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestReader:
-    """Gathers one request, however it is cut."""
+    """Collects one request from its pieces."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Request | Refusal | None:
-        """Return the request or why there is none; None while it is incomplete."""
+        """Return the request or its refusal; None while it is incomplete."""
         searched = max(0, len(self._buffer) - 2)
         self._buffer += data
         end = _END_OF_HEADERS.search(self._buffer, searched)
@@ -187,7 +186,7 @@ def _split_url(url: str) -> tuple[str, str, str] | None:
 
 
 def _host_and_port(host: str, *, secure: bool) -> tuple[str, str] | None:
-    """Split `host[:port]`, with the scheme's port if none is named; None if it cannot be split."""
+    """Split `host[:port]`, with the scheme's port as default; return None if it cannot be split."""
     default = "443" if secure else "80"
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
@@ -201,16 +200,16 @@ def _host_and_port(host: str, *, secure: bool) -> tuple[str, str] | None:
 
 
 class Upgrader:
-    """Judges requests by one listener's options."""
+    """Checks requests against one listener's options."""
 
     def __init__(self, options: WebSocketOptions) -> None:
-        """Raise WebSocketOptionsError if an origin or a header cannot be used."""
+        """Raise WebSocketOptionsError if an origin or a header is invalid."""
         self._options = options
         self._origins = frozenset(map(_allowed_origin, options.allowed_origins))
         self._extra_headers = "".join(_response_header(name, value) for name, value in options.headers)
 
     def judge(self, request: Request, *, secure: bool) -> Upgrade | Refusal:
-        """Decide about a request that came over TLS or not; the checks come in nats-server's order."""
+        """Decide about a request, with or without TLS; the checks are in nats-server's order."""
         for suffix, reason in _UNSUPPORTED_PATHS.items():
             if request.path.endswith(suffix):
                 return Refusal(HTTPStatus.NOT_FOUND, reason, head=request.method == "HEAD")
@@ -317,7 +316,7 @@ def _offers_compression(request: Request) -> bool:
 
 
 def _forwarded_ip(request: Request) -> str:
-    """The first X-Forwarded-For header, if it is one address and nothing else."""
+    """Return the first X-Forwarded-For header, if it is exactly one address; else an empty string."""
     text = request.first("x-forwarded-for")
     try:
         ipaddress.ip_address(text)

@@ -2,202 +2,137 @@
 
     @app.command()
     @talks_to_a_server
-    def backup(folder: Path, server: Target) -> None:
-        async with server.connected() as connection: …
+    def backup(folder: Path, server: LinkOptions) -> None:
+        async with connected(server, "millstream backup") as api: …
 
-The decorator puts the options in the place of the parameter `server`.  Names and environment variables are
-those of the `nats` command line, so that a shell that is set up for it is set up for this.  A command that
-talks to two servers has a second set, whose options begin with `--to-` and have no environment variables:
-nobody shall send one server's password to another.
+The decorator puts the options in the place of the parameter `server`.  They are made from the declaration of
+`LinkOptions`; names and environment variables are those of the `nats` command line, so that a shell that is
+set up for it is set up for this.  The context that the `nats` tool has selected counts if nothing else says
+where.
 
-Files are read when the connection is made, and checked by `millstream.client.opening`.
+A command that talks to two servers has a second set, whose options begin with ``--to-``.  It takes nothing
+from the environment, and no selected context: nobody shall send one server's password to another.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-import ssl
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from nats.aio.client import Client as Connection
 
-from millstream.base.tls_files import client_context
 from millstream.cli.endings import UsageError
-from millstream.client.opening import open_connection
+from millstream.link.errors import BadOptions
+from millstream.link.fields import Field, Kind
+from millstream.link.layers import Layer
+from millstream.link.link import Link
+from millstream.link.login import check_files
+from millstream.link.options import FIELDS, LinkOptions
+from millstream.link.sources import environment_layer, link_options
+from millstream.transfer.api import JetStreamApi
 
-DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
-DEFAULT_TIMEOUT_S: Final = 10.0
-_CONNECT_S: Final = 10.0
-
-
-class LoginError(UsageError):
-    """What was said about who is asking makes no sense."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A server, and who is asking; each field is the option of that name."""
-
-    server: str = field(default=DEFAULT_SERVER, repr=False)  # a URL may have a password in it
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    creds: str = ""
-    nkey: str = ""
-    tlsca: str = ""
-    tlscert: str = ""
-    tlskey: str = ""
-    tlsfirst: bool = False
-    inbox_prefix: str = ""
-    js_domain: str = ""
-    timeout: float = DEFAULT_TIMEOUT_S
-
-    @property
-    def servers(self) -> list[str]:
-        """The addresses, each with a scheme."""
-        found = [each.strip() for each in self.server.split(",") if each.strip()]
-        return [each if "://" in each else f"nats://{each}" for each in found]
-
-    def arguments(self) -> dict[str, Any]:
-        """What ``nats.connect`` is to be told beside the addresses; LoginError if it makes no sense."""
-        ways = {"user": self.user, "token": self.token, "creds": self.creds, "nkey": self.nkey}
-        given = [name for name, value in ways.items() if value]
-        if len(given) > 1:
-            raise LoginError(f"{' and '.join(given)} are {len(given)} ways to log in; give one")
-        if self.password and not self.user:
-            raise LoginError("a password needs a user")
-        found: dict[str, Any] = {}
-        if self.user:
-            found |= {"user": self.user, "password": self.password}
-        elif self.token:
-            found["token"] = self.token
-        elif self.creds:
-            found["user_credentials"] = _full(self.creds)
-        elif self.nkey:
-            found["nkeys_seed"] = _full(self.nkey)
-        context = self._tls()
-        if context is not None:
-            found["tls"] = context
-        if self.tlsfirst:
-            found["tls_handshake_first"] = True
-        if self.inbox_prefix:
-            found["inbox_prefix"] = self.inbox_prefix
-        return found
-
-    def _tls(self) -> ssl.SSLContext | None:
-        if not (self.tlsca or self.tlscert or self.tlskey or self.tlsfirst):
-            return None
-        if bool(self.tlscert) != bool(self.tlskey):
-            raise LoginError("tlscert and tlskey belong together")
-        return client_context(_full(self.tlsca), _full(self.tlscert), _full(self.tlskey))
-
-    @asynccontextmanager
-    async def connected(self, *, name: str = "millstream", **options: Any) -> AsyncIterator[Connection]:
-        """A connection that is closed in the end; `options` are further ones of ``nats.connect``.
-
-        Raises ClientError if there is none.  One that is lost is tried to get back for some time; errors of
-        it reach whoever waits for an answer.
-        """
-        connection = Connection()
-        arguments = {
-            "name": name,
-            "error_cb": _ignore,
-            "connect_timeout": 3,
-            "max_reconnect_attempts": 10,
-            "reconnect_time_wait": 0.5,
-            **self.arguments(),
-            **options,
-        }
-        await open_connection(connection, self.servers, _CONNECT_S, patient=False, **arguments)
-        try:
-            yield connection
-        finally:
-            await connection.close()
-
-
-async def _ignore(error: Exception) -> None:
-    """Leave errors of a connection to whoever waits for an answer over it."""
-
-
-def _full(path: str) -> str:
-    return str(Path(path).expanduser()) if path else ""
-
-
-# name, environment variable, how the help calls the value, what it is
-_OPTIONS: Final = (
-    ("user", "NATS_USER", "NAME", "User name."),
-    ("password", "NATS_PASSWORD", "PASSWORD", "Password."),
-    ("token", "NATS_TOKEN", "TOKEN", "Token."),
-    ("creds", "NATS_CREDS", "FILE", "File with the user's JWT and seed."),
-    ("nkey", "NATS_NKEY", "FILE", "File with the user's NKEY seed."),
-    ("tlsca", "NATS_CA", "FILE", "File with the certificates to trust."),
-    ("tlscert", "NATS_CERT", "FILE", "File with our certificate."),
-    ("tlskey", "NATS_KEY", "FILE", "File with the key of our certificate."),
-    ("tlsfirst", "", "", "Begin with TLS before the server says anything."),
-    ("inbox_prefix", "", "PREFIX", "First part of the subjects of answers."),
-    ("js_domain", "", "NAME", "JetStream domain."),
-    ("timeout", "", "SECONDS", "Seconds to wait for an answer."),
-)
+_TO: Final = "to"
 
 
 def talks_to_a_server(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command` the options of a server in place of its parameter `server`, which is a Target."""
-    text = "The server, or several with commas."
-    address = _Parameter("server", ("--server", "-s"), "NATS_URL", "URL", text)
-    return _extended(command, "server", address, "")
+    """Give `command` the options of a server in place of its parameter `server`."""
+
+    def options(given: dict[str, Any]) -> LinkOptions:
+        return link_options(flag_layer(given), environment_layer(os.environ), selected=True)
+
+    return _extended(command, "server", flag_parameters(), options)
 
 
 def talks_to_a_second(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a parameter `to`: ``--to``, ``--to-user`` and so on."""
-    text = "Where to: a server, or several of a cluster with commas."
-    address = _Parameter("to", ("--to",), "", "URL", text)
-    return _extended(command, "to", address, "to-")
+    """Do the same for a parameter `to`: ``--to``, ``--to-user`` and so on; None if nobody says where."""
+
+    def options(given: dict[str, Any]) -> LinkOptions | None:
+        layer = flag_layer(given, _TO)
+        return link_options(layer) if layer.values.keys() & {"servers", "context"} else None
+
+    return _extended(command, _TO, flag_parameters(_TO), options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    name: str
-    flags: tuple[str, ...]
-    environment: str
-    value: str
-    help: str
+def takes_link_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give `command` what the flags say for its parameter `link`; it has a file of settings below them."""
+    return _extended(command, "link", flag_parameters(), flag_layer)
 
-    def made(self, default: Any) -> inspect.Parameter:
-        option = typer.Option(
-            *self.flags,
-            envvar=self.environment or None,
-            metavar=self.value or None,
-            help=self.help,
-            show_default=default not in ("", False),
-        )
-        return inspect.Parameter(
-            self.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[type(default), option],
-        )
+
+def flag_parameters(prefix: str = "") -> list[inspect.Parameter]:
+    """Return a parameter for every option that has a flag; with a prefix, those of another server."""
+    return [_parameter(each, prefix) for each in FIELDS if each.names.flags]
+
+
+def flag_layer(given: dict[str, Any], prefix: str = "") -> Layer:
+    """Return what the flags say, and take them out of the arguments of a command."""
+    layer = Layer()
+    for each in FIELDS:
+        if not each.names.flags:
+            continue
+        raw = given.pop(_argument(each, prefix))
+        if raw is not False:
+            layer.put(each, raw, _flags(each, prefix)[0])
+    return layer
+
+
+def _argument(option: Field, prefix: str) -> str:
+    """Return the name of the parameter; that of the addresses is the one people know."""
+    return _flags(option, prefix)[0].removeprefix("--").replace("-", "_")
+
+
+def _flags(option: Field, prefix: str) -> tuple[str, ...]:
+    if not prefix:
+        return option.names.flags
+    if option.names.kind is Kind.SERVERS:
+        return (f"--{prefix}",)
+    return (f"--{prefix}-{option.names.flags[0].removeprefix('--')}",)
+
+
+def _parameter(option: Field, prefix: str) -> inspect.Parameter:
+    names = option.names
+    text = f"{names.help[:1].upper()}{names.help[1:]}.".replace("`", "")
+    if names.variable and not prefix:
+        text += f" [env var: {names.variable}]"
+    if names.kind is not Kind.SWITCH and option.default_text:
+        text += f" [default: {option.default_text}]"
+    kind: Any = str
+    default: Any = ""
+    if names.kind is Kind.SWITCH:
+        kind, default = bool, False
+    elif names.kind is Kind.SERVERS:
+        kind, default = list[str] | None, None
+    made = typer.Option(
+        *_flags(option, prefix),
+        metavar=names.metavar or None,
+        help=text,
+        show_default=False,
+    )
+    return inspect.Parameter(
+        _argument(option, prefix),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, made],
+    )
 
 
 def _extended(
-    command: Callable[..., None], parameter: str, address: _Parameter, prefix: str
+    command: Callable[..., None],
+    parameter: str,
+    flags: Iterable[inspect.Parameter],
+    options: Callable[[dict[str, Any]], LinkOptions | Layer | None],
 ) -> Callable[..., None]:
-    fields = {"server": address}
-    for name, environment, value, text in _OPTIONS:
-        flag = f"--{prefix}{name.replace('_', '-')}"
-        fields[name] = _Parameter(
-            f"{prefix}{name}".replace("-", "_"), (flag,), "" if prefix else environment, value, text
-        )
-
     @functools.wraps(command)
     def wrapper(**given: Any) -> None:
-        values = {field: given.pop(one.name) for field, one in fields.items()}
-        command(**given, **{parameter: Target(**values)})
+        try:
+            found = options(given)
+        except BadOptions as error:
+            raise UsageError(str(error)) from None
+        command(**given, **{parameter: found})
 
     signature = inspect.signature(command, eval_str=True)
     kept = [
@@ -205,10 +140,20 @@ def _extended(
         for name, each in signature.parameters.items()
         if name != parameter
     ]
-    defaults = Target()
-    made = [one.made("" if one.name == "to" else getattr(defaults, field)) for field, one in fields.items()]
-    every = [*kept, *made]
+    every = [*kept, *flags]
     wrapper.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {each.name: each.annotation for each in every}
     del wrapper.__wrapped__
     return wrapper
+
+
+@asynccontextmanager
+async def connected(options: LinkOptions, name: str) -> AsyncIterator[JetStreamApi]:
+    """Yield the JetStream API of a server; LinkError if there is no connection to it.
+
+    Files that cannot be used are found before anything is sent.  A connection that is lost is made again;
+    errors of it reach whoever waits for an answer.
+    """
+    check_files(options)
+    async with Link(dataclasses.replace(options, name=name)) as link:
+        yield JetStreamApi(link)

@@ -1,13 +1,16 @@
 """`millstream gateway`: settings from a file, flags and the environment, then run until a signal comes."""
 
 import asyncio
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from millstream.cli.connecting import takes_link_flags
 from millstream.cli.endings import need
+from millstream.link.layers import Layer
 
 PACKAGES: Final = ("h2", "httptools", "hypercorn", "uvicorn", "wsproto", "yaml")  # of the extra
 
@@ -31,12 +34,6 @@ ConfigFile = Annotated[
         help="httpmq's YAML file; may be partial.",
     ),
 ]
-Server = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--server", "-s", envvar="NATS_URL", metavar="URL", help="URL of a NATS server; may be repeated."
-    ),
-]
 Management = Annotated[bool, typer.Option("--management", help="Serve the management group only (3000).")]
 Dataplane = Annotated[bool, typer.Option("--dataplane", help="Serve the dataplane group only (3001).")]
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
@@ -44,25 +41,20 @@ Port = Annotated[
     int | None,
     typer.Option("--port", "-p", metavar="NUMBER", min=0, max=65535, help="Port to listen on; 0 picks one."),
 ]
-Credentials = Annotated[
-    Path | None,
-    typer.Option(
-        "--creds", metavar="FILE", help="The gateway's own credentials: a file with a JWT and its seed."
-    ),
-]
 AccessLog = Annotated[bool, typer.Option("--access-log", help="Log a line for each request.")]
 LogLevel = Annotated[Level | None, typer.Option("--log-level", "-l", envvar="LOG_LEVEL", help="What to log.")]
 JsonLog = Annotated[bool, typer.Option("--json-log", "-j", envvar="LOG_AS_JSON", help="Log as JSON.")]
 
 
+@takes_link_flags
 def gateway(
+    *,
+    link: Layer,
     config_file: ConfigFile = None,
-    server: Server = None,
     management: Management = False,
     dataplane: Dataplane = False,
     host: Host = None,
     port: Port = None,
-    creds: Credentials = None,
     access_log: AccessLog = False,
     log_level: LogLevel = None,
     json_log: JsonLog = False,
@@ -74,16 +66,15 @@ def gateway(
     from millstream.server.loop import new_event_loop
 
     flags = Flags(
-        servers=tuple(server or ()),
+        link=link,
         management=management,
         dataplane=dataplane,
         host=host,
         port=port,
-        credentials_file=creds,
         access_log=access_log,
         log_level=log_level,
         json_log=json_log,
     )
-    settings = load_settings(config_file, flags)
+    settings = load_settings(config_file, flags, os.environ)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve(settings))

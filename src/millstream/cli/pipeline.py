@@ -106,13 +106,14 @@ class _Source:
         """The options of the connection; None if no server is named and none is required."""
         from millstream.spark.pipeline.connection import ConnectionSettingsError, connection_options
 
-        if not required and not self.pipeline.nats.servers and not os.environ.get("NATS_URL"):
-            return None
         try:
-            return connection_options(self.pipeline.nats, os.environ)
+            found = connection_options(self.pipeline.nats, os.environ)
         except ConnectionSettingsError as error:
             self.refuse([str(error)])
             raise
+        if found is None and required:
+            self.refuse(['[nats] key "servers" is missing, and so is NATS_URL'])
+        return found
 
     def refuse(self, problems: list[str]) -> None:
         """Raise PipelineError if there are problems."""

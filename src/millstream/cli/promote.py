@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from nats.aio.client import Client as Connection
 
 from millstream.cli.archives import FORM
-from millstream.cli.connecting import Target, talks_to_a_second, talks_to_a_server
+from millstream.cli.connecting import connected, talks_to_a_second, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
 from millstream.cli.transfer import JsonOption, chosen, run, show, size_text
+from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.freezing import release
 from millstream.transfer.planning import Method, PromoteOptions, StreamPlan, plan
@@ -26,8 +26,8 @@ from millstream.transfer.promotion import Promotion, PromotionResult
 @talks_to_a_second
 def promote(
     *,
-    server: Target,
-    to: Target,
+    server: LinkOptions,
+    to: LinkOptions | None,
     streams: Annotated[
         list[str] | None,
         typer.Argument(metavar="STREAM", help="Which streams, * and ? as in a shell; all if none is named."),
@@ -95,7 +95,7 @@ def promote(
 
       millstream promote --to nats://db2:4222 --to-creds ops.creds --live ORDERS
     """
-    if not to.server and not give_back:
+    if to is None and not give_back:
         raise typer.BadParameter("say where to, for example nats://cluster:4222", param_hint="--to")
     options = PromoteOptions(
         live=live,
@@ -110,16 +110,15 @@ def promote(
     )
 
     async def work() -> int:
-        async with server.connected(name="millstream promote") as near:
-            source = _api(near, server)
+        async with connected(server, "millstream promote") as source:
             names = await chosen(source, streams or [])
             if give_back:
                 released = [name for name in names if await release(source, name)]
                 lines = [f"{name} goes on as before" for name in released] or ["nothing is frozen"]
                 show({"released": released}, lines, json=json)
                 return 0
-            async with to.connected(name="millstream promote") as far:
-                target = _api(far, to)
+            assert to is not None
+            async with connected(to, "millstream promote") as target:
                 plans = await plan(source, target, names, options)
                 if dry_run:
                     show({"streams": [each.report() for each in plans]}, _plan_lines(plans), json=json)
@@ -132,10 +131,6 @@ def promote(
                 return 0 if result.complete else 1
 
     run(work())
-
-
-def _api(connection: Connection, target: Target) -> JetStreamApi:
-    return JetStreamApi(connection, domain=target.js_domain, timeout_s=target.timeout)
 
 
 @contextmanager

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from millstream.base.errors import MillstreamError
 from millstream.base.owned import visible
 from millstream.cli.archives import FORM
-from millstream.cli.connecting import Target, talks_to_a_server
+from millstream.cli.connecting import connected, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
+from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.backup import BackupOptions, back_up
 from millstream.transfer.errors import TransferError
@@ -52,7 +54,7 @@ def size_text(count: float) -> str:
 @talks_to_a_server
 def backup(
     *,
-    server: Target,
+    server: LinkOptions,
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where to write; each stream gets a folder in it.")
     ],
@@ -90,8 +92,7 @@ def backup(
     options = BackupOptions(consumers, check, force, verify, chunk_size)
 
     async def work() -> int:
-        async with server.connected(name="millstream backup") as connection:
-            api = JetStreamApi(connection, domain=server.js_domain, timeout_s=server.timeout)
+        async with connected(server, "millstream backup") as api:
             names = await chosen(api, streams or [])
             reports: list[dict[str, Any]] = []
             with progress_for(json=json) as progress:
@@ -99,7 +100,7 @@ def backup(
                     try:
                         _refuse_same_folder(folder, name, [each["stream"] for each in reports])
                         done = await back_up(api, name, folder / name, FORM, progress, options)
-                    except TransferError as error:
+                    except MillstreamError as error:
                         reports.append({"stream": name, "error": str(error)})
                     else:
                         reports.append(done.report())
@@ -148,7 +149,7 @@ async def chosen(api: JetStreamApi, patterns: list[str]) -> list[str]:
 @talks_to_a_server
 def restore_command(
     *,
-    server: Target,
+    server: LinkOptions,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A backup, or a folder of backups.")],
     streams: Annotated[
         list[str] | None,
@@ -219,13 +220,12 @@ def restore_command(
             show({"streams": report}, lines, json=json)
             return 0
         reports: list[dict[str, Any]] = []
-        async with server.connected(name="millstream restore") as connection:
-            api = JetStreamApi(connection, domain=server.js_domain, timeout_s=server.timeout)
+        async with connected(server, "millstream restore") as api:
             with progress_for(json=json) as progress:
                 for each in backups:
                     try:
                         done = await restore(api, each, FORM, progress, options)
-                    except TransferError as error:
+                    except MillstreamError as error:
                         reports.append({"stream": name or each.stream, "error": str(error)})
                     else:
                         reports.append(done.report())

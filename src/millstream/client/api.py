@@ -36,14 +36,21 @@ _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>/\\")
 
 
 class Api:
-    """Requests to the JetStream of `domain`, or to the one of the connection's server and account."""
+    """Requests to the JetStream of `domain`, or to the one that is known by `prefix`."""
 
     __slots__ = ("_domain", "_prefix", "_timeout_s", "carrier")
 
-    def __init__(self, carrier: Carrier, *, domain: str = "", timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        carrier: Carrier,
+        *,
+        domain: str = "",
+        prefix: str = API_PREFIX,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> None:
         self.carrier = carrier
         self._domain = domain
-        self._prefix = domain_api_prefix(domain) if domain else API_PREFIX
+        self._prefix = domain_api_prefix(domain) if domain else prefix
         self._timeout_s = timeout_s
 
     async def stream_info(self, stream: str) -> StreamInfo:

@@ -21,6 +21,7 @@ from millstream.client.config import (
 from millstream.client.errors import BadOptions, CredentialsRefused, ServerUnavailable
 from millstream.client.ordered import Callback, OrderedConsumer
 from millstream.jsapi.enums import ReplayPolicy
+from millstream.jsapi.names import API_PREFIX
 from millstream.link import errors as link_errors
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
@@ -39,7 +40,7 @@ class Client:
     """JetStream on a connection: a `Link`, or one of nats-py.
 
     ``Client(connection)`` leaves the connection to whoever made it; `connect` makes a link that is closed
-    with the client.
+    with the client.  Without a `domain`, the one or the API prefix of the link's options counts.
     """
 
     def __init__(
@@ -52,7 +53,10 @@ class Client:
     ) -> None:
         self._connection = connection
         self._owned = owned
-        self._api = Api(_carrier(connection), domain=domain, timeout_s=request_timeout_s)
+        prefix = API_PREFIX
+        if isinstance(connection, Link) and not domain:
+            domain, prefix = connection.options.domain, connection.options.api
+        self._api = Api(_carrier(connection), domain=domain, prefix=prefix, timeout_s=request_timeout_s)
 
     @property
     def connection(self) -> Any:

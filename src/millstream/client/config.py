@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Final, Self
 import msgspec
 
 from millstream.client.errors import Check, OrderedConfigError
+from millstream.golang.json import MOST_VALUES
+from millstream.golang.time import Time, format_time
 from millstream.jsapi.codec import JsonError, decode_strict
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, ReplayPolicy
-from millstream.jsapi.go_time import Time, format_time
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.subjects.tokens import valid_subject
 
 ALL_SUBJECTS: Final = ">"

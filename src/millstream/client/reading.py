@@ -22,8 +22,8 @@ from millstream.client.core import OrderedCore
 from millstream.client.errors import ClientClosed, RequestRefused, ServerUnavailable, StreamChanged
 from millstream.client.lines import HeartbeatWatch, Line, Releases
 from millstream.client.state import ENDED, Event, OrderedMessage, Phase, ResetReason, step
+from millstream.golang.time import Time
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.go_time import Time
 from millstream.link.servers import Backoff
 
 _FIRST_RETRY_S: Final = 0.1

@@ -1,4 +1,4 @@
-"""Configuration: nats-server's file format, and the options that everything else is built from."""
+"""Read nats-server's configuration format and build the options of every other package."""
 
 from millstream.config.errors import ConfigError, ConfigWarning, Location
 from millstream.config.load import LoadedConfig, load, load_again, load_file, read_config

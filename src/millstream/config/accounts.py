@@ -1,6 +1,6 @@
-"""The accounts block and subject mappings, one account at a time.
+"""Read the `accounts` block and subject mappings, one account at a time.
 
-What accounts promise each other (imports, exports) is checked in config.sharing, when all are known.
+`config.sharing` checks imports against exports once all accounts are known.
 """
 
 import random
@@ -55,18 +55,18 @@ class AccountBlock(msgspec.Struct, frozen=True, kw_only=True):
     account: Account
     users: tuple[User, ...] = ()
     jetstream: AccountJetStreamOptions | None = None
-    at: Location | None = None  # of the name
+    at: Location | None = None  # where the account's name stands
     users_at: Location | None = None
-    places: dict[int, Location]  # where each import and export stands, by its id()
+    places: dict[int, Location]  # location of each import and export, by id()
 
 
 def read_accounts(entry: Entry, notes: Notes) -> tuple[AccountBlock, ...]:
-    """A map of accounts, or a list of bare names."""
+    """Read the `accounts` block: a map of accounts or a list of bare names."""
     if isinstance(entry.value.data, list):
         return _read_names(entry, notes)
     accounts: list[AccountBlock] = []
     for named in block(entry).values():
-        if named.used:  # a variable that happens to be defined among the accounts
+        if named.used:  # a variable defined among the accounts
             continue
         try:
             accounts.append(_read_account(named, notes))
@@ -116,7 +116,10 @@ def _read_account(entry: Entry, notes: Notes) -> AccountBlock:
 
 
 def _read_account_nkey(entry: Entry, notes: Notes) -> dict[str, Any]:
-    """Checked for its shape; outside of operator mode nothing is done with it, here or there."""
+    """Check that the value is a public account nkey, and drop it.
+
+    As in nats-server, it is used only in operator mode, which Millstream does not have.
+    """
     try:
         kind, _ = decode(secret(entry, notes))
     except NkeyError as error:
@@ -131,13 +134,16 @@ def _read_limits(entry: Entry, notes: Notes) -> AccountLimits:
 
 
 def _read_trace(entry: Entry, notes: Notes) -> AccountTrace | None:
-    """A subject, or a map of one and how much of what is sampled elsewhere is sampled here."""
+    """Read `msg_trace`: a destination subject, or a map of `dest` and `sampling`.
+
+    `sampling` is the percentage of externally sampled messages that this account traces.
+    """
     if not isinstance(entry.value.data, Block):
         return AccountTrace(dest=_read_trace_dest(entry, notes))
     settings = read_block(block(entry), _TRACE, notes, whole=True)
     if "dest" in settings:
         return AccountTrace(**settings)
-    if settings:  # nats-server only warns
+    if settings:  # nats-server only logs a warning
         raise refused(entry, "`sampling` needs a `dest`")
     return None
 
@@ -157,13 +163,16 @@ def _read_sampling(entry: Entry, notes: Notes) -> int:
 
 
 def _read_leaf_limit(entry: Entry, notes: Notes) -> dict[str, Any]:
-    """Checked only: no leaf node ever connects, so every limit of them is kept."""
+    """Check the value and drop it: no leaf node can connect, so no such limit is ever reached."""
     integer(entry, notes)
     return {}
 
 
 def _each(read: Reader) -> Reader:
-    """Every item of a list of maps, with its place; a bad one does not hide the others."""
+    """Return a reader that applies `read` to each item of a list and pairs the result with its location.
+
+    An invalid item is noted as an error; the remaining items are still read.
+    """
 
     def read_all(entry: Entry, notes: Notes) -> list[tuple[Any, Location]]:
         results: list[tuple[Any, Location]] = []
@@ -222,7 +231,7 @@ def _read_source(entry: Entry, notes: Notes) -> dict[str, Any]:
 
 
 def _read_account_list(entry: Entry, notes: Notes) -> tuple[str, ...] | None:
-    # An empty list is no list: the export stays public, as in nats-server.
+    # Like nats-server, treat an empty list as no list: the export stays public.
     return tuple(string(item, notes) for item in items(entry)) or None
 
 
@@ -234,7 +243,7 @@ def _read_threshold(entry: Entry, notes: Notes) -> float:
 
 
 def read_mappings(entry: Entry, notes: Notes) -> tuple[SubjectMapping, ...]:
-    """Source subjects with one destination, or several that share the traffic."""
+    """Read the `mappings` block: source subjects with one destination or several weighted ones."""
     mappings: list[SubjectMapping] = []
     for source in block(entry).values():
         try:

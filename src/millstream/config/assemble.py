@@ -1,4 +1,4 @@
-"""Settings from file and command line to options, and the rules that hold across them."""
+"""Combine settings from file and command line into options, and check the rules that span settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimit
 if TYPE_CHECKING:
     from millstream.config.accounts import AccountBlock
 
-# Settings in which zero or nothing stands for the default.
+# Settings in which zero or an empty value means the default.
 _ZERO_IS_DEFAULT: Final = (
     "host",
     "port",
@@ -59,12 +59,12 @@ _BROKER_FIELDS: Final = (
 _LOG_FIELDS: Final = ("file", "size_limit", "max_files", "time", "utc", "json")
 _ARROW_FIELDS: Final = ("enabled", "host", "port", "advertise", "max_clients")
 _PROCESS_FIELDS: Final = ("pid_file", "ports_file_dir")
-# Who connects without credentials when only the system account has users.
+# The user of clients without credentials when only the system account has users.
 _ANONYMOUS: Final = "nats-anonymous"
 
 
 def assemble(settings: Settings, overrides: Overrides, notes: Notes) -> ServerOptions:
-    """Build everything; what does not fit together is noted."""
+    """Build the server's options.  Contradictions between settings are added to `notes`, not raised."""
     _apply_overrides(settings, overrides, notes)
     for name in _ZERO_IS_DEFAULT:
         if not settings.get(name, True):
@@ -166,7 +166,7 @@ def _authorization(
     settings: Settings, blocks: Sequence[AccountBlock], system_account: str, notes: Notes
 ) -> Authorization:
     auth: AuthorizationBlock = settings.get("authorization", AuthorizationBlock())
-    # A flag of the command line has no place; then the block's is the one to blame.
+    # A command-line flag has no location; report its problems at the authorization block.
     username = settings.get("username", auth.username)
     password = settings.get("password", auth.password)
     token = settings.get("token", auth.token)
@@ -190,7 +190,7 @@ def _authorization(
         notes.error("cannot have both a user/password and a token", auth.at)
     no_auth_user = settings.get("no_auth_user", "")
     if not no_auth_user and auth.at is None and _only_system_users(blocks, system_account):
-        # Users of the system account alone do not close the door of the global account.
+        # Users of the system account alone do not make credentials mandatory for the global account.
         users.append(User(name=_ANONYMOUS, password=_ANONYMOUS, account=GLOBAL_ACCOUNT))
         no_auth_user = _ANONYMOUS
     if no_auth_user:
@@ -237,7 +237,7 @@ def _check_broker(broker: BrokerOptions, settings: Settings, notes: Notes) -> No
         try:
             split_host_port(broker.client_advertise)
         except ValueError:
-            # The port may be left out, but nothing else.
+            # The port is optional; anything else that cannot be parsed is an error.
             if ":" in broker.client_advertise:
                 notes.error("client_advertise: expected host or host:port", settings.at("client_advertise"))
     if broker.websocket is not None:
@@ -280,7 +280,10 @@ def _monitor(settings: Settings, broker: BrokerOptions, notes: Notes) -> Monitor
 
 
 def _arrow(settings: Settings, broker: BrokerOptions, notes: Notes) -> ArrowOptions:
-    """With a port of its own it listens where clients do; without, where only this machine finds it."""
+    """Return the options of the Arrow endpoint.
+
+    With a port it listens on the broker's host, without one on a free port of the loopback interface.
+    """
     values = {name: settings[f"arrow_{name}"] for name in _ARROW_FIELDS if f"arrow_{name}" in settings}
     port = values.pop("port", None)
     if port is not None and not -1 <= port <= 65535:
@@ -311,7 +314,7 @@ def _jetstream(
     for name in ("request_queue_limit", "max_buffered_messages", "max_buffered_size"):
         if values.get(name, 1) <= 0:
             del values[name]
-    # Info requests wait in as long a queue as the others, unless told.
+    # Without a limit of its own, the queue of info requests is as long as that of the others.
     if values.get("info_queue_limit", 0) <= 0:
         values["info_queue_limit"] = values.get("request_queue_limit", JetStreamOptions().request_queue_limit)
     accounts = {block.account.name: block.jetstream for block in blocks if block.jetstream is not None}
@@ -331,7 +334,7 @@ def _jetstream(
 
 
 def _merge_store_dir(values: dict[str, Any], settings: Settings, notes: Notes) -> None:
-    """The folder may be named at the top level or in the block; a flag wins over both."""
+    """Choose `store_dir`: a flag, or the file's top level or block; setting both in the file is an error."""
     top = settings.get("store_dir", "")
     from_file = settings.at("store_dir") is not None
     if top and from_file and values.get("store_dir"):

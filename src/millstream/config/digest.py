@@ -1,7 +1,7 @@
 """The fingerprint of a parsed configuration, equal to the one nats-server prints for the same file.
 
-It is the SHA-256 of the content as JSON in Go's spelling: sorted keys, no blanks, ``<``, ``>`` and
-``&`` escaped, a line end behind it.  Comments, order and layout do not change it.
+It is the SHA-256 of the content as Go writes JSON: sorted keys, no spaces, ``<``, ``>`` and ``&`` escaped,
+a line feed at the end.  Comments, order and layout do not change it.
 """
 
 import hashlib

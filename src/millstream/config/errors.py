@@ -1,7 +1,7 @@
-"""What can be wrong with a configuration, and where.
+"""Errors and warnings about a configuration, with their location in the file.
 
-A file is read to its end before anybody is told: `Notes` gathers every problem and every warning,
-and `Notes.check` raises one `ConfigError` that carries them all.
+A file is read to its end before an error is raised: `Notes` collects every error and warning, and
+`Notes.check` raises one `ConfigError` that carries all of them.
 """
 
 import msgspec
@@ -21,7 +21,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 class ConfigError(MillstreamError):
-    """The configuration cannot be used.  `problems` holds all of them when there are several."""
+    """The configuration cannot be used.  `problems` lists every error; a single error lists itself."""
 
     def __init__(
         self, reason: str, at: Location | None = None, problems: "tuple[ConfigError, ...]" = ()
@@ -36,7 +36,7 @@ class ConfigError(MillstreamError):
 
 
 class AlreadyNoted(ConfigError):
-    """Nothing can be made of a block, and its mistakes are noted: there is nothing more to say."""
+    """A block is unusable because of errors that are already in `Notes`; this one adds none."""
 
     def __init__(self) -> None:
         super().__init__("the block has mistakes")
@@ -44,7 +44,7 @@ class AlreadyNoted(ConfigError):
 
 
 class ConfigWarning(msgspec.Struct, frozen=True):
-    """Something that works but was hardly meant; a configuration check fails on it."""
+    """A setting that works but is probably a mistake.  A configuration check fails on it."""
 
     at: Location | None
     reason: str
@@ -54,7 +54,7 @@ class ConfigWarning(msgspec.Struct, frozen=True):
 
 
 class Notes(msgspec.Struct):
-    """Everything found while one configuration is read."""
+    """Collects the errors and warnings found while one configuration is read."""
 
     errors: list[ConfigError] = []
     warnings: list[ConfigWarning] = []
@@ -66,7 +66,7 @@ class Notes(msgspec.Struct):
         self.warnings.append(ConfigWarning(at, reason))
 
     def check(self) -> None:
-        """Raise if anything was wrong."""
+        """Raise ConfigError if there are errors."""
         if not self.errors:
             return
         first = self.errors[0]

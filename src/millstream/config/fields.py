@@ -1,10 +1,10 @@
-"""Blocks of settings: which keys one may have, and how the value of each is read.
+"""Read blocks of settings: which keys a block may have and how each value is read.
 
-A block is described by a table of `Field`s.  `read_block` walks the entries in the order of the file, so
-that a later key wins, and gathers results under the names the tables give.  A reader raises
-`ConfigError`; the block notes it and goes on, so that a user sees all mistakes at once.
+A table of `Field`s describes a block.  `read_block` walks the entries in file order, so a later key wins,
+and collects results under the names that the table gives.  A reader raises `ConfigError`; `read_block`
+notes it and continues, so that a user sees all mistakes at once.
 
-Not here: which fields there are (config.schema and its parts), how results depend on each other
+Not here: which fields exist (config.schema and its parts), how results depend on each other
 (config.assemble).
 """
 
@@ -15,16 +15,16 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.base.suggestions import did_you_mean
-from millstream.config.duration import parse_duration
 from millstream.config.errors import AlreadyNoted, ConfigError, Notes
 from millstream.config.settings import Settings, split_host_port
 from millstream.config.tree import Block, Entry, Value
+from millstream.golang.duration import DurationError, parse_duration
 
 Reader: TypeAlias = Callable[[Entry, Notes], Any]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One setting.  Without `into` the reader gives a dict of several results."""
+    """One setting.  If `into` is empty, the reader returns a dict of several results."""
 
     names: tuple[str, ...]  # the documented spelling first
     read: Reader
@@ -32,12 +32,15 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def field(names: str, read: Reader, into: str = "") -> Field:
-    """`names` are separated by blanks."""
+    """Return a Field; `names` are separated by spaces, the documented spelling first."""
     return Field(tuple(names.split()), read, into)
 
 
 def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, whole: bool = False) -> Settings:
-    """Read the entries of a block; `whole` says that results are of no use if any of them is missing."""
+    """Read the entries of a block.
+
+    `whole`: raise AlreadyNoted if any entry is invalid, because the other results are useless without it.
+    """
     index = {name: field for field in fields for name in field.names}
     settings = Settings()
     mistakes = len(notes.errors)
@@ -62,7 +65,7 @@ def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, whole: bo
 
 
 def wrong(entry: Entry, expected: str) -> ConfigError:
-    """The error for a value of another kind than the key wants."""
+    """Return the error for a value of the wrong type."""
     return ConfigError(f"{entry.key}: expected {expected}, got {_describe(entry.value)}", entry.at)
 
 
@@ -93,7 +96,7 @@ def string(entry: Entry, notes: Notes) -> str:
 
 
 def secret(entry: Entry, notes: Notes) -> str:
-    """A string whose value no message may repeat."""
+    """Read a string that error messages must not repeat."""
     if not isinstance(entry.value.data, str):
         raise refused(entry, "expected a string; quote it if it looks like a number")
     return entry.value.data
@@ -113,7 +116,7 @@ def integer(entry: Entry, notes: Notes) -> int:
 
 
 def between(low: int, high: int | None = None) -> Reader:
-    """An integer that is at least `low` and at most `high`."""
+    """Return a reader of integers from `low` to `high`, both included."""
 
     def read(entry: Entry, notes: Notes) -> int:
         number = integer(entry, notes)
@@ -130,7 +133,7 @@ port = between(-1, 65535)
 
 
 def duration(entry: Entry, notes: Notes) -> float:
-    """Seconds from a duration; a bare integer means seconds and is warned of."""
+    """Read a duration in seconds.  A bare integer means seconds and adds a warning."""
     data = entry.value.data
     if isinstance(data, int) and not isinstance(data, bool):
         notes.warn(
@@ -141,17 +144,20 @@ def duration(entry: Entry, notes: Notes) -> float:
 
 
 def duration_text(entry: Entry, notes: Notes) -> float:
-    """Seconds from a duration that must have a unit."""
-    if not isinstance(entry.value.data, str):
+    """Read a duration in seconds; a unit is required."""
+    text = entry.value.data
+    if not isinstance(text, str):
         raise wrong(entry, 'a duration such as "90s" or "2m"')
     try:
-        return parse_duration(entry.value.data)
-    except ValueError as error:
-        raise refused(entry, str(error)) from error
+        return parse_duration(text) / 1e9
+    except DurationError as error:
+        if error.too_long:
+            raise refused(entry, f'the duration "{text}" is too long') from error
+        raise refused(entry, f'"{text}" is not a duration such as "90s", "1h30m" or "500ms"') from error
 
 
 def seconds(entry: Entry, notes: Notes) -> float:
-    """Seconds from a number or a duration."""
+    """Read seconds from a number or a duration."""
     data = entry.value.data
     if isinstance(data, int | float) and not isinstance(data, bool):
         return float(data)
@@ -159,7 +165,7 @@ def seconds(entry: Entry, notes: Notes) -> float:
 
 
 def positive(read: Reader) -> Reader:
-    """The same reader, refusing what is below zero."""
+    """Return a reader that also refuses negative values."""
 
     def checked(entry: Entry, notes: Notes) -> float:
         number: float = read(entry, notes)
@@ -171,14 +177,14 @@ def positive(read: Reader) -> Reader:
 
 
 def strings(entry: Entry, notes: Notes) -> tuple[str, ...]:
-    """One string or a list of them."""
+    """Read one string or a list of strings."""
     if isinstance(entry.value.data, str):
         return (entry.value.data,)
     return tuple(string(item, notes) for item in items(entry, "a string or a list of strings"))
 
 
 def choice(meanings: dict[str, Any]) -> Reader:
-    """One of some words, without case."""
+    """Return a reader of the words in `meanings`, in any case."""
 
     def read(entry: Entry, notes: Notes) -> Any:
         word = entry.value.data
@@ -190,21 +196,21 @@ def choice(meanings: dict[str, Any]) -> Reader:
 
 
 def block(entry: Entry) -> Block:
-    """The map that an entry must hold."""
+    """Return the map that the entry holds; raise ConfigError if it holds something else."""
     if not isinstance(entry.value.data, Block):
         raise wrong(entry, "a map")
     return entry.value.data
 
 
 def items(entry: Entry, expected: str = "a list") -> Iterator[Entry]:
-    """The items of the list that an entry must hold, each as an entry at its own place."""
+    """Return the items of the list that the entry holds, each as an entry with its own location."""
     if not isinstance(entry.value.data, list):
         raise wrong(entry, expected)
     return (Entry(entry.key, value, value.at) for value in entry.value.data)
 
 
 def listen(prefix: str = "", host: str = "host", port: str = "port") -> Reader:
-    """`host:port` or a port, as two results."""
+    """Return a reader of `host:port` or a bare port, which gives two results."""
 
     def read(entry: Entry, notes: Notes) -> dict[str, Any]:
         host_text, number = address(entry)
@@ -230,11 +236,11 @@ def address(entry: Entry) -> tuple[str, int]:
 
 
 def unsupported(reason: str, *, harmless: tuple[Any, ...] = ()) -> Reader:
-    """Refuses a setting of nats-server's, except with values that ask for nothing."""
+    """Return a reader that refuses a setting of nats-server, except with values that change nothing."""
 
     def read(entry: Entry, notes: Notes) -> dict[str, Any]:
         data = entry.value.data
-        # `0 == False`, so the type has to agree as well.
+        # `0 == False`, so compare the types too.
         if any(type(data) is type(value) and data == value for value in harmless):
             return {}
         raise refused(entry, f"not supported by Millstream: {reason}")

@@ -1,7 +1,7 @@
-"""The jetstream blocks: that of the server and those of accounts.
+"""Read the `jetstream` blocks of the server and of accounts.
 
-Sizes are a trap that we keep, because files rely on it: a bare ``1G`` is 10^9, a quoted ``"1G"`` is 2^30
-and knows only K, M, G and T.
+Sizes keep a trap of nats-server's because files rely on it: a bare ``1G`` is 10^9 bytes, a quoted ``"1G"``
+is 2^30, and quoted sizes accept only K, M, G and T.
 """
 
 import re
@@ -27,7 +27,7 @@ from millstream.config.fields import (
 from millstream.config.tree import Block, Entry
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
 
-REFERENCE_SYNC_INTERVAL_S: Final = 120.0  # what a `sync_interval` of zero means to nats-server
+REFERENCE_SYNC_INTERVAL_S: Final = 120.0  # nats-server's default, which `sync_interval: 0` selects
 
 _QUOTED_SIZE = re.compile(r"([+-]?[0-9]+)([KMGT])")
 _SWITCH: Final = {"enabled": True, "enable": True, "disabled": False, "disable": False}
@@ -36,7 +36,7 @@ _CLUSTER = unsupported("clustering")
 
 
 def read_jetstream(entry: Entry, notes: Notes) -> dict[str, Any]:
-    """The server's block, as results named `jetstream` and `jetstream_…`."""
+    """Read the server's block; results are named `jetstream` and `jetstream_…`."""
     switch = _read_switch(entry)
     if switch is not None:
         return {"jetstream": switch}
@@ -53,7 +53,7 @@ def read_account_jetstream(entry: Entry, notes: Notes) -> AccountJetStreamOption
 
 
 def _read_switch(entry: Entry) -> bool | None:
-    """True or false for the short forms, None for a map."""
+    """Return true or false for the short forms, None for a map."""
     data = entry.value.data
     if isinstance(data, Block):
         return None
@@ -80,7 +80,7 @@ def _read_size(entry: Entry, notes: Notes) -> int | None:
         size = (read_integer(match[1]) or 0) << 10 * ("KMGT".index(match[2]) + 1)
     else:
         raise wrong(entry, "a size")
-    return size if size >= 0 else None  # negative: as much as there is
+    return size if size >= 0 else None  # negative: unlimited
 
 
 def _read_amount(entry: Entry, notes: Notes) -> int:

@@ -1,12 +1,12 @@
-"""Characters of a configuration file to keys and scalars.
+"""Split the text of a configuration file into keys and scalars.
 
-The format is nats-server's: half JSON, half plain words.  What begins with a digit may be an
-integer with a size suffix, a float, a date, an address or just a word, and only its end tells:
+The format is nats-server's: half JSON, half bare words.  A value that begins with a digit can be an
+integer with a size suffix, a float, a date, an address or a word; only its end decides:
 
     64      10k  64MiB      1.5      2026-01-02T03:04:05Z      127.0.0.1:4222      20s  2m30s
     integer integer         float    datetime                  string              string
 
-A word ends at a blank, a line end or one of ``, ; ] }``; so ``#`` and ``//`` inside it are text.
+A word ends at a blank, a line end or one of ``, ; ] }``, so ``#`` and ``//`` inside a word are text.
 
 Not here: maps, lists, includes and the meaning of ``$NAME`` (config.parser).
 """
@@ -49,13 +49,13 @@ _INTEGER_LIMIT: Final = 2**63
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A `$NAME` that stands where a value should."""
+    """A `$NAME` in place of a value."""
 
     name: str
 
 
 class Scanner:
-    """A position in a text.  `read_…` methods move it, or raise where it stands."""
+    """A position in a text.  The `read_…` methods advance it, or raise ConfigError where they stop."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -72,7 +72,7 @@ class Scanner:
         raise ConfigError(reason, self.location(position))
 
     def peek(self) -> str:
-        """The next character; empty at the end of the text."""
+        """Return the next character, or an empty string at the end of the text."""
         return self.text[self.position : self.position + 1]
 
     def describe_next(self) -> str:
@@ -82,7 +82,7 @@ class Scanner:
         return "the end of the line" if character in LINE_END else f"'{character}'"
 
     def skip(self, *, lines: bool, comments: bool = True) -> None:
-        """Pass blanks and comments; line ends only if `lines`."""
+        """Skip blanks and comments, and line ends if `lines` is set."""
         text = self.text
         while character := self.peek():
             if character in BLANK or (lines and character.isspace()):
@@ -94,7 +94,7 @@ class Scanner:
                 return
 
     def read_key(self) -> tuple[str, bool]:
-        """A key, and whether it is the bare word before a blank that may be a keyword."""
+        """Return a key and whether it may be a keyword: a bare word followed by white space."""
         quote = self.peek()
         if quote in ('"', "'"):
             return self._read_until(quote, "key"), False
@@ -263,7 +263,7 @@ class Scanner:
         scale = _SCALES.get(suffix.lower())
         if scale is None:
             self.fail(f'unknown size suffix "{suffix}"', start)
-        # Python refuses to read very long digit strings; those are out of range anyway.
+        # Python refuses to convert very long digit strings; those are out of range anyway.
         number = int(digits) * scale if len(digits) < 30 else _INTEGER_LIMIT
         if not -_INTEGER_LIMIT <= number < _INTEGER_LIMIT:
             self.fail(f"the integer {digits}{suffix} is out of range", start)
@@ -275,5 +275,5 @@ def _bytes(text: str) -> bytes:
 
 
 def _text(parts: list[bytes]) -> str:
-    # An escape may give half of a UTF-8 character, the next one the other half.
+    # One escape may give half of a UTF-8 character and the next one the other half.
     return b"".join(parts).decode("utf-8", "surrogateescape")

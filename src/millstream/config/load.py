@@ -1,4 +1,4 @@
-"""From a configuration file and the command line to options: the door of this package."""
+"""Entry points of this package: read a configuration file and the command line, return options."""
 
 import os
 from collections.abc import Mapping
@@ -23,13 +23,16 @@ def read_config(
     *,
     environment: Mapping[str, str] | None = None,
 ) -> LoadedConfig:
-    """Options from a file, if there is one, with the command line on top; raises ConfigError."""
+    """Return the options from a file, if `path` is given, with the command line on top.
+
+    Raises ConfigError.
+    """
     overrides = overrides or Overrides()
     notes = Notes()
     if path is None:
         options = assemble(Settings(), overrides, notes)
     else:
-        # Here, because many servers have no file and start without a parser.
+        # Imported here because many servers run without a file and start faster without the parser.
         from millstream.config.digest import config_digest
         from millstream.config.parser import parse_file
         from millstream.config.schema import read_settings
@@ -38,7 +41,7 @@ def read_config(
         if not root:
             notes.warn(f"{os.fspath(path)}: config has no values or is empty")
         settings = read_settings(root, notes)
-        notes.check()  # first the mistakes themselves, not what follows from them
+        notes.check()  # report errors of single settings before errors that follow from them
         options = assemble(settings, overrides, notes)
         options = replace(options, config_file=os.fspath(path), config_digest=config_digest(root))
     notes.check()
@@ -46,15 +49,15 @@ def read_config(
 
 
 def load_file(path: str | os.PathLike[str]) -> LoadedConfig:
-    """Options from a file alone, with what was odd about it."""
+    """Return the options from a file alone, with its warnings."""
     return read_config(path)
 
 
 def load(path: str | os.PathLike[str] | None = None, overrides: Overrides | None = None) -> ServerOptions:
-    """The options a server starts with."""
+    """Return the options that a server starts with."""
     return read_config(path, overrides).options
 
 
 def load_again(options: ServerOptions) -> LoadedConfig:
-    """Read once more the file these options came from, with the same command line on top."""
+    """Read the file of these options again, with the same command line on top."""
     return read_config(options.config_file or None, options.overrides)

@@ -1,4 +1,4 @@
-"""The `millstream` block: what nats-server does not have.
+"""Read the `millstream` block: settings that nats-server does not have.
 
     millstream {
         arrow {
@@ -7,7 +7,7 @@
             max_clients: 32
         }
         erase_within: "2m"               # how long removed messages may stay on disk, at least 1s
-        memory_budget: 64MB              # for tables of the store, which it can read again
+        memory_budget: 64MB              # for tables of the store, which it can reload from disk
     }
 
 `arrow: false` switches the endpoint off.

@@ -1,7 +1,7 @@
-"""What can be configured about a server process as a whole, as frozen values.
+"""Options of the server process as a whole, as frozen values.
 
-Each package declares its own options; here are those of the process around them and the value that
-joins all.  Durations are seconds, sizes are bytes.
+Each package declares its own options; this module adds those of the process and joins all of them.
+Durations are seconds, sizes are bytes.
 """
 
 import msgspec
@@ -12,13 +12,13 @@ from millstream.jetstream.options import JetStreamOptions
 
 
 class MonitorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The HTTP endpoints.  At most one of the ports is set; -1: pick one."""
+    """The HTTP endpoints.  At most one of the two ports is set; -1 picks a free port."""
 
     host: str = "0.0.0.0"
     http_port: int | None = None  # None: off
     https_port: int | None = None  # None: off
     base_path: str = "/"
-    tls: TlsOptions | None = None  # of `https_port`
+    tls: TlsOptions | None = None  # for `https_port`
 
     @property
     def enabled(self) -> bool:
@@ -27,12 +27,12 @@ class MonitorOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""  # empty: standard error
-    size_limit: int = 0  # bytes of a file before it is rotated; 0: never
-    max_files: int = 0  # rotated files to keep, the current one counted; 0: all
+    size_limit: int = 0  # bytes at which the log file is rotated; 0: never
+    max_files: int = 0  # files to keep, the current one included; 0: all
     time: bool = True
     utc: bool = False
     debug: bool = False
-    trace: bool = False  # the same value as `BrokerOptions.trace`
+    trace: bool = False  # always equal to `BrokerOptions.trace`
     json: bool = False
 
 
@@ -42,7 +42,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line sets; None leaves it to the file or the default."""
+    """Values set on the command line; None leaves the choice to the file or the default."""
 
     host: str | None = None
     port: int | None = None

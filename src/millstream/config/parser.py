@@ -1,14 +1,14 @@
-"""A configuration file, with what it includes, to a tree.
+"""Parse a configuration file and the files it includes into a tree.
 
     file   = entries | "{" entries "}"         the braces make plain JSON a configuration
     entry  = key [ "=" | ":" ] value  |  include name
     value  = scalar | "[" values "]" | "{" entries "}" | $NAME
 
-Entries end at a line end, ``,`` or ``;``; list items at a line end or ``,``.  ``$NAME`` is a key that
-an enclosing block has already set, else a variable of the environment, whose text is read as a value.
+Entries end at a line end, ``,`` or ``;``; list items at a line end or ``,``.  ``$NAME`` is a key that an
+enclosing block has already set, otherwise an environment variable, whose text is parsed as a value.
 
-Deliberately stricter than nats-server: an unclosed brace, a key without a value and a file that
-includes itself are errors here.  Not here: which keys mean anything (config.schema).
+Stricter than nats-server on purpose: an unclosed brace, a key without a value and a file that includes
+itself are errors here.  Not here: the meaning of keys (config.schema).
 """
 
 import os
@@ -21,17 +21,17 @@ from millstream.config.errors import ConfigError, Location
 from millstream.config.lexer import LINE_END, SEPARATORS, Reference, Scanner
 from millstream.config.tree import Block, Entry, Value
 
-MAX_DEPTH: Final = 100  # of nested maps and lists; a guard for our own stack
+MAX_DEPTH: Final = 100  # nested maps and lists; protects our own stack
 BCRYPT_PREFIX: Final = "2a$"  # `$2a$…` is a password hash, not a variable
 
 
 def parse_file(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> Block:
-    """Read a file; variables come from `environment`, by default that of the process."""
+    """Parse a file; variables come from `environment`, by default that of the process."""
     return _parse_file(os.fspath(path), os.environ if environment is None else environment, ())
 
 
 def parse_text(text: str, file: str = "", environment: Mapping[str, str] | None = None) -> Block:
-    """Read configuration text as if it stood in `file`."""
+    """Parse configuration text; locations in errors name `file`."""
     return _Parser(Scanner(text, file), os.environ if environment is None else environment, ()).parse()
 
 
@@ -47,7 +47,7 @@ class _Parser:
     def __init__(self, scanner: Scanner, environment: Mapping[str, str], including: tuple[str, ...]) -> None:
         self.scanner = scanner
         self.environment = environment
-        self.including = including  # real paths of this file and of those that led to it
+        self.including = including  # real paths of this file and of the files that include it
         self.scopes: list[Block] = []
         self.depth = 0
 
@@ -63,14 +63,14 @@ class _Parser:
             scanner.skip(lines=True)
         while scanner.peek():
             if scanner.peek() == "}" and not scanner.text[scanner.position + 1 :].strip():
-                break  # a last brace too many is common in hand-edited JSON, and nats-server lets it pass
+                break  # nats-server accepts one superfluous final brace too; hand-edited JSON often has it
             self._entry(root)
             self._end_of_entry(closing="}")
             scanner.skip(lines=True)
         return root
 
     def _entries(self, block: Block, opened: Location) -> None:
-        """Entries up to and including the closing brace."""
+        """Parse entries up to and including the closing brace."""
         scanner = self.scanner
         while True:
             scanner.skip(lines=True)
@@ -87,7 +87,7 @@ class _Parser:
         scanner.skip(lines=False)
         character = scanner.peek()
         if not character or character == "}":
-            # At the top level nats-server takes a brace for an end of entry.
+            # At the top level nats-server accepts a closing brace as the end of an entry.
             scanner.position += len(closing) if character else 0
         elif character in ",;" or character in LINE_END:
             scanner.position += 1
@@ -105,7 +105,7 @@ class _Parser:
         scanner.skip(lines=True, comments=False)
         if scanner.peek() in SEPARATORS and scanner.peek():
             scanner.position += 1
-            # Inside a map the value may stand on the next line, at the top level it may not.
+            # In a map the value may be on the next line; at the top level it may not.
             scanner.skip(lines=len(self.scopes) > 1, comments=False)
         if not scanner.peek() or scanner.peek() in ",;}" or scanner.peek() in LINE_END:
             scanner.fail(f'the key "{key}" has no value')
@@ -151,7 +151,8 @@ class _Parser:
                 scanner.fail(f"expected ',' or ']' after a list item, found {scanner.describe_next()}")
 
     def _include(self, name: str, at: Location) -> Block:
-        # As in nats-server, even a name that begins with a slash is below the including file's folder.
+        # As in nats-server, a name that begins with a slash is also relative to the including file's
+        # folder.
         path = os.path.normpath(f"{os.path.dirname(self.scanner.file) or '.'}/{name}")
         if "\0" in path:
             raise ConfigError("include: the name of a file has no NUL", at)
@@ -190,7 +191,7 @@ class _Parser:
 
 
 class _EnvironmentParser(_Parser):
-    """Reads one value; sees the environment, but no keys of the file that asked."""
+    """Parses the value of an environment variable, which may refer to variables but not to keys."""
 
     def __init__(self, scanner: Scanner, environment: Mapping[str, str], asking: tuple[str, ...]) -> None:
         super().__init__(scanner, environment, ())

@@ -1,8 +1,8 @@
-"""What a changed configuration means for a running server.
+"""Decide what a changed configuration means for a running server.
 
-`plan_reload` compares two sets of options and splits the differences: those that can be taken over while
-clients stay connected, by the part of the server that has to act, and those that need a restart, for
-which it raises.  The split is nats-server's.  Nothing here acts.
+`plan_reload` compares two sets of options.  Changes that can be applied while clients stay connected are
+sorted by the part of the server that applies them; a change that needs a restart raises ConfigError.  The
+split is nats-server's.  This module applies nothing.
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from millstream.jetstream.options import JetStreamOptions
 
 
 class Area(StrEnum):
-    """Who has to act on a change."""
+    """The part of the server that applies a change."""
 
     LOG = "log"
     TRACE = "trace"
-    LIMITS = "limits"  # values that connections read, or that INFO tells them
-    AUTHORIZATION = "authorization"  # check again who is connected
+    LIMITS = "limits"  # values that connections read or INFO announces
+    AUTHORIZATION = "authorization"  # connected clients are checked again
     ACCOUNTS = "accounts"  # limits, exports, imports and mappings
-    TLS = "tls"  # of connections to come
-    IDENTITY = "identity"  # what monitoring and INFO say about the server
+    TLS = "tls"  # for new connections
+    IDENTITY = "identity"  # what monitoring and INFO report about the server
     PROCESS = "process"
     JETSTREAM = "jetstream"
 
@@ -75,14 +75,14 @@ _SECRET: Final = ("authorization", "websocket", "tls")
 
 
 class Change(msgspec.Struct, frozen=True):
-    name: str  # of the option, as `broker.max_payload`
+    name: str  # dotted name of the option, such as `broker.max_payload`
     old: Any
     new: Any
     area: Area
 
 
 class ReloadPlan(msgspec.Struct, frozen=True):
-    """`options` are what the server has once all changes are taken over."""
+    """The changes to apply; `options` is the server's configuration afterwards."""
 
     options: ServerOptions
     changes: tuple[Change, ...] = ()
@@ -93,9 +93,9 @@ class ReloadPlan(msgspec.Struct, frozen=True):
 
 
 def plan_reload(old: ServerOptions, new: ServerOptions) -> ReloadPlan:
-    """How to get from `old` to `new`; raises ConfigError, naming each option that needs a restart."""
+    """Return the changes from `old` to `new`; raise ConfigError naming each option that needs a restart."""
     if new.broker.port == -1:
-        # "Any port" is satisfied by the one we have.
+        # "Any port" accepts the port in use.
         new = replace(new, broker=replace(new.broker, port=old.broker.port))
     changes: list[Change] = []
     refused: list[ConfigError] = []
@@ -132,12 +132,12 @@ def _compare(prefix: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
 def _judge(
     name: str, before: Any, after: Any, old: ServerOptions, new: ServerOptions
 ) -> tuple[Area | None, str]:
-    """The area of a change, or None and what to say about it."""
+    """Return the area of a change and "", or None and the reason why it needs a restart."""
     secret = any(word in name for word in _SECRET)
     key = name.partition(".")[2].removesuffix("_s")
     reason = key if secret else f"{key}: old={before}, new={after}"
     if name == "broker.authorization.no_auth_user":
-        # It may go if its user goes with it; whoever came in by it is then checked again.
+        # It may be removed together with its user; connections that used it are then checked again.
         gone = not after and before not in {user.name for user in new.broker.authorization.users}
         return (Area.AUTHORIZATION, "") if gone else (None, reason)
     if name in ("broker.tls", "monitor.tls", "broker.websocket.tls"):
@@ -156,7 +156,7 @@ def _judge_jetstream(
     name: str, before: Any, after: Any, old: JetStreamOptions, new: JetStreamOptions
 ) -> tuple[Area | None, str]:
     if not (old.enabled and new.enabled):
-        return Area.JETSTREAM, ""  # it is off, or is about to start or stop as a whole
+        return Area.JETSTREAM, ""  # JetStream is off, or starts or stops as a whole
     if name in ("jetstream.max_memory", "jetstream.max_file"):
         if before is None or after is None:
             return None, "jetstream dynamic max memory and store"

@@ -1,7 +1,7 @@
-"""The keys of a configuration file's top level, and where each one's value goes.
+"""The top-level keys of a configuration file and the setting that each one fills.
 
-The table is the list of what Millstream understands; keys of nats-server that it does not support are in
-it too, so that they are refused with a reason instead of as a spelling mistake.
+The table lists what Millstream understands.  It also lists the keys of nats-server that Millstream does not
+support, so that they are refused with a reason and not as a spelling mistake.
 """
 
 from typing import Any
@@ -58,7 +58,7 @@ def _read_trace_verbose(entry: Entry, notes: Notes) -> dict[str, Any]:
 
 
 def _read_max_connections(entry: Entry, notes: Notes) -> int:
-    # Zero in a file means that nobody may connect.
+    # Zero in a file means that no client may connect.
     return integer(entry, notes) or -1
 
 
@@ -70,7 +70,7 @@ def _read_lame_duck(entry: Entry, notes: Notes) -> float:
 
 
 def _read_tags(entry: Entry, notes: Notes) -> tuple[str, ...]:
-    # A tag list has each tag once, in small letters.
+    # Tags are unique and lower case.
     return tuple(dict.fromkeys(tag.strip().lower() for tag in strings(entry, notes)))
 
 
@@ -92,7 +92,7 @@ def _read_js_domains(entry: Entry, notes: Notes) -> dict[str, Any]:
 
 
 TOP_LEVEL = (
-    # Where to listen, and under which name.
+    # Addresses and names.
     field("listen", listen()),
     field("host net", string, "host"),
     field("port", port, "port"),
@@ -109,7 +109,7 @@ TOP_LEVEL = (
     field("http_port monitor_port", port, "http_port"),
     field("https_port", port, "https_port"),
     field("http_base_path", string, "http_base_path"),
-    # Limits of a client.
+    # Limits for clients.
     field("max_control_line", between(0, _INT32_MAX), "max_control_line"),
     field("max_payload", between(0, _INT32_MAX), "max_payload"),
     field("max_pending", between(0), "max_pending"),
@@ -129,7 +129,7 @@ TOP_LEVEL = (
     field("no_header_support", boolean, "no_headers"),
     field("lame_duck_duration", _read_lame_duck, "lame_duck_duration_s"),
     field("lame_duck_grace_period", positive(duration_text), "lame_duck_grace_period_s"),
-    # Who may connect.
+    # Users and accounts.
     field("authorization", read_authorization, "authorization"),
     field("accounts", read_accounts, "accounts"),
     field("mappings maps", read_mappings, "mappings"),
@@ -139,7 +139,7 @@ TOP_LEVEL = (
     # JetStream.
     field("jetstream", read_jetstream),
     field("store_dir storedir", string, "store_dir"),
-    # What nats-server does not have.
+    # Settings that nats-server does not have.
     field("millstream", read_millstream),
     # Log and process.
     field("debug", boolean, "debug"),
@@ -153,7 +153,7 @@ TOP_LEVEL = (
     field("log_max_num logfile_max_num", between(0), "log_max_files"),
     field("pid_file pidfile", string, "pid_file"),
     field("ports_file_dir", string, "ports_file_dir"),
-    # Known, and refused unless the value asks for nothing.
+    # Settings of nats-server, refused unless the value changes nothing.
     field("syslog", unsupported("syslog; log to a file or to standard error", harmless=(False,))),
     field("remote_syslog", unsupported("syslog; log to a file or to standard error", harmless=("",))),
     field("trace_headers", unsupported("a trace of headers alone; use `trace`", harmless=(False,))),

@@ -1,4 +1,4 @@
-"""What was set, by the file or the command line, before it is checked and becomes options."""
+"""Settings from the file or the command line, before they are checked and become options."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from millstream.config.errors import Location
 
 
 class Settings(dict[str, Any]):
-    """Results by name, and the place where each was set."""
+    """Results by name, with the location where each was set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class AuthorizationBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """`host:port`, `:port` or `[v6]:port`; ValueError if it is none of them."""
+    """Split `host:port`, `:port` or `[v6]:port`; raise ValueError for anything else."""
     host_text, colon, port_text = text.rpartition(":")
     bracketed = host_text.startswith("[") and host_text.endswith("]")
     if not colon or (":" in host_text and not bracketed):

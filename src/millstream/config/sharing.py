@@ -1,7 +1,7 @@
-"""Do the accounts' imports and exports fit together?
+"""Check that the accounts' imports and exports fit together.
 
 Every import needs an account that exports the subject to the importer, and no chain of imports may lead
-a message back to where it came from.  Texts and rules are nats-server's.
+a message back to its origin.  Messages and rules are nats-server's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def _check_import(
 
 
 def _reason_against(importer: Account, item: Import, exporter: Account, chains: "_Chains") -> str:
-    """Why the import cannot be accepted, or nothing."""
+    """Return why the import is refused, or an empty string."""
     local = local_subject(item)
     if not _valid(item.subject) or not _valid(local):
         return "invalid subject"
@@ -76,7 +76,7 @@ def _reason_against(importer: Account, item: Import, exporter: Account, chains: 
 
 
 def local_subject(item: Import) -> str:
-    """The subject under which the importing account sees it."""
+    """Return the subject under which the importing account sees the import."""
     if item.prefix:
         return f"{item.prefix.removesuffix('.')}.{item.subject}"
     return item.to or item.subject
@@ -87,7 +87,7 @@ def _valid(subject: str) -> bool:
 
 
 def _transform_problem(item: Import, local: str) -> str:
-    """A wildcard import under another name must be reversible."""
+    """Return why a wildcard import under another name cannot be mapped back, or an empty string."""
     if local == item.subject or is_literal(item.subject.encode()):
         return ""
     try:
@@ -129,7 +129,7 @@ class _Chains:
         self.accepted = accepted
 
     def stream_leads_back(self, account: str, subject: str, visited: set[str]) -> bool:
-        """Whether what `account` exports as `subject` reaches it from one of `visited`."""
+        """Return True if the stream that `account` exports as `subject` originates in one of `visited`."""
         exports = (e.subject for e in self.accounts[account].exports if e.kind is ExportKind.STREAM)
         if not any(is_subset(subject.encode(), export.encode()) for export in exports):
             return False
@@ -144,7 +144,7 @@ class _Chains:
         return False
 
     def service_leads_back(self, account: str, subject: str, visited: set[str]) -> bool:
-        """Whether a request to `subject` is handed on by `account` to one of `visited`."""
+        """Return True if `account` forwards a request to `subject` to one of `visited`."""
         for item in self._imports(account, ExportKind.SERVICE):
             if collide(subject.encode(), destination_to_pattern(item.subject).encode()):
                 local = destination_to_pattern(local_subject(item))

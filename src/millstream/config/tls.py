@@ -1,7 +1,7 @@
-"""The tls block.
+"""Read the `tls` block.
 
-Certificates are loaded once here, so that a missing or broken file is told with the line that names
-it; the listener loads them again when it starts.  Paths are relative to the working directory.
+Certificates are loaded once here, so that an error about a missing or broken file names the line of the
+configuration.  The listener loads them again when it starts.  Paths are relative to the working directory.
 """
 
 import re
@@ -28,7 +28,7 @@ from millstream.config.fields import (
 )
 from millstream.config.tree import Entry
 
-AUTO_FALLBACK_S: Final = 0.05  # `handshake_first: auto`
+AUTO_FALLBACK_S: Final = 0.05  # delay before the plain-text fallback of `handshake_first: auto`
 
 CIPHER_SUITES: Final = frozenset(
     {
@@ -80,7 +80,7 @@ def read_tls(entry: Entry, notes: Notes) -> TlsOptions:
 
 
 def checked_tls(settings: dict[str, Any], at: Location | None) -> TlsOptions:
-    """Build the options and load the files they name."""
+    """Build the options and check that the files they name can be loaded; raise ConfigError otherwise."""
     for needed, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
         if not settings.get(needed):
             missing = f"missing '{needed}' in TLS configuration"
@@ -162,7 +162,7 @@ def _read_certs(entry: Entry, notes: Notes) -> dict[str, Any]:
 
 
 def _read_insecure(entry: Entry, notes: Notes) -> dict[str, Any]:
-    """It is about connections that a server makes to others, so a listener has no use for it."""
+    """Check the value and drop it: it applies to outgoing connections, which a listener does not make."""
     boolean(entry, notes)
     return {}
 

@@ -1,7 +1,7 @@
-"""A parsed configuration file: maps, lists and scalars that remember where they stood.
+"""A parsed configuration file: maps, lists and scalars with their locations.
 
-Keys keep their spelling, because some of them are names (accounts, subjects, headers); who reads a
-block of settings compares them without case.
+Keys keep their spelling because some of them are names (accounts, subjects, headers).  Readers of settings
+ignore the case of keys.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ class Value(msgspec.Struct):
     at: Location
 
     def moved(self, at: Location) -> "Value":
-        """The same content, as if it had been written at another place."""
+        """Return a copy at another location."""
         return replace(self, at=at)
 
 
@@ -31,11 +31,11 @@ class Entry(msgspec.Struct):
     key: str
     value: Value
     at: Location
-    used: bool = False  # referred to as `$key`, so it may be a name that no schema knows
+    used: bool = False  # referred to as `$key`, so the schema need not know it
 
 
 class Block(dict[str, Entry]):
-    """The entries of a map in the order in which they take effect: of equal keys the later stays."""
+    """The entries of a map in the order in which they take effect; of equal keys only the last is kept."""
 
     def put(self, entry: Entry) -> None:
         self.pop(entry.key, None)
@@ -43,7 +43,7 @@ class Block(dict[str, Entry]):
 
 
 def plain(value: "Value | Block") -> Plain:
-    """The bare content, without places: what a JSON reader would have returned."""
+    """Return the content without locations, as a JSON reader would."""
     data = value.data if isinstance(value, Value) else value
     if isinstance(data, Block):
         return {key: plain(entry.value) for key, entry in data.items()}

@@ -1,4 +1,4 @@
-"""Who may connect and what they may do: users, permissions and the authorization block."""
+"""Read users, permissions and the `authorization` block."""
 
 from typing import Any
 
@@ -113,7 +113,7 @@ def read_permissions(entry: Entry, notes: Notes) -> Permissions:
     settings = read_block(block(entry), _PERMISSIONS, notes)
     permissions = Permissions(**settings)
     if permissions.allow_responses is not None and permissions.publish.allow is None:
-        # Whoever may answer requests may publish nothing else, unless it is listed.
+        # A user with `allow_responses` may publish nothing but responses, unless `publish` is listed too.
         permissions = replace(permissions, publish=replace(permissions.publish, allow=()))
     return permissions
 
@@ -133,7 +133,7 @@ def _rules(*, queues: bool) -> Any:
             return SubjectRules(allow=settings.get("allow") or None, deny=settings.get("deny", ()))
         if not isinstance(entry.value.data, str | list):
             raise wrong(entry, "a permission: a subject, a list of subjects, or a map with allow and deny")
-        # An empty list restricts nothing, here as in nats-server.
+        # As in nats-server, an empty list restricts nothing.
         return SubjectRules(allow=read_subjects(entry, notes) or None)
 
     return read
@@ -190,7 +190,7 @@ _AUTHORIZATION = (
     field("proxy_required", _NO_PROXIES),
 )
 
-# What a listener that has an authorization of its own may set.
+# The keys that a listener with its own authorization may set.
 SIMPLE_AUTHORIZATION = (
     field("user username", string, "username"),
     field("password pass", secret, "password"),

@@ -1,4 +1,4 @@
-"""The websocket block.  Without a port there is no listener, whatever else the block says."""
+"""Read the `websocket` block.  Without a port there is no listener, whatever else the block contains."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,7 +42,7 @@ def read_websocket(entry: Entry, notes: Notes) -> WebSocketOptions | None:
 
 
 def _drop_defaults(settings: Settings) -> None:
-    """Forget what was set to the value that stands for "as by default"."""
+    """Drop settings whose value means "use the default"."""
     for name in ("host", "handshake_timeout_s", "ping_interval_s", "auth_timeout_s"):
         if not settings.get(name, True):
             del settings[name]

@@ -4,9 +4,9 @@ Every key may be missing, and then has its default.  A key that nobody knows is 
 nothing helps nobody.  httpmq's file says where each group listens; a gateway that serves both opens both
 addresses, and serves everything on each.
 
-    nats:         server_uri, connect_timeout_sec, reconnect: {max_attempts, wait_interval_sec}
-                  and: user, password, token, nkey_seed, credentials_file, tls, domain, inbox_prefix,
-                  request_timeout_sec, publish_timeout_sec, pooled_links, pooled_link_idle_sec
+    nats:         the keys of `LinkOptions`, server_uri and connect_timeout_sec among them
+                  and: reconnect: {max_attempts, wait_interval_sec}, publish_timeout_sec,
+                  pooled_links, pooled_link_idle_sec
     management:   endpoint_config: {path_prefix}
     dataplane:    api_server: {server_config: {listen_on, listen_port, read_timeout_sec, write_timeout_sec,
                   idle_timeout_sec}, logging_config: {request_id_header, do_not_log_headers}}
@@ -15,8 +15,9 @@ addresses, and serves everything on each.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import yaml
@@ -27,6 +28,7 @@ from millstream.base.reasons import file_reason
 from millstream.gateway.settings import (
     BOTH_GROUPS,
     DATAPLANE_PORT,
+    LINK_DEFAULTS,
     MANAGEMENT_PORT,
     Auth,
     Cors,
@@ -38,6 +40,10 @@ from millstream.gateway.settings import (
     Settings,
     Tls,
 )
+from millstream.link.errors import BadOptions
+from millstream.link.layers import Layer
+from millstream.link.sections import section_layer, section_struct
+from millstream.link.sources import environment_layer, link_options
 
 _LOOPBACK: Final = "127.0.0.1"
 _PORTS: Final = {Group.MANAGEMENT: MANAGEMENT_PORT, Group.DATAPLANE: DATAPLANE_PORT}
@@ -52,44 +58,16 @@ class _Reconnect(msgspec.Struct, forbid_unknown_fields=True):
     wait_interval_sec: float = 2.0
 
 
-class _Nats(msgspec.Struct, forbid_unknown_fields=True):
-    server_uri: str | list[str] = "nats://127.0.0.1:4222"
-    connect_timeout_sec: float = 30.0
-    reconnect: _Reconnect = msgspec.field(default_factory=_Reconnect)
-    user: str = ""
-    password: str = ""
-    token: str = ""
-    nkey_seed: str = ""
-    credentials_file: Path | None = None
-    tls: Tls | None = None
-    domain: str = ""
-    inbox_prefix: str = "_INBOX"
-    request_timeout_sec: float = 5.0
-    publish_timeout_sec: float = 5.0
-    pooled_links: int = 256
-    pooled_link_idle_sec: float = 60.0
-
-    def settings(self) -> Nats:
-        uri = self.server_uri
-        servers = [part.strip() for part in uri.split(",")] if isinstance(uri, str) else uri
-        return Nats(
-            servers=tuple(servers),
-            user=self.user,
-            password=self.password,
-            token=self.token,
-            nkey_seed=self.nkey_seed,
-            credentials_file=self.credentials_file,
-            tls=self.tls,
-            domain=self.domain,
-            inbox_prefix=self.inbox_prefix,
-            connect_timeout_s=self.connect_timeout_sec,
-            reconnect_wait_s=self.reconnect.wait_interval_sec,
-            reconnect_attempts=self.reconnect.max_attempts,
-            request_timeout_s=self.request_timeout_sec,
-            publish_timeout_s=self.publish_timeout_sec,
-            pooled_links=self.pooled_links,
-            pooled_link_idle_s=self.pooled_link_idle_sec,
-        )
+if TYPE_CHECKING:
+    _Nats: TypeAlias = Any
+else:
+    _Nats = section_struct(
+        "_Nats",
+        ("reconnect", _Reconnect, msgspec.field(default_factory=_Reconnect)),
+        ("publish_timeout_sec", float, 5.0),
+        ("pooled_links", int, 256),
+        ("pooled_link_idle_sec", float, 60.0),
+    )
 
 
 class _Endpoint(msgspec.Struct, forbid_unknown_fields=True):
@@ -142,12 +120,11 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class Flags(msgspec.Struct, frozen=True):
     """What the command line says; it wins over the file."""
 
-    servers: tuple[str, ...] = ()
+    link: Layer = msgspec.field(default_factory=Layer)
     management: bool = False
     dataplane: bool = False
     host: str | None = None
     port: int | None = None
-    credentials_file: Path | None = None
     access_log: bool = False
     log_level: str | None = None
     json_log: bool = False
@@ -162,11 +139,7 @@ class Flags(msgspec.Struct, frozen=True):
 
     def over(self, settings: Settings) -> Settings:
         replace = msgspec.structs.replace
-        nats, listeners, logging = settings.nats, settings.listeners, settings.logging
-        if self.servers:
-            nats = replace(nats, servers=self.servers)
-        if self.credentials_file is not None:
-            nats = replace(nats, credentials_file=self.credentials_file)
+        listeners, logging = settings.listeners, settings.logging
         if self.host is not None:
             listeners = tuple(replace(listener, host=self.host) for listener in listeners)
         if self.port is not None:
@@ -177,13 +150,32 @@ class Flags(msgspec.Struct, frozen=True):
             json=self.json_log or logging.json,
             access=self.access_log or logging.access,
         )
-        return replace(settings, nats=nats, listeners=listeners, logging=logging)
+        return replace(settings, listeners=listeners, logging=logging)
 
 
-def load_settings(path: Path | None, flags: Flags | None = None) -> Settings:
-    """The settings of a file (without one, the defaults) and of the command line."""
+def load_settings(
+    path: Path | None, flags: Flags | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of a file (without one, the defaults), of the command line and of the environment."""
     flags = flags or Flags()
-    return flags.over(_settings(_File() if path is None else _read(path), flags.groups))
+    file = _File() if path is None else _read(path)
+    try:
+        nats = _nats(file.nats, flags.link, environment or {})
+    except BadOptions as error:
+        raise ConfigFileError(f"{path}: nats: {error}" if path is not None else str(error)) from None
+    return flags.over(_settings(file, flags.groups, nats))
+
+
+def _nats(section: _Nats, flags: Layer, environment: Mapping[str, str]) -> Nats:
+    layers = (flags, environment_layer(environment), section_layer(section, environment))
+    return Nats(
+        link=link_options(*layers, environment=environment, defaults=LINK_DEFAULTS),
+        reconnect_wait_s=section.reconnect.wait_interval_sec,
+        reconnect_attempts=section.reconnect.max_attempts,
+        publish_timeout_s=section.publish_timeout_sec,
+        pooled_links=section.pooled_links,
+        pooled_link_idle_s=section.pooled_link_idle_sec,
+    )
 
 
 def _read(path: Path) -> _File:
@@ -230,7 +222,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _settings(file: _File, groups: frozenset[Group]) -> Settings:
+def _settings(file: _File, groups: frozenset[Group], nats: Nats) -> Settings:
     sections = {Group.MANAGEMENT: file.management, Group.DATAPLANE: file.dataplane}
     listeners: list[Listener] = []
     limits, logging, request_id_header = file.gateway.limits, file.gateway.logging, "Httpmq-Request-ID"
@@ -253,7 +245,7 @@ def _settings(file: _File, groups: frozenset[Group]) -> Settings:
         port = MANAGEMENT_PORT if Group.MANAGEMENT in groups else DATAPLANE_PORT
         listeners.append(Listener(port=port, groups=groups))
     return Settings(
-        nats=file.nats.settings(),
+        nats=nats,
         listeners=tuple(listeners),
         tls=file.gateway.tls,
         auth=file.gateway.auth,

@@ -9,7 +9,7 @@ import base64
 import binascii
 import hashlib
 import secrets
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -37,14 +37,6 @@ class Credentials(msgspec.Struct, frozen=True):
         parts = (self.user, self.password, self.token, self.nkey_seed)
         text = "\0".join(f"{len(part)}:{part}" for part in parts)
         return hashlib.blake2b(text.encode(), key=_DIGEST_KEY, digest_size=16).hexdigest()
-
-    def options(self) -> dict[str, Any]:
-        """Of ``nats.connect``."""
-        if self.nkey_seed:
-            return {"nkeys_seed_str": self.nkey_seed}
-        if self.token:
-            return {"token": self.token}
-        return {"user": self.user, "password": self.password}
 
 
 def parse_authorization(value: str) -> Credentials:

@@ -59,7 +59,7 @@ class Front:
         self._gate = OriginGate(settings.cors.origins, settings.hosts, listens_on)
         self._router = Router()
         for route in routes_for(
-            groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.inbox_prefix
+            groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.link.inbox_prefix
         ):
             self._router.add(route)
         for route in welcome_routes(self._prefix, settings.metrics_path):

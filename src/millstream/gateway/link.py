@@ -8,14 +8,17 @@ says in the log what happens to it.  Not here: what is asked over a link (`v1`, 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.settings import Nats
 from millstream.link.errors import AuthorizationViolation, JetStreamOff, LinkError, RequestTimeout
 from millstream.link.link import Link, LinkState
-from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions
 from millstream.link.publisher import Publisher
 from millstream.link.publishing import PubAck
 from millstream.link.servers import Reconnect
@@ -148,24 +151,7 @@ class CallerLink(Link):
 
 def link_options(settings: Nats, credentials: Credentials | None) -> LinkOptions:
     """The options of a link; nothing of the gateway's own helps a caller in."""
-    chosen: dict[str, Any] = {}
-    if credentials is None and settings.credentials_file is not None:
-        chosen["creds_file"] = str(settings.credentials_file)
-    else:
-        who = credentials or settings
-        chosen = {name: getattr(who, name) for name in ("user", "password", "token", "nkey_seed")}
-    if settings.tls is not None:
-        chosen["tls"] = TlsOptions(
-            ca_file=str(settings.tls.authorities or ""),
-            cert_file=str(settings.tls.certificate or ""),
-            key_file=str(settings.tls.key or ""),
-        )
-    return LinkOptions(
-        servers=parse_servers(settings.servers),
-        name="millstream gateway",
-        inbox_prefix=settings.inbox_prefix,
-        connect_timeout_s=settings.connect_timeout_s or 30,
-        request_timeout_s=settings.request_timeout_s,
-        domain=settings.domain,
-        **chosen,
-    )
+    own = dataclasses.replace(settings.link, name="millstream gateway")
+    if credentials is None:
+        return own
+    return dataclasses.replace(own.of_nobody(), **msgspec.structs.asdict(credentials))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Final
-from urllib.parse import urlsplit
-
-import msgspec
 
 from millstream.gateway.admission import Admission
 from millstream.gateway.alarms import Alarm
@@ -30,7 +27,7 @@ class Links:
         self._pool: dict[str, CallerLink] = {}
         self._opening: dict[str, asyncio.Task[CallerLink]] = {}
         self._sweeper: asyncio.Task[None] | None = None
-        self._admission = Admission(options.request_timeout_s)
+        self._admission = Admission(options.link.request_timeout_s)
         self._full = Alarm(f"{options.pooled_links} credentials are in use; see nats.pooled_links")
 
     def __len__(self) -> int:
@@ -78,11 +75,7 @@ class Links:
         return await asyncio.shield(task)
 
     async def _open(self, digest: str, credentials: Credentials, address: str) -> CallerLink:
-        # Nothing of the gateway's own may help a caller in.
-        options = msgspec.structs.replace(
-            self._options, servers=tuple(_without_user(server) for server in self._options.servers)
-        )
-        link = CallerLink(options, credentials)
+        link = CallerLink(self._options, credentials)
         async with self._admission.place(digest, address):
             try:
                 await link.connect()
@@ -121,8 +114,3 @@ class Links:
             for digest, link in list(self._pool.items()):
                 if link.is_closed or (idle_s and not link.is_held and now - link.last_used > idle_s):
                     await self._drop(digest)
-
-
-def _without_user(server: str) -> str:
-    parts = urlsplit(server if "://" in server else f"nats://{server}")
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

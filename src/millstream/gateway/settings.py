@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 import msgspec
 
+from millstream.link.options import LinkOptions, parse_servers
+
 MANAGEMENT_PORT: Final = 3000
 DATAPLANE_PORT: Final = 3001
+LINK_DEFAULTS: Final[Any] = {"connect_timeout_s": 30.0, "request_timeout_s": 5.0}  # httpmq's
 _ORIGIN: Final = re.compile(
     r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:[0-9]{1,5})?/?", re.IGNORECASE
 )
@@ -30,7 +33,7 @@ BOTH_GROUPS: Final = frozenset(Group)
 
 
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Certificates of a listener, or of a connection to NATS."""
+    """Certificates of a listener."""
 
     certificate: Path | None = None
     key: Path | None = None
@@ -38,28 +41,28 @@ class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Nats(msgspec.Struct, frozen=True):
-    """The broker, and who the gateway is to it when the caller of a request does not say who he is."""
+    """The broker, and what the gateway's connections to it have beside the options of every connection.
 
-    servers: tuple[str, ...] = ("nats://127.0.0.1:4222",)
-    user: str = ""
-    password: str = ""
-    token: str = ""
-    nkey_seed: str = ""
-    credentials_file: Path | None = None  # a JWT and its seed, as `nsc` writes them
-    tls: Tls | None = None
-    domain: str = ""
-    inbox_prefix: str = "_INBOX"
-    connect_timeout_s: float = 30.0
+    `link` says who the gateway is when the caller of a request does not say who he is.
+    """
+
+    link: LinkOptions = LinkOptions(**LINK_DEFAULTS)
     reconnect_wait_s: float = 2.0
     reconnect_attempts: int = -1  # in a row; -1 is for ever
-    request_timeout_s: float = 5.0
     publish_timeout_s: float = 5.0
     pooled_links: int = 256  # connections with credentials of callers
     pooled_link_idle_s: float = 60.0
 
+    @classmethod
+    def at(cls, *servers: str, **options: Any) -> Self:
+        """Return settings for these addresses; `options` are fields of this class and of `LinkOptions`."""
+        own = {name: options.pop(name) for name in list(options) if name in cls.__struct_fields__}
+        link = LinkOptions(servers=parse_servers(servers), **{**LINK_DEFAULTS, **options})
+        return cls(link=link, **own)
+
     def __repr__(self) -> str:
         """Addresses only: neither they nor anything else here may show who the gateway is."""
-        return f"<Nats {', '.join(server.rpartition('@')[2] for server in self.servers)}>"
+        return f"<Nats {self.link}>"
 
 
 class Listener(msgspec.Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""Streams, consumers and their API, seen through narrow ports: no socket and no event loop here."""
+"""Streams, consumers and their API behind narrow ports: no socket and no event loop here."""

@@ -1,4 +1,4 @@
-"""JetStream of one account: its streams, on disk and running, and what they use."""
+"""JetStream of one account: its streams, on disk and running, and their usage."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
+from millstream.golang.time import Time
 from millstream.jetstream import meta, parts
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.committer import Committer
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.resources import Resources
+from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.start_sync import sync_streams
 from millstream.jetstream.store_folder import STREAM
 from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
@@ -81,8 +81,8 @@ class AccountJetStream:
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
         self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
-        # Sums over all streams; each changes them when it commits or changes (``count``).
-        self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        # Sums over all streams; each changes them when it commits or changes (``count_as``).
+        self.usage = {storage: Usage(whole) for storage, whole in self.resources.usage.items()}
         self._reserved = {StorageType.MEMORY: 0, StorageType.FILE: 0}
         self.consumers = 0
         self._configs = StreamConfigs()
@@ -97,7 +97,7 @@ class AccountJetStream:
         return found
 
     def add(self, config: StreamConfig) -> Stream:
-        """Create a stream from a configuration that was checked; it is on disk when this returns."""
+        """Create a stream from a checked configuration; it is on disk when this returns."""
         stream = self.begin(config)
         self.committer.wait(stream)
         if stream.failure is not None:
@@ -105,9 +105,9 @@ class AccountJetStream:
         return stream
 
     def begin(self, config: StreamConfig) -> Stream:
-        """Create a stream that takes messages at once; a worker makes its folder before its first commit.
+        """Create a stream that accepts messages at once; a worker makes its folder before its first commit.
 
-        If that fails, the stream is gone, and whoever waits for it (``Stream.after_outcome``) gets the error.
+        If that fails, the stream is removed, and callbacks of ``Stream.after_outcome`` get the error.
         """
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
@@ -137,7 +137,7 @@ class AccountJetStream:
             other.inflows.appeared(name)
 
     def _make_folder(self, config: StreamConfig, found: meta.StreamMeta) -> None:
-        """Build the folder of a new stream, and give it its name when it is whole; runs in a worker."""
+        """Build the folder of a new stream in staging, then rename it; runs in a worker."""
         staging = self.stage(config, found.id)
         try:
             meta.make_folder(self._fs, staging.folder)
@@ -157,16 +157,16 @@ class AccountJetStream:
         return self._configs
 
     def stage(self, config: StreamConfig, number: str) -> Staging:
-        """A place to build a stream that is being created or restored; `number` is its own."""
+        """Return the staging folder for a stream that is created or restored; `number` is its id."""
         folder = f"{self._staged}/{number}"
         return parts.Staging(self._fs, self._memory, folder, self._stream_folder(config.name), config)
 
     def build(self, config: StreamConfig, created_ns: int, log: Log, identity: str) -> Stream:
-        """A stream that does not work yet."""
+        """Return a stream that is not started."""
         return parts.Stream(self, config, created_ns, log, sync=self._sync, identity=identity)
 
     def take_in(self, stream: Stream) -> None:
-        """A stream that is whole and on disk begins to work."""
+        """Add and start a stream that is complete and on disk."""
         self.streams[stream.name] = stream
         self._note(stream)
         self._name_journal(stream)
@@ -176,7 +176,7 @@ class AccountJetStream:
         self._appeared(stream.name)
 
     def set_aside(self, name: str) -> None:
-        """Make room for a stream that is restored in the place of one that could not be started."""
+        """Move a stream that could not be started out of the way of a restored one."""
         if name in self.unrecovered:
             aside = f"{self._folder}/damaged/{name}.{nuid()}"
             others = self._fs.strangers(self._stream_folder(name), STREAM)
@@ -191,9 +191,9 @@ class AccountJetStream:
             _log.warning("account %s: what is left of stream %s is in %s now", self.name, name, aside)
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
-        """Write the configuration, then apply it; one that cannot be applied leaves the old one in force.
+        """Write the configuration, then apply it; if it cannot be applied, the old one stays.
 
-        It is written first: limits that remove messages must not outlive a disk that did not take them.
+        It is written first, so that no limit removes messages unless the disk accepted it.
         """
         before = stream.config
         self.committer.wait(stream)  # a new stream may have no folder yet
@@ -218,7 +218,7 @@ class AccountJetStream:
             stream.listen_anew()
 
     def delete(self, stream: Stream) -> None:
-        """Remove a stream: it does not come back when this returns, and its files go in the background."""
+        """Delete a stream for good; its files are removed in the background."""
         self.committer.wait(stream)
         if self.streams.get(stream.name) is not stream:
             return  # it could not be created
@@ -239,9 +239,9 @@ class AccountJetStream:
         stream.abandon()
 
     def _bury(self, name: str) -> str:
-        """Make a stream's folder no stream any more, durably; returns where its files are now.
+        """Turn a stream's folder into one that is no stream, durably; return where its files are now.
 
-        The whole folder is put away, unless somebody else keeps files in it: those are not moved.
+        The whole folder is moved, unless it contains files of others, which are not moved.
         """
         folder = self._stream_folder(name)
         if self._fs.strangers(folder, STREAM):
@@ -252,9 +252,9 @@ class AccountJetStream:
         return grave
 
     def _remove_later(self, folder: str) -> None:
-        """Remove our files in a folder, in a worker, since large ones take long.  What fails is tried again.
+        """Remove our files in a folder in a worker, because large ones take long; failures are retried.
 
-        One folder goes after the other, so that they do not fill the queue of the workers.
+        Folders are removed one after the other, so that they do not fill the queue of the workers.
         """
         self._removing[folder] = None
         self._doomed.append(folder)
@@ -289,9 +289,9 @@ class AccountJetStream:
         self.world.run_in_worker(remove, ended)
 
     def recover(self, unreplayed: Mapping[str, StoreError] | None = None) -> None:
-        """Start the streams that are on disk, but not those that may miss what a commit journal has.
+        """Start the streams on disk, except those that may lack content of a commit journal.
 
-        `unreplayed` has those by their folders.
+        `unreplayed` contains those by their folders.
         """
         for name in self._fs.folders(self._staged):  # it did not come to its end
             self._remove_later(f"{self._staged}/{name}")
@@ -324,7 +324,7 @@ class AccountJetStream:
             return False
 
     def _has_files(self, folder: str) -> bool:
-        """Tell whether a folder has a file of ours."""
+        """Return True if a folder has a file of ours."""
         if any(map(STREAM.is_file, self._fs.list(folder))):
             return True
         return any(STREAM.is_file(f"log/{each}") for each in self._fs.list(f"{folder}/log"))
@@ -334,7 +334,7 @@ class AccountJetStream:
         _log.error("account %s: stream %s cannot be started: %s", self.name, name, reason)
 
     def _sync_folder(self, folder: str) -> None:
-        """The server before may have been killed before it did that, and what is there counts now."""
+        """Sync a folder that the previous server may not have synced, because its content counts now."""
         try:
             self._fs.sync_folder(folder)
         except StoreError as error:
@@ -363,7 +363,7 @@ class AccountJetStream:
             self.committer.dirty(stream)
 
     def _undo_start(self, stream: Stream) -> None:
-        """Take back a stream that could not be started: nothing of it listens, waits or counts."""
+        """Undo the start of a stream that failed: remove its subscriptions, timers and counts."""
         for stop in (stream.stop, stream.consumers.stop):
             with contextlib.suppress(Exception):  # the reason why it did not start is what counts
                 stop()
@@ -384,7 +384,7 @@ class AccountJetStream:
         return f"{self._stream_folder(name)}/consumers"
 
     def open_consumer_journal(self, stream: Stream, *, synced: bool = False) -> Journal:
-        """Where a stream's consumers are kept; `synced`: what is there is durable."""
+        """Open the journal of a stream's consumers; `synced`: its content is durable."""
         journal = self.open_journal(self._journal_folder(stream.name), synced=synced)
         journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
         return journal
@@ -397,19 +397,19 @@ class AccountJetStream:
             stream.consumers.journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
 
     def journal_key(self, stream: str, log: str, identity: str) -> bytes:
-        """What the commit journal calls a log of a stream (``store.commit_journal``)."""
+        """Return the name of a stream's log in the commit journal (``store.commit_journal``)."""
         return f"{self.name}/streams/{stream}/{log}\0{identity}".encode()
 
     def before_commit(self, stream: Stream) -> Callable[[], None] | None:
-        """What must be on disk before the next commit of a stream is."""
+        """Return the write that must precede the next commit of a stream, or None."""
         if stream.in_memory:
             return None
         return stream.inflows.next_write(self._fs, self._stream_folder(stream.name))
 
     def stop(self, *, server_stops: bool = False) -> None:
-        """Take nothing more and make everything durable.
+        """Stop all streams and make everything durable.
 
-        `server_stops`: what the commit journal vouches for is synced when that is closed, all at once.
+        `server_stops`: logs that depend on the commit journal are synced together when it is closed.
         """
         self.committer.stopping = True
         self.committer.leaves_to_journal = server_stops
@@ -436,23 +436,19 @@ class AccountJetStream:
         self._removing.clear()
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
-        """Other limits, for what is stored from now on."""
+        """Apply other limits to messages stored from now on."""
         self.options = options
         for stream in self.streams.values():
             guard.alone(f"configuring stream {stream.name}", stream.configure, stream.config)
 
     def report_failure(self, stream: Stream, error: StoreError) -> None:
-        """A disk does not take writes any more."""
+        """Report that a disk no longer accepts writes."""
         self.advisories.out_of_storage(stream.name)
 
     # -- what it uses -----------------------------------------------------------------------------
 
-    def count(self, stream: Stream) -> None:
-        """Bring what is known of the use of storage up to date with one stream."""
-        self._count_as(stream, stream.bytes(), stream.reserved)
-
     def _note(self, stream: Stream) -> None:
-        """A stream is there, or has another configuration."""
+        """Record a new stream or a changed configuration."""
         config = stream.config
         self._count_as(stream, stream.bytes(), max(config.max_bytes, 0))
         self._configs.put(config)
@@ -468,41 +464,37 @@ class AccountJetStream:
 
     def _count_as(self, stream: Stream, size: int, reserved: int) -> None:
         storage = stream.config.storage
-        change = size - stream.counted
-        if change:
-            stream.counted = size
-            self._used[storage] += change
-            self.resources.count(storage, change)
+        stream.count_as(size)
         if reserved != stream.reserved:
             self._reserved[storage] += reserved - stream.reserved
             stream.reserved = reserved
 
     def used(self, storage: StorageType) -> int:
-        """Bytes of all streams.  What no commit has ended for may be left out."""
-        return self._used[storage]
+        """Return the bytes of all streams; uncommitted ones may be missing."""
+        return self.usage[storage].bytes
 
     def limit(self, storage: StorageType) -> int:
-        """How many bytes this account may store; -1: any number."""
+        """Return how many bytes this account may store; -1: unlimited."""
         return self.options.max_memory if storage is StorageType.MEMORY else self.options.max_store
 
     def check_room(self, stream: Stream, size: int) -> None:
-        """Refuse to store `size` more bytes if server or account have no room for them."""
+        """Raise ApiError if server or account have no room for `size` more bytes."""
         self.check_server_room(stream)
         storage = stream.config.storage
         limit = self.limit(storage)
-        if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
+        if limit >= 0 and self.usage[storage].bytes + self._staged_bytes(storage) + size > limit:
             raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
 
     def batched_bytes(self) -> int:
-        """Bytes of atomic batches that are not committed yet; asked for only if there is a limit."""
+        """Return the bytes of uncommitted atomic batches; 0 if the account has no limit."""
         if self.options.max_memory < 0 and self.options.max_store < 0:
             return 0
         return sum(staging.held for staging in self.batching.values())
 
     def has_room(self, storage: StorageType, size: int) -> bool:
-        """Whether `size` more bytes of a stream that is being restored can be stored; asked by workers."""
+        """Return True if `size` more bytes of a restored stream fit; called by workers."""
         limit = self.limit(storage)
-        if limit >= 0 and self._used[storage] + self._staged_bytes(storage) + size > limit:
+        if limit >= 0 and self.usage[storage].bytes + self._staged_bytes(storage) + size > limit:
             return False
         return size <= self.resources.left(storage)
 
@@ -510,8 +502,8 @@ class AccountJetStream:
         return self.resources.staged.of_account(self.name, storage)
 
     def check_server_room(self, stream: Stream) -> None:
-        """Refuse to store anything if the server can not."""
-        self.count(stream)
+        """Raise ApiError if the server has no room at all."""
+        stream.count_as(stream.bytes())
         if self.resources.exhausted(stream.config.storage):
             raise ApiError(Err.INSUFFICIENT_RESOURCES)
 
@@ -519,7 +511,7 @@ class AccountJetStream:
         return self._reserved[storage]
 
     def stream_limits(self) -> StreamLimits:
-        """What bounds the configuration of a stream here."""
+        """Return the limits for the configuration of a stream."""
         resources = self.resources
         return parts.StreamLimits(
             account=self.options,

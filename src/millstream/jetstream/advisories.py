@@ -1,7 +1,7 @@
-"""What an account's JetStream tells those who listen: advisories on `$JS.EVENT.ADVISORY.…`.
+"""The advisories of an account's JetStream, published on `$JS.EVENT.ADVISORY.…`.
 
-Nothing is put together that nobody would hear.  Damage to a store has no advisory in nats-server, so its
-type is ours; it goes where the others go.
+An advisory without a subscriber is not built.  nats-server has no advisory for damage to a store, so that
+type is ours; its subject is beside the others.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi import names
 from millstream.jsapi.advisory_types import (
     ApiAudit,
@@ -29,7 +30,6 @@ from millstream.jsapi.advisory_types import (
 )
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import AdvisoryAction, BatchAbandonReason
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import Int64, UInt64, always, no_items
 
 if TYPE_CHECKING:
@@ -45,18 +45,18 @@ STREAM_DAMAGED: Final = "$JS.EVENT.ADVISORY.STREAM.DAMAGED.*"
 
 
 class StreamDamaged(Event):
-    """Stored messages can not be read any more."""
+    """Stored messages can no longer be read."""
 
     type: str = always("io.millstream.jetstream.advisory.v1.stream_damaged")
     stream: str = always("")
-    messages: Int64 = always(0)  # all that were lost since the server started
+    messages: Int64 = always(0)  # messages lost since the server started
     bytes: Int64 = always(0)
-    sequences: list[UInt64] = no_items()  # where they are known
+    sequences: list[UInt64] = no_items()  # if known
     domain: str = ""
 
 
 class Advisories:
-    """Of one account."""
+    """The advisories of one account."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Advisories:
         self._domain = domain
         self._server_name = server_name
         self._server_id = server_id
-        self._system = system  # the system account, which hears what concerns the whole server
+        self._system = system  # the system account, for advisories about the whole server
 
     def heard(self, pattern: str, *tokens: str) -> bool:
-        """Whether anybody listens."""
+        """Return True if there is a subscriber."""
         return self._world.has_interest(names.fill(pattern, *tokens).encode())
 
     def send(self, event: Event, pattern: str, *tokens: str) -> None:
@@ -110,7 +110,7 @@ class Advisories:
             self.send(event, names.ADVISORY_STREAM_BATCH_ABANDONED, stream)
 
     def stream_damaged(self, stream: str, messages: int, size: int, sequences: list[int]) -> bool:
-        """Whether anybody heard it: damage is mostly found at a start, before there are clients."""
+        """Report damage; return False without a subscriber, as at a start, when damage is mostly found."""
         if not self.heard(STREAM_DAMAGED, stream):
             return False
         event = StreamDamaged(
@@ -120,7 +120,7 @@ class Advisories:
         return True
 
     def of_consumer(self, stream: str, consumer: str) -> ConsumerAdvisories:
-        """What is told about one consumer."""
+        """Return the advisories of one consumer."""
         return ConsumerAdvisories(
             self._world, account=self._account, domain=self._domain, stream=stream, consumer=consumer
         )
@@ -128,7 +128,7 @@ class Advisories:
     # -- the server -------------------------------------------------------------------------------
 
     def out_of_storage(self, stream: str) -> None:
-        """A disk does not take what a stream has to write."""
+        """Report that a stream could not write because storage is full."""
         subject = names.ADVISORY_SERVER_OUT_OF_STORAGE
         if self._system is not None and self._system.has_interest(subject.encode()):
             event = ServerOutOfStorage(
@@ -137,14 +137,14 @@ class Advisories:
             _publish(self._system, event, subject)
 
     def api_limit_reached(self, dropped: int) -> None:
-        """So many requests wait that some were dropped."""
+        """Report that requests were dropped because too many were waiting."""
         subject = names.ADVISORY_API_LIMIT_REACHED
         if self._system is not None and self._system.has_interest(subject.encode()):
             event = ApiLimitReached(server=self._server_name, domain=self._domain, dropped=dropped)
             _publish(self._system, event, subject)
 
     def api_audit(self, subject: bytes, request: Request, response: bytes) -> None:
-        """Who asked what, and what the answer was."""
+        """Report a request and its response."""
         if self._world.has_interest(_API):
             event = ApiAudit(
                 server=self._server_name,
@@ -158,7 +158,7 @@ class Advisories:
 
 
 class ConsumerAdvisories:
-    """Of one consumer, with its subjects at hand: some are asked for with every message."""
+    """The advisories of one consumer; keeps subjects that are checked for every message."""
 
     def __init__(self, world: World, *, account: str, domain: str, stream: str, consumer: str) -> None:
         self._world = world
@@ -188,7 +188,7 @@ class ConsumerAdvisories:
         )
 
     def paused(self, until: Time | None, *, paused: bool) -> None:
-        """The pause has begun, was changed or has ended."""
+        """Report that a pause began, changed or ended."""
         self._tell(
             self._subject(names.ADVISORY_CONSUMER_PAUSE),
             lambda: ConsumerPause(
@@ -240,7 +240,7 @@ class ConsumerAdvisories:
         )
 
     def acked(self, consumer_seq: int, stream_seq: int, ack_time_ns: int, deliveries: int) -> None:
-        """A sampled message was acknowledged `ack_time_ns` after it was delivered."""
+        """Report that a sampled message was acknowledged `ack_time_ns` after its delivery."""
         self._tell(
             self._acked,
             lambda: ConsumerAckMetric(
@@ -268,7 +268,7 @@ class ConsumerAdvisories:
         )
 
     def unpinned(self, group: str, reason: str) -> None:
-        """`reason` is ``admin`` or ``timeout``."""
+        """Report that a group was unpinned; `reason` is ``admin`` or ``timeout``."""
         self._tell(
             self._subject(names.ADVISORY_CONSUMER_UNPINNED),
             lambda: GroupUnpinned(

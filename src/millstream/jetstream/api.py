@@ -1,11 +1,11 @@
-"""`$JS.API.…`: from a request to its handler, and from its outcome to the answer.
+"""`$JS.API.…`: dispatch a request to its handler, and turn its outcome into the response.
 
-The table of endpoints is the whole dispatch.  A subject under one of the prefixes that no endpoint has
-gets no answer at all, as in the reference; pull requests and direct gets are not among them, since
-there nobody listening is the answer.
+The table of endpoints is the whole dispatch.  As in nats-server, a subject under one of the prefixes without
+an endpoint gets no response; pull requests and direct gets are not in the table, because there a missing
+subscriber is the answer.
 
-A request that changes what is stored is answered when the change is durable, and one that reads waits
-for what was published before it.
+A request that changes stored data is answered when the change is durable, and one that reads waits for what
+was published before it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
 
 
 class _Call(msgspec.Struct):
-    """One request on its way."""
+    """One request in progress."""
 
     endpoint: str
     kind: Kind
@@ -191,7 +191,7 @@ class Api:
             self._answer(call, lambda: self._handle(call))
 
     def _must_wait(self, endpoint: str, stream: Stream) -> bool:
-        """Tell whether a request needs what the next commit of the stream makes durable."""
+        """Return True if a request needs what the next commit of the stream makes durable."""
         if endpoint != _CREATE and self._account.committer.creates(stream):
             return True
         return endpoint in _READING and stream.failure is None and stream.log.last_seq > stream.log.committed
@@ -254,7 +254,7 @@ class Api:
             )
 
     def _answer_in_slices(self, call: _Call, pieces: Steps) -> None:
-        """One request after the other, since each may need much memory."""
+        """Process long requests one after the other, because each may need much memory."""
 
         def done(response: responses.Response | Encoded | Durable | None, error: Exception | None) -> None:
             def outcome() -> Answer:
@@ -274,9 +274,9 @@ class Api:
         return self._account.world.steady_ns() / _SECOND
 
     def _is_wanted(self, call: _Call) -> bool:
-        """Whether the client is there, or somebody else listens for the answer.
+        """Return True if the client is connected, or there is another subscriber for the response.
 
-        What changes something is done in any case.
+        Requests that change something are always processed.
         """
         reply = call.request.reply
         if call.endpoint in _CHANGING or call.endpoint in _CREATING_CONSUMERS:
@@ -300,7 +300,7 @@ class Api:
         self._wait(call, answer.commits, commit_ended)
 
     def _wait(self, call: _Call, stream: Commits, go_on: Callable[[StoreError | None], None]) -> None:
-        """Go on when the next commit of it has ended; so many may wait, and the rest is not answered."""
+        """Continue after the next commit; beyond a limit of waiting requests, drop the request."""
         waiting = self._infos if call.endpoint in _INFOS else self._requests
         if waiting.count >= waiting.limit:
             self._full.warn("account %s: too many API requests wait, one is dropped", self._account.name)
@@ -342,7 +342,7 @@ class Api:
 
 
 class DisabledApi:
-    """The API of an account that has no JetStream, on a server that has it: it says so."""
+    """The API of an account without JetStream on a server with it; responds with an error."""
 
     def __init__(self, world: World, advisories: Advisories) -> None:
         self._world = world
@@ -370,7 +370,7 @@ class DisabledApi:
 
 
 class Listening:
-    """The subjects of an API.  A domain is mapped to them before it gets here."""
+    """The subscriptions of an API.  Subjects of a domain are mapped to them before."""
 
     def __init__(
         self, world: World, answer: Callable[[bytes, Request], None], *, everything: bool = False
@@ -393,7 +393,7 @@ class Listening:
 
 
 def find_endpoint(subject: bytes) -> tuple[str, str]:
-    """The endpoint for a subject and what the subject has for its wildcards; empty if there is none."""
+    """Return the endpoint of a subject and the subject's tokens for its wildcards; empty if there is none."""
     tokens = subject[len(_PREFIX) :].decode(errors="replace").split(".")
     for wildcards in (0, 1, 2):
         endpoint = ".".join((*tokens[: len(tokens) - wildcards], *("*",) * wildcards))
@@ -405,12 +405,12 @@ def find_endpoint(subject: bytes) -> tuple[str, str]:
 
 
 def name_of_endpoint(endpoint: str) -> str:
-    """What the watchdog calls a request: ``api STREAM.PURGE``."""
+    """Return the watchdog's name of a request: ``api STREAM.PURGE``."""
     return f"api {endpoint.rstrip('.*>')}"
 
 
 def kind_of(endpoint: str) -> Kind:
-    """What the endpoint answers with."""
+    """Return the response type of an endpoint."""
     return _ANSWERS.get(endpoint) or _CLUSTER_ONLY[endpoint]
 
 
@@ -423,6 +423,6 @@ def _needs_cluster(_: str, __: bytes) -> responses.Response:
 
 
 def _check_level(endpoint: str, request: Request) -> None:
-    """ApiError if a request asks for more than this server can do; not where it can do nothing anyway."""
+    """Raise ApiError if a request needs a higher API level, except for endpoints of clusters."""
     if endpoint not in _CLUSTER_ONLY and beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)

@@ -1,4 +1,4 @@
-"""Which level of the API a request asks for; a request that asks for more than ours is refused everywhere."""
+"""Check the API level that a request requires; a higher one than ours is refused."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _SMALLEST: Final = -(2**63)
 
 
 def beyond_ours(block: bytes) -> bool:
-    """Whether a block of headers asks for a level that this server has not, or for no number at all."""
+    """Return True if the headers require an API level that this server lacks, or an invalid one."""
     wanted = headers.find(block, _HEADER) if block else None
     if not wanted:
         return False

@@ -1,13 +1,13 @@
 """Atomic batches: messages that are stored together or not at all.
 
-    Nats-Batch-Id: b1, Nats-Batch-Sequence: 1, 2, 3 …         kept here, answered with an empty message
-    … and Nats-Batch-Commit: 1 (this is the last), or         checked, and appended to the log in one go
-      Nats-Batch-Commit: eob (the one before was)
+    Nats-Batch-Id: b1, Nats-Batch-Sequence: 1, 2, 3 …         staged here, answered with an empty message
+    … and Nats-Batch-Commit: 1 (this is the last), or         checked, and appended to the log at once
+      Nats-Batch-Commit: eob (the previous one was)
 
-Messages that wait for their commit are in memory only: until then the publisher has no promise.  All of a
-batch gets into the same commit of the log, since nothing else runs in between, so readers see all or
-nothing.  If power fails while that commit is written, the log may end in the middle of the batch: its
-headers show that, and ``discard_torn`` takes it away at the restart.
+Staged messages are in memory only: before the commit the publisher has no promise.  All of a batch goes into
+the same commit of the log, because nothing else runs in between, so readers see all or nothing.  If power
+fails while that commit is written, the log may end inside the batch: its headers show that, and
+``discard_torn`` removes it at the restart.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
-from millstream.jetstream.batch_checks import BatchChecks, requires_more
+from millstream.jetstream import limits
+from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.incoming import Incoming
+from millstream.jetstream.rules import Ahead
 from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import BatchAbandonReason
@@ -43,8 +45,6 @@ _COMMIT_END: Final = names.BATCH_COMMIT_END.encode()
 _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
-_EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
-
 _MOST_MESSAGES: Final = 1000
 _MOST_OF_STREAM: Final = 50  # batches in flight
 _MOST_OF_SERVER: Final = 1000
@@ -52,7 +52,7 @@ _GRANTED_AT_ONCE: Final = 1024 * 1024  # bytes
 
 
 class Batches:
-    """The batches of one stream."""
+    """The atomic batches of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -64,15 +64,15 @@ class Batches:
         return len(self._open)
 
     def stop(self) -> None:
-        """Forget all that are not committed."""
+        """Drop all batches that are not committed."""
         for batch_id in list(self._open):
             self._close(batch_id)
 
     def take(self, message: Incoming, batch_id: bytes) -> None:
-        """A message with a batch id, its subject transformed; ApiError if it, or with it the batch, fails."""
+        """Stage or commit a message of a batch, after the transform; raise ApiError if the batch fails."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
-        stream.account.check_room(stream, size + stream.account.batched_bytes())
+        limits.book.check_room(stream, message, size + stream.account.batched_bytes())
         if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_atomic:
@@ -97,7 +97,7 @@ class Batches:
 
     @property
     def _most(self) -> int:
-        """Messages of a batch."""
+        """Return the most messages of a batch."""
         return self._stream.account.resources.limits.batch_max_messages or _MOST_MESSAGES
 
     def _stage(self, batch_id: bytes, number: int, message: Incoming, commit: bytes | None) -> None:
@@ -114,8 +114,7 @@ class Batches:
         if commit is not None and commit not in (_COMMIT_THIS, _COMMIT_END):
             self._close(batch_id)
             raise ApiError(Err.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT)
-        level = headers.find(message.block, _REQUIRED_LEVEL)
-        if level and requires_more(level):
+        if beyond_ours(message.block):
             self._abandon(batch_id, BatchAbandonReason.UNSUPPORTED)
             raise ApiError(Err.REQUIRED_API_LEVEL)
         if number != len(batch.messages) + 1 or (number == 1 and is_end):
@@ -140,7 +139,7 @@ class Batches:
         self.staging.held += size
 
     def _get_granted(self, size: int) -> bool:
-        """Whether the server has room in memory for so much more of a batch."""
+        """Return True if the server has memory for `size` more bytes of batches."""
         staging, resources = self.staging, self._stream.account.resources
         if staging.held + size <= staging.granted:
             return True
@@ -187,22 +186,20 @@ class Batches:
         self, batch_id: bytes, messages: list[StagedMessage | Incoming], last: Incoming, reply: bytes
     ) -> None:
         stream = self._stream
-        if not stream.straight:  # its rules may have changed since
+        if not stream.fast_path:  # the stream's rules may have changed since
             messages = [_incoming(message) for message in messages]
-        checks = BatchChecks(stream)
+        ahead = Ahead(atomic=True)
         for message in messages:
             if isinstance(message, StagedMessage):
-                checks.count(message.subject)
-                continue
-            if headers.find(message.block, _EXPECTED_LAST_MSG_ID):
-                raise ApiError(Err.ATOMIC_PUBLISH_UNSUPPORTED_HEADER, header=names.EXPECTED_LAST_MSG_ID)
-            checks.check(message)
-            message.reply = b""
+                ahead.add(message.subject, 0)
+            else:
+                stream.publishing.check_batched(message, ahead)
+                message.reply = b""
         last.reply = reply
         last.ack_end = pub_ack_batch_end(batch_id.decode(errors="replace"), len(messages))
         for message in messages:
             if isinstance(message, Incoming):
-                stream.publishing.last_before(message)  # which may fail: before the first is stored
+                stream.publishing.last_before(message)  # may raise, so before the first message is stored
         now = stream.ingest.timestamp()
         for message in messages:
             if isinstance(message, StagedMessage):
@@ -216,10 +213,10 @@ def _incoming(message: StagedMessage | Incoming) -> Incoming:
 
 
 def discard_torn(log: Log) -> None:
-    """Remove the beginning of a batch that a log ends with, if the rest of it was never written.
+    """Remove an incomplete batch from the end of a log.
 
-    To be called before anybody looks at the log.  If a sequence behind the batch is used up, its last
-    message was there, and was removed or damaged since.
+    Call it before anything reads the log.  If a sequence after the batch is used, the batch was complete and
+    its last message was removed or damaged since.
     """
     record = Record()
     seq = log.last_seq
@@ -233,11 +230,11 @@ def discard_torn(log: Log) -> None:
         log.remove(seq)
         seq -= 1
     commit = log.begin_commit() if torn_id is not None else None
-    if commit is not None:  # durable before anything is appended behind it
+    if commit is not None:  # durable before anything is appended after it
         _log.warning("%s: messages of a batch that was not written to its end are removed", log.folder)
         try:
             commit.run()
-        except StoreError as error:  # it is the first thing that the next commit writes
+        except StoreError as error:  # the next commit writes it first
             _log.error("%s", error)
             log.fail_commit(commit)
         else:

@@ -1,4 +1,4 @@
-"""How long a batch waits for its next message: the same for batches of both kinds."""
+"""The time-out of a batch that waits for its next message; for batches of both kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMEOUT_S: Final = 10.0
 
 
 class Patience:
-    """Of one batch.  A message that comes only moves `heard_ns`; the timer looks at that when it fires."""
+    """The time-out of one batch.  A message only updates `heard_ns`, which the timer checks when it fires."""
 
     __slots__ = ("_timer", "heard_ns")
 
@@ -24,7 +24,7 @@ class Patience:
         self._timer: Cancel | None = None
 
     def begin(self, stream: Stream, give_up: Callable[[], None]) -> None:
-        """Wait from now on, and give up if nothing comes."""
+        """Start or extend the time-out; `give_up` is called when it is over."""
         world = stream.world
         timeout_s = stream.account.resources.limits.batch_timeout_s or _TIMEOUT_S
         self.heard_ns = world.steady_ns()

@@ -1,4 +1,4 @@
-"""Reading the bodies of API requests."""
+"""Read the bodies of API requests."""
 
 import re
 from typing import Final, TypeVar
@@ -13,18 +13,18 @@ _EMPTY: Final = re.compile(rb"|[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
 
 def is_empty(body: bytes) -> bool:
-    """Nothing, or an object of nothing."""
+    """Return True for an empty body or an empty object."""
     return _EMPTY.fullmatch(body) is not None
 
 
 class Bodies:
-    """As one server reads them: unless it is strict, unknown names are ignored."""
+    """Reads bodies; unless it is strict, unknown names are ignored."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
 
     def read(self, body: bytes, kind: type[Body]) -> Body:
-        """What the body says, or JsonError, also if it is larger than any request has to be."""
+        """Decode a body; raise JsonError, also if it is larger than any request needs to be."""
         if len(body) > _LARGEST:
             raise JsonError(f"the request is larger than {_LARGEST} bytes")
         try:
@@ -35,5 +35,5 @@ class Bodies:
             return decode_lenient(body, kind)
 
     def read_optional(self, body: bytes, kind: type[Body]) -> Body:
-        """As `read`, but what does not even begin like JSON is ignored."""
+        """Decode a body like `read`, but ignore one that does not even begin like JSON."""
         return self.read(body, kind) if body.lstrip()[:1] in (b"{", b"[") else kind()

@@ -1,72 +1,49 @@
-"""Group commit: what all streams gathered while input was processed becomes durable together.
+"""Group commit: what all streams collected while input was processed becomes durable together.
 
-A stream that has something to commit says so with ``dirty``.  When the input at hand is processed,
-each of them starts one commit in a worker thread; what it gathers meanwhile goes with the next.  Only
-when the commit has ended are publishers answered and readers told.
+A stream with something to commit calls ``dirty``.  When the current input is processed, each of them starts
+one commit in a worker thread; what it collects meanwhile goes with the next.  Publishers get their acks and
+readers are notified only when the commit has ended.
 
 While the commit journal has enough for its next batch, streams wait with their commits: what they gather
-meanwhile goes with the same one.  Those that commit all the time take turns with those that had nothing.
+meanwhile goes with the same one.  Publishers take turns, so that nobody waits for all streams that somebody
+else publishes to.
 
-Streams that do not wait for the disk (``sync`` is false) are written at once; a timer has one of their
-commits sync everything that was written since the last time.
+Streams that do not wait for the disk (``sync`` is false) are written at once; a timer lets one of their
+commits sync everything written since the last time.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.jetstream.committing import Committing
 from millstream.jetstream.compactor import Compactor
 from millstream.jetstream.eraser import Eraser
+from millstream.jetstream.fair_queue import FairQueue
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.worker_job import WorkerJob
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, CommitJob, World
-    from millstream.store.commit import Commit, Journaled
+    from millstream.store.commit import Commit
+    from millstream.store.journal_batch import JournalBatch
     from millstream.store.log import Log
     from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.jetstream")
 
-_STARTS_AT_ONCE: Final = 256  # commits that are begun before others have their turn
+_STARTS_AT_ONCE: Final = 128  # commits that are begun before others have their turn
+_STARTS_BETWEEN_LOOKS: Final = 8  # at the clock
 _LONGEST_STEP_NS: Final = 1_500_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 
-class Committing(Protocol):
-    """A stream, as the committer sees it."""
-
-    log: Log
-    in_memory: bool
-    journal_key: bytes  # what the commit journal calls its log; empty: it is never used
-    sync: bool  # whether a commit is only done when it is on disk
-
-    def commit_begins(self) -> None:
-        """What has gathered so far belongs to this commit."""
-
-    def before_commit(self) -> Callable[[], None] | None:
-        """What is to be done first, in the thread that writes; if that fails, the commit has failed."""
-
-    def commit_waits(self) -> None:
-        """There is more to commit, but the last commit has not ended yet."""
-
-    def commit_durable(self) -> None:
-        """The commit has ended: what belongs to it is set aside, because the next one may begin now."""
-
-    def commit_ended(self) -> None:
-        """Act on what was set aside."""
-
-    def commit_failed(self, error: Exception) -> None: ...
-
-
 class _Running(WorkerJob):
-    """A commit on its way through a worker."""
+    """A commit that runs in a worker."""
 
     def __init__(
         self,
@@ -77,7 +54,7 @@ class _Running(WorkerJob):
         *,
         sync: bool,
         overdue: bool,
-        follows: bool,
+        publisher: int,
     ) -> None:
         WorkerJob.__init__(self, self._write)
         self.commit = commit
@@ -85,7 +62,7 @@ class _Running(WorkerJob):
         self._stream = stream
         self._before = before
         self._sync = sync
-        self.follows = follows
+        self.publisher = publisher
         self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
         self._wait: Callable[[CommitJob], None] | None = None  # for the plain write that is under way
 
@@ -98,45 +75,45 @@ class _Running(WorkerJob):
         self._committer._ended(self._stream, self, error)
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         if self._before is not None or not self._sync:
             return None
         return self.commit.begin_plain()
 
     def begun(self, wait: Callable[[CommitJob], None]) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self.take()
         self._wait = wait
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self._wait = None
         self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
 
     @property
     def size(self) -> int:
-        """Of the first file, which is all that a journal writes."""
+        """Return the size of the records for the first file, which is all that a journal writes."""
         return self.commit.parts[0][1].size if self.commit.parts else 0
 
-    def begin_journaled(self) -> Journaled | None:
-        """See ``CommitJob``."""
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
+        """Implement ``CommitJob``."""
         try:
-            return self.commit.begin_journaled()
+            return self.commit.begin_journaled(batch, self.journal_key, device)
         except StoreError:
-            return None  # the other way tells why
+            return False  # the other way tells why
 
     @property
     def vouched(self) -> _Vouched:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         return self._committer.vouched(self._stream)
 
     def turned_down(self) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self._wait = None
         self.give_back()
 
     def journaled_ended(self) -> None:
-        """See ``CommitJob``."""
+        """Implement ``CommitJob``."""
         self._wait = None
         self.end(self.commit.journaled_ended)
 
@@ -147,23 +124,23 @@ class _Running(WorkerJob):
 
 
 class _Vouched:
-    """A stream whose files are not synced; kept as long as the stream is there."""
+    """A stream whose files are not synced; kept as long as the stream exists."""
 
     def __init__(self, committer: Committer, stream: Committing) -> None:
         self._committer = committer
         self._stream = stream
 
     def was_synced(self) -> None:
-        """See ``Vouched``."""
+        """Implement ``Vouched``."""
         self._stream.log.was_synced()
 
     def sync_soon(self) -> None:
-        """See ``Vouched``."""
+        """Implement ``Vouched``."""
         self._committer.sync_soon(self._stream)
 
 
 class _Creating(WorkerJob):
-    """A stream whose folder is being made."""
+    """The creation of a stream's folder."""
 
     def __init__(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         WorkerJob.__init__(self, work)
@@ -171,20 +148,19 @@ class _Creating(WorkerJob):
 
 
 class Committer:
-    """For all streams of an account."""
+    """The committer of all streams of an account."""
 
     def __init__(
         self, world: World, resources: Resources | None = None, sync_interval_s: float | None = None
     ) -> None:
         self._world = world
         self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
-        self._dirty: dict[Committing, None] = {}
+        self._dirty = FairQueue()
         self._running: dict[Committing, _Running] = {}
         self._creating: dict[Committing, _Creating] = {}  # their commits wait
-        self._again: set[Committing] = set()  # became dirty while a commit was under way
-        # They wait until the commit journal has room: those that had nothing to commit, and the others.
-        self._fresh: dict[Committing, None] = {}
-        self._following: dict[Committing, None] = {}
+        # They became dirty while a commit was under way: by whose messages.
+        self._again: dict[Committing, int] = {}
+        self._waiting = FairQueue()  # until the commit journal has room
         self._asked_for_room = False
         self._vouched: dict[Committing, _Vouched] = {}  # what the commit journal knows of them
         self._planned = False
@@ -198,8 +174,8 @@ class Committer:
         self.eraser = Eraser(world, resources or Resources(), self.compactor, self.dirty)
 
     def dirty(self, stream: Committing) -> None:
-        """The stream has something to commit, or answers that wait for a commit."""
-        self._dirty[stream] = None
+        """Schedule a commit of a stream that has something to commit, or acks that wait for one."""
+        self._dirty.add(stream, self._world.publisher)
         if not self._planned:
             self._planned = True
             self._world.call_soon(self._run)
@@ -207,7 +183,7 @@ class Committer:
     def create(
         self, stream: Committing, work: Callable[[], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Do `work`, which makes the stream's folder, in a worker.  Commits of the stream wait for it."""
+        """Run `work`, which makes the stream's folder, in a worker.  Commits of the stream wait for it."""
         creating = _Creating(work, failed)
         self._creating[stream] = creating
         self.dirty(stream)  # whoever waits for a commit waits for the folder
@@ -218,7 +194,7 @@ class Committer:
             self._created(stream, creating)
 
     def creates(self, stream: Committing) -> bool:
-        """Tell whether the stream's folder is not made yet."""
+        """Return True if the stream's folder is not made yet."""
         return stream in self._creating
 
     def _created(self, stream: Committing, creating: _Creating) -> None:
@@ -226,17 +202,16 @@ class Committer:
             return
         creating.settled = True
         self._creating.pop(stream, None)
-        again = stream in self._again
-        self._again.discard(stream)
+        again = self._again.pop(stream, None) is not None
         if creating.error is not None:
             creating.failed(creating.error)
         elif again:
             self.dirty(stream)
 
     def wait(self, stream: Committing) -> None:
-        """Return when the stream is created, and no commit of it is being written.
+        """Wait until the stream is created, and no commit of it is being written.
 
-        The end of the commit is dealt with later.
+        The end of the commit is processed later.
         """
         creating = self._creating.get(stream)
         if creating is not None:
@@ -247,12 +222,11 @@ class Committer:
             running.finish()
 
     def forget(self, stream: Committing) -> None:
-        """Nothing of this stream is to be written any more; returns when nothing is."""
-        self._dirty.pop(stream, None)
-        self._fresh.pop(stream, None)
-        self._following.pop(stream, None)
+        """Stop writing this stream; return when nothing is being written."""
+        self._dirty.discard(stream)
+        self._waiting.discard(stream)
         self._vouched.pop(stream, None)
-        self._again.discard(stream)
+        self._again.pop(stream, None)
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
@@ -270,31 +244,44 @@ class Committer:
         self.eraser.forget(stream)
 
     def _run(self) -> None:
-        """Begin commits, some at a time: there may be thousands, and others want their turn."""
+        """Begin commits, some at a time: there may be thousands, and others need their turn."""
         self._planned = False
-        end = self._world.steady_ns() + _LONGEST_STEP_NS
-        for stream in list(itertools.islice(self._dirty, _STARTS_AT_ONCE)):
-            if stream in self._dirty:
-                del self._dirty[stream]
-                guard.alone("beginning a commit", self._start_in_turn, stream)
-                if self._world.steady_ns() > end:  # it made a file, for one thing
-                    break
+        self._start_some(self._dirty, self._start_in_turn)
         if self._dirty and not self._planned:
             self._planned = True
             self._world.call_soon(self._run)
 
-    def _start_in_turn(self, stream: Committing) -> None:
-        if stream in self._running or not self._has_to_wait(stream):
-            self._fresh.pop(stream, None)
-            self._start(stream)
-        elif stream not in self._following:
-            self._fresh[stream] = None
+    def _start_some(self, queue: FairQueue, start: Callable[[Committing, int], bool]) -> None:
+        """Give streams to `start` until it returns False, or there were enough for now."""
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        count = 0
+        while count < _STARTS_AT_ONCE:
+            stream = queue.pop()
+            if stream is None:
+                return
+            count += 1
+            try:
+                if not start(stream, queue.publisher):
+                    return
+            except Exception as error:
+                guard.report("beginning a commit", error)
+            # One may make a file, for one thing.
+            if count % _STARTS_BETWEEN_LOOKS == 0 and self._world.steady_ns() > end:
+                return
 
-    def _has_to_wait(self, stream: Committing) -> bool:
-        """Tell whether a commit would only wait in the commit journal; if so, ``_use_room`` begins it."""
+    def _start_in_turn(self, stream: Committing, publisher: int) -> bool:
+        if stream in self._waiting:
+            return True  # its turn comes
+        if stream in self._running or not self._has_to_wait(stream, publisher):
+            self._start(stream, publisher)
+        return True
+
+    def _has_to_wait(self, stream: Committing, publisher: int) -> bool:
+        """Let a stream wait if its commit would only do so in the commit journal; ``_use_room`` begins it."""
         if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
             return False
         stream.commit_waits()
+        self._waiting.add(stream, publisher)
         self._ask_for_room()
         return True
 
@@ -306,27 +293,22 @@ class Committer:
     def _use_room(self) -> None:
         """Begin commits until the journal has enough of them, some at a time."""
         self._asked_for_room = False
-        end = self._world.steady_ns() + _LONGEST_STEP_NS
-        queue, other = self._fresh, self._following
-        while queue or other:
-            if self._world.journal.crowded or self._world.steady_ns() > end:
-                self._ask_for_room()
-                return
-            if queue:
-                stream = next(iter(queue))
-                del queue[stream]
-                follows = queue is self._following
-                guard.alone("beginning a commit", partial(self._start, stream, follows=follows))
-            queue, other = other, queue
+        self._start_some(self._waiting, self._start_with_room)
+        if self._waiting:
+            self._ask_for_room()
 
-    def _start(self, stream: Committing, *, follows: bool = False) -> None:
-        """Begin a commit; `follows`: it gathered while the stream's last one was under way."""
+    def _start_with_room(self, stream: Committing, publisher: int) -> bool:
+        self._start(stream, publisher)
+        return not self._world.journal.crowded
+
+    def _start(self, stream: Committing, publisher: int) -> None:
+        """Begin a commit of what this client, and others, published."""
         if stream in self._running or stream in self._creating:
-            self._again.add(stream)
+            self._again[stream] = publisher
             stream.commit_waits()
             return
         overdue = stream in self._overdue
-        commit = stream.log.begin_commit(flush=overdue)
+        commit = stream.log.begin_commit(overdue)
         stream.commit_begins()
         if commit is None:
             self._overdue.discard(stream)
@@ -339,27 +321,28 @@ class Committer:
             stream.commit_durable()
             stream.commit_ended()
         else:
-            self._hand_over(stream, commit, sync=stream.sync or overdue, follows=follows)
+            self._hand_over(stream, commit, publisher)
 
     def vouched(self, stream: Committing) -> _Vouched:
-        """Return what the commit journal is to keep of a stream."""
+        """Return the object that the commit journal keeps for a stream."""
         found = self._vouched.get(stream)
         if found is None:
             found = self._vouched[stream] = _Vouched(self, stream)
         return found
 
     def sync_soon(self, stream: Committing) -> None:
-        """Sync what was only written, with the next commit, which is now."""
+        """Sync unsynced writes with the next commit, which is scheduled now."""
         if not self.stopping:
             self._overdue.add(stream)
             self.dirty(stream)
 
-    def _hand_over(self, stream: Committing, commit: Commit, *, sync: bool, follows: bool) -> None:
-        """Have a commit written elsewhere; if it cannot even begin, it has failed, and is tried again."""
+    def _hand_over(self, stream: Committing, commit: Commit, publisher: int) -> None:
+        """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
         try:
             overdue = stream in self._overdue
+            sync = stream.sync or overdue
             before = stream.before_commit()
-            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, follows=follows)
+            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, publisher=publisher)
         except Exception as error:
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
@@ -378,17 +361,16 @@ class Committer:
             return
         durable = self._settle(stream, running)
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
-        if stream in self._again or (durable and stream.log.uncommitted):
-            self._again.discard(stream)
-            if self._has_to_wait(stream):
-                self._following[stream] = None
-            else:
-                self._start(stream, follows=True)
+        again = self._again.pop(stream, None)
+        if again is not None or (durable and stream.log.has_uncommitted()):
+            publisher = running.publisher if again is None else again
+            if not self._has_to_wait(stream, publisher):
+                self._start(stream, publisher)
         if durable:
             stream.commit_ended()
 
     def _waits_for_journal(self, stream: Committing, running: _Running) -> bool:
-        """Put the end of a commit off that has erased content, while the journal has a copy of it."""
+        """Delay the end of a commit that erased content while the journal has a copy of it."""
         if running.error is not None or not running.commit.work.overwrites:
             return False
         journal, key = self._world.journal, stream.journal_key
@@ -399,7 +381,7 @@ class Committer:
         return True
 
     def _settle(self, stream: Committing, running: _Running) -> bool:
-        """Whether the commit counts; if so, ``commit_ended`` must follow."""
+        """Settle a commit; return True if it is durable, and then call ``commit_ended``."""
         running.settled = True
         self._running.pop(stream, None)
         if running.error is not None:
@@ -424,12 +406,12 @@ class Committer:
             self.tidy(stream)
 
     def tidy(self, stream: Committing) -> None:
-        """Take what was removed from the stream off the disk, by and by."""
+        """Remove deleted content of the stream from disk, gradually."""
         self.compactor.consider(stream)
         self.eraser.watch(stream)
 
     def _tell_untidy(self, stream: Committing, commit: Commit) -> None:
-        """What may wait could not be done: tried again with every commit, told when the reason is new."""
+        """Log why a durable commit is not tidied up, if the reason is new; every commit retries it."""
         if commit.untidy is None and not self._untidy:
             return
         reason = str(commit.untidy) if commit.untidy is not None else ""
@@ -439,7 +421,7 @@ class Committer:
                 _log.warning("a commit is durable, but not tidied up yet: %s", reason)
 
     def flush(self, stream: Committing) -> None:
-        """Make everything durable now and here, for shutdown; StoreError if that fails."""
+        """Make everything durable in this thread, for shutdown; raise StoreError if that fails."""
         creating = self._creating.get(stream)
         if creating is not None:
             creating.finish()
@@ -451,9 +433,9 @@ class Committer:
             running.finish()
             if self._settle(stream, running):
                 stream.commit_ended()
-        self._again.discard(stream)
+        self._again.pop(stream, None)
         vouched = self.leaves_to_journal and self._world.journal.holds(stream.journal_key)
-        commit = stream.log.begin_commit(flush=not vouched)
+        commit = stream.log.begin_commit(not vouched)
         stream.commit_begins()
         if commit is not None:
             before = stream.before_commit()
@@ -492,7 +474,7 @@ class Committer:
 
 
 def _is_whole(log: Log) -> bool:
-    """Tell whether a log has one segment, from which nothing was removed: there is nothing to tidy up."""
+    """Return True if a log has one segment without removals, so that there is nothing to tidy up."""
     if len(log.segments) != 1:
         return False
     segment = log.segments[0]

@@ -1,9 +1,9 @@
-"""Takes removed messages off the disk: mostly dead segments are written anew, others erased or compressed.
+"""Remove deleted messages from disk: rewrite mostly dead segments, erase or compress others.
 
-Looked for a moment after commits, because only those remove something or seal a segment, or when the eraser
-says that something is due (``eraser``).  One segment of a stream at a time: the work is done in a worker, the
-exchange of files on the loop (``store.segment_job``), and the next commit makes it durable.  If a disk does
-not take it, the stream is left alone for a while.
+Checks a moment after commits, because only those remove something or seal a segment, or when the eraser
+reports that something is due (``eraser``).  One segment of a stream at a time: the work is done in a worker,
+the exchange of files on the loop (``store.segment_job``), and the next commit makes it durable.  If a disk
+refuses it, the stream is skipped for a while.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millstream.jetstream.worker_job import WorkerJob
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millstream.jetstream.committer import Committing
+    from millstream.jetstream.committing import Committing
     from millstream.jetstream.ports import Cancel, World
     from millstream.store.segment_job import SegmentJob
 
@@ -29,7 +29,7 @@ _MOST_RUNNING: Final = 2  # of an account; commits use the same workers
 
 
 class Compactor:
-    """For all streams of an account."""
+    """The compactor of all streams of an account."""
 
     def __init__(self, world: World, dirty: Callable[[Committing], None]) -> None:
         self._world = world
@@ -41,14 +41,14 @@ class Compactor:
         self._timer: Cancel | None = None
 
     def consider(self, stream: Committing) -> None:
-        """There may be something to do: a commit of the stream has ended, for one thing."""
+        """Check a stream later, for example after a commit has ended."""
         if stream in self._due or stream in self._resting:
             return
         self._due[stream] = None
         self._look_after(_DELAY_S)
 
     def hurry(self, stream: Committing) -> None:
-        """Something of the stream is to be erased."""
+        """Check a stream at once, because something must be erased."""
         if stream not in self._resting:
             self._due[stream] = None
             self._look_after(0.0)
@@ -123,7 +123,7 @@ class Compactor:
         self.consider(stream)
 
     def forget(self, stream: Committing) -> None:
-        """Nothing of this stream is to be written any more; returns when nothing is."""
+        """Stop writing this stream; return when nothing is being written."""
         self._due.pop(stream, None)
         if stream in self._resting:
             self._resting.pop(stream).cancel()

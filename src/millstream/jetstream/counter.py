@@ -2,11 +2,10 @@
 
     Nats-Incr: -5      ──▶   the same header, and the body {"val":"37"}
 
-The sum of a subject is what its last message says, so removing messages takes a counter back.  Messages
-that are not committed yet cannot be read; what they say is kept until they are.
+The sum of a subject is in its last message, so removing messages resets a counter to an earlier value.
+Uncommitted messages cannot be read; their sums are kept in memory until they are committed.
 
-Not here: sums that come from other streams (``sourcing.counting``); their parts, in `Nats-Counter-Sources`,
-are passed on.
+Not here: sums of other streams (``sourcing.counting``); their header `Nats-Counter-Sources` is copied.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue, pub_ack_counter_end
 from millstream.protocol import headers
 from millstream.store.record import Record
@@ -38,20 +37,21 @@ _INCOMPATIBLE: Final = (
     names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode(),
 )
 NUMBER: Final = re.compile(rb"[+-]?[0-9]+")
-_KEPT: Final = 4096  # sums of messages that could be read from the log instead
-_MOST_DIGITS: Final = 64 * 1024  # of a sum: an increment stands in a header
+_KEPT: Final = 4096  # sums kept although their messages could be read from the log
+_MOST_DIGITS: Final = 64 * 1024  # of a sum: an increment is in a header
 _DIGITS: Final = 4000  # Python converts at most 4300 at once
+_STEP: Final = 10**_DIGITS
 
 
 class Sum(NamedTuple):
-    """What the last message of a subject says."""
+    """The sum in the last message of a subject."""
 
     total: int = 0
-    sources: bytes = b""  # its header about parts from other streams, as it is
+    sources: bytes = b""  # its header about sums of other streams, unparsed
 
 
 def increment_of(stream: Stream, message: Incoming) -> int | None:
-    """What a message adds; None if it is no increment; ApiError if it may not be one."""
+    """Return the increment of a message, or None if it has none; raise ApiError if it is not allowed."""
     text = headers.find(message.block, _INCREMENT)
     if not text:
         return None
@@ -71,11 +71,11 @@ class Counters:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._recent: dict[int, Sum] = {}  # by sequence, rising
+        self._recent: dict[int, Sum] = {}  # by sequence, ascending
         self._record = Record()
 
     def apply(self, message: Incoming, increment: int, staged: dict[bytes, Sum] | None = None) -> Sum:
-        """Turn an increment into the sum; `staged` has sums of messages that will be stored before it."""
+        """Turn an increment into the sum; `staged` has the sums of messages stored before this one."""
         before = staged.get(message.subject) if staged is not None else None
         if before is None:
             before = self.last(message.subject)
@@ -90,7 +90,7 @@ class Counters:
         return after
 
     def stored(self, seq: int, value: Sum) -> None:
-        """The message that `apply` made is in the log."""
+        """Record the sum of a message made by `apply`, which is now in the log."""
         self._recent[seq] = value
         while len(self._recent) > _KEPT:
             oldest = next(iter(self._recent))
@@ -99,7 +99,7 @@ class Counters:
             del self._recent[oldest]
 
     def last(self, subject: bytes) -> Sum:
-        """What the last message of a subject says, committed or not."""
+        """Return the sum of a subject, from its last message, committed or not."""
         log = self._stream.log
         seq = log.last_of(subject)
         known = self._recent.get(seq)
@@ -111,7 +111,7 @@ class Counters:
 
 
 def _read(block: bytes, payload: bytes) -> Sum:
-    """What a stored message says; ApiError if it says nothing that can be counted on."""
+    """Read the sum from a stored message; raise ApiError if there is none."""
     try:
         value = decode_lenient(payload, CounterValue, FEW_VALUES).val.encode()
     except JsonError:
@@ -123,7 +123,7 @@ def _read(block: bytes, payload: bytes) -> Sum:
 
 
 def _has_parts(sources: bytes) -> bool:
-    """Whether the header names any; ApiError if nobody can tell."""
+    """Return True if the header has sums of other streams; raise ApiError if it is invalid."""
     if not sources:
         return False
     try:
@@ -136,7 +136,7 @@ def _has_parts(sources: bytes) -> bool:
 
 
 def parse_number(text: bytes) -> int:
-    """An integer of any length."""
+    """Parse an integer of any length."""
     digits = text.lstrip(b"+-")
     total = 0
     for at in range(0, len(digits), _DIGITS):
@@ -146,11 +146,10 @@ def parse_number(text: bytes) -> int:
 
 
 def format_number(number: int) -> bytes:
-    """The opposite of `parse_number`."""
+    """Format an integer of any length."""
     rest, parts = abs(number), []
-    step = 10**_DIGITS
-    while rest >= step:
-        rest, part = divmod(rest, step)
+    while rest >= _STEP:
+        rest, part = divmod(rest, _STEP)
         parts.append(b"%0*d" % (_DIGITS, part))
     parts.append(b"%d" % rest)
     return (b"-" if number < 0 else b"") + b"".join(reversed(parts))

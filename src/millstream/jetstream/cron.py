@@ -1,9 +1,9 @@
-"""When a schedule is due: `@at`, `@every`, and patterns of six fields as cron has them, with seconds.
+"""When a schedule is due: `@at`, `@every`, and cron patterns of six fields, with seconds.
 
     second minute hour day-of-month month day-of-week      */5 0-30/10 8,20 ? JAN-MAR mon-fri
 
-All times are wall-clock nanoseconds.  A repeating schedule whose time has passed, because nobody was there to
-fire it, is due once and not for every time it missed.
+All times are wall-clock nanoseconds.  A repeating schedule that missed its time, because the server was down,
+is due once and not for every time it missed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.go_duration import DurationError, parse_duration
-from millstream.jsapi.go_time import Time, TimeError, parse_time
+from millstream.golang.duration import DurationError, parse_duration
+from millstream.golang.time import Time, TimeError, parse_time
 
 _NS: Final = 1_000_000_000
 _YEARS_AHEAD: Final = 5
@@ -47,11 +47,11 @@ _ZONE_NAME: Final = re.compile(r"[\w+-]{1,32}(?:/[\w+-]{1,32}){0,3}", re.ASCII)
 
 
 class ScheduleError(MillstreamError):
-    """A pattern is none."""
+    """A pattern is invalid."""
 
 
 class Due(NamedTuple):
-    """When a schedule fires."""
+    """When a schedule fires, and whether it fires again."""
 
     time: Time
     repeats: bool
@@ -59,15 +59,15 @@ class Due(NamedTuple):
 
 class _Field(NamedTuple):
     values: frozenset[int]
-    any: bool  # it was `*` or `?`
+    any: bool  # the field is `*` or `?`
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """The time zone called `name`; None if there is none."""
+    """Return the time zone called `name`, or None."""
     if name == "UTC":
         return UTC
     if not _ZONE_NAME.fullmatch(name):
-        return None  # `ZoneInfo` calls itself for each part of a name
+        return None  # `ZoneInfo` recurses for each part of a name
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:
@@ -80,7 +80,7 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def next_due(pattern: str, zone: tzinfo | None, after_ns: int, now_ns: int) -> Due:
-    """When a schedule that fired or was stored at `after_ns` fires next; ScheduleError if it is none."""
+    """Return when a schedule that fired or was stored at `after_ns` fires next; raise ScheduleError."""
     if pattern.startswith("@at "):
         if zone is not None:
             raise ScheduleError("@at has a time zone of its own")
@@ -111,7 +111,7 @@ def _next_of_interval(text: str, after_ns: int, now_ns: int) -> int:
 
 
 def _rounded(nanoseconds: int) -> int:
-    """To the nearest second."""
+    """Round to the nearest second."""
     return (nanoseconds + _NS // 2) // _NS * _NS
 
 
@@ -173,7 +173,7 @@ def _number(text: str, names: dict[str, int]) -> int:
 
 
 def _next_of_fields(fields: tuple[_Field, ...], zone: tzinfo, after_ns: int) -> Time:
-    """The first second after `after_ns` that all fields match."""
+    """Return the first second after `after_ns` that all fields match."""
     second, minute, hour, _, month, _ = fields
     seconds = after_ns // _NS + 1
     moment = datetime.fromtimestamp(seconds, zone)
@@ -199,7 +199,7 @@ def _next_of_fields(fields: tuple[_Field, ...], zone: tzinfo, after_ns: int) -> 
 
 
 def _day_matches(fields: tuple[_Field, ...], moment: datetime) -> bool:
-    """Both kinds of day if one of them is open, otherwise either."""
+    """Return True if both kinds of day match or, with neither of them open, if one does."""
     _, _, _, of_month, _, of_week = fields
     month_fits = moment.day in of_month.values
     week_fits = moment.isoweekday() % 7 in of_week.values

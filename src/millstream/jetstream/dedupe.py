@@ -1,15 +1,15 @@
-"""Which message ids were seen within the duplicate window.
+"""The message ids seen within the duplicate window.
 
-On the path of messages that have one, so compiled, and none is an object: a stream may know millions.  Ids
-are packed one behind the other in the order in which they came, beside them where each ends, its sequence and
-its time; the oldest are forgotten from the front.  A table finds them (open addressing, at least a third of
-it empty).  Its slots hold half of the id's hash beside the number of the entry:
+Compiled, and without an object per id, because a stream may know millions.  Ids are packed in one buffer in
+order of arrival, with the end, sequence and time of each; the oldest are forgotten from the front.  A hash
+table finds them (open addressing, at least a third of it empty).  Its slots contain half of the id's hash and
+the number of the entry:
 
     slot   hash (32 bits, never 0) | number (32 bits); 0: empty
     home   where the search for an id begins: the upper bits of its hash
 
-So most searches read one slot and nothing else, and the table can be made larger without looking at the ids.
-Hashes are Python's, which nobody outside can foresee.
+So most searches read one slot and nothing else, and the table can grow without reading the ids.  Hashes are
+Python's, which clients cannot predict.
 """
 
 from millstream.base.buffer import GrowingBuffer, equal_parts
@@ -24,7 +24,7 @@ _MOSTLY_EMPTY = 8  # a table with so many slots for each id is made smaller
 
 
 class Dedupe(GrowingBuffer):
-    """Ids in the order in which they came; times are wall-clock nanoseconds."""
+    """Ids in order of arrival; times are wall-clock nanoseconds."""
 
     def __init__(self, window_ns: int) -> None:
         GrowingBuffer.__init__(self)
@@ -43,11 +43,11 @@ class Dedupe(GrowingBuffer):
         self._last_seq = 0
 
     def __len__(self) -> int:
-        """Those that are not forgotten; some of them may be too old to be found."""
+        """Return the number of ids that are not forgotten; some may be too old to be found."""
         return self._known
 
     def find(self, message_id: bytes, now_ns: int) -> int:
-        """The sequence of the message with this id, or 0."""
+        """Return the sequence of the message with this id, or 0."""
         oldest_ns = now_ns - self.window_ns
         self._forget_old(oldest_ns)
         word = self._slots.at(self._slot_of(message_id, _hash_of(message_id)))
@@ -73,7 +73,7 @@ class Dedupe(GrowingBuffer):
             self._resize(self._bits + 1)
 
     def id_of(self, last_seq: int) -> bytes:
-        """The id of the last message of the stream; empty if it has none."""
+        """Return the id of the stream's last message; empty if it has none."""
         return self._last_id if self._last_seq == last_seq else b""
 
     def clear(self) -> None:
@@ -85,7 +85,7 @@ class Dedupe(GrowingBuffer):
     # -- the table ----------------------------------------------------------------------------------
 
     def _slot_of(self, message_id: bytes, hashed: int) -> int:
-        """Where the id stands, or would stand."""
+        """Return the slot that has, or would have, the id."""
         mask = self._slots.count - 1
         slot = hashed >> (_HALF - self._bits)
         while True:
@@ -110,7 +110,7 @@ class Dedupe(GrowingBuffer):
         return self._ends.at(entry - 1) - self._cut_bytes if entry else 0
 
     def _vacate(self, hole: int) -> None:
-        """Empty a slot; those behind it that would not be found any more move up."""
+        """Empty a slot, and move up those after it that would not be found any more."""
         mask = self._slots.count - 1
         slot = (hole + 1) & mask
         while True:
@@ -141,7 +141,7 @@ class Dedupe(GrowingBuffer):
     # -- forgetting ---------------------------------------------------------------------------------
 
     def _forget_old(self, oldest_ns: int) -> None:
-        """Forget some that are old, not all at once: a message must not wait for millions of others."""
+        """Forget some old ids, not all at once: a message must not wait for millions of others."""
         head = self._head
         count = self._times.count
         if head >= count or self._time_at(head) > oldest_ns:
@@ -189,7 +189,7 @@ def _empty_table(bits: int) -> Numbers:
 
 
 def _from(numbers: Numbers, index: int) -> Numbers:
-    """Those from `index` on."""
+    """Return the numbers from `index` on."""
     at = index * numbers.width
     return Numbers(numbers.width, numbers.cut(at, numbers.size - at))
 

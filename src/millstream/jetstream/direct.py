@@ -1,14 +1,13 @@
-"""Direct get: messages of a stream straight to whoever asks, without an envelope around them.
+"""Direct get: messages of a stream sent straight to the requester, without an envelope.
 
-    $JS.API.DIRECT.GET.<stream>             what to get is in the body
+    $JS.API.DIRECT.GET.<stream>             the body says what to get
     $JS.API.DIRECT.GET.<stream>.<subject>   the last message of a subject
 
-One message, or a batch that ends with `204 EOB`, or a status that says why there is none.  Served while the
-stream allows it; otherwise nobody answers, and the client learns that nobody does.
+The response is one message, a batch that ends with `204 EOB`, or a status with the reason why there is none.
+Served while the stream allows it; otherwise there is no subscriber, and the client gets "no responders".
 
-Here is what is asked and which messages are meant, in all forms; ``direct_gets`` has the common ones and is
-asked first.  How an answer looks is in ``direct_sending``, and how batches share the time of the server in
-``direct_batches``.
+This module handles all forms of requests; ``direct_gets``, the fast path, handles the common ones and is
+asked first.  ``direct_sending`` formats responses, and ``direct_batches`` schedules batches.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream import reading
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.direct_gets import DirectGets
 from millstream.jetstream.direct_sending import Batch, DirectSending
 from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.requests import MsgGetRequest
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
@@ -49,7 +48,7 @@ _TOO_MANY_REQUESTS: Final = b"413 Too Many Requests"
 
 
 class _Refused(Exception):
-    """The answer is a status."""
+    """The response is a status."""
 
     def __init__(self, status: bytes) -> None:
         super().__init__(status)
@@ -57,7 +56,7 @@ class _Refused(Exception):
 
 
 class DirectGet:
-    """The service of one stream."""
+    """The direct get service of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -68,7 +67,7 @@ class DirectGet:
         self._batches = DirectBatches(stream, self._sending)
 
     def start(self) -> None:
-        """Answer from now on, if the stream allows it."""
+        """Start serving, if the stream allows it."""
         self._release()
         config = self._stream.config
         served = [config.name] if config.allow_direct else []
@@ -86,13 +85,13 @@ class DirectGet:
             ]
 
     def answer_for(self, origin: str) -> None:
-        """The mirror has caught up: whoever asks its origin may get an answer here."""
+        """Serve requests for the origin of a mirror that has caught up."""
         if self._mirrored != origin:
             self._mirrored = origin
             self.start()
 
     def stop(self) -> None:
-        """The log is about to be closed."""
+        """Stop serving: the log is about to be closed."""
         self._release()
         self._batches.stop()
 
@@ -112,7 +111,7 @@ class DirectGet:
             self._refuse(request, error)
 
     def _take_by_subject(self, start: int, request: Request) -> None:
-        """What keys are read with, so the usual one, without a body, takes a short way."""
+        """Serve a request by subject; the common one, without a body, reads a key and is fast."""
         if not request.reply:
             return
         try:

@@ -1,15 +1,13 @@
-"""Batches of direct gets under way: whose turn it is, and how each of them ends.
+"""Schedule batches of direct gets, and end each of them.
 
-    asked ─▶ queue ─▶ durable messages, as they lie in the log ─▶ those that wait for a commit ─▶ 204 EOB
+    asked ─▶ queue ─▶ durable messages, as they are in the log ─▶ those that await commit ─▶ 204 EOB
 
-All batches of a stream share what may go out in one turn of the event loop, so neither a large one nor many
-keep others waiting: what fits goes out while the request is taken, the rest in turns.  A batch for somebody
-who does not take what was sent waits until that is better (``Outlet.behind``): nobody is cut off for having
-asked for much.
+All batches of a stream share what may be sent in one turn of the event loop, so neither a large one nor many
+delay others: what fits is sent at once, the rest in turns.  A batch for a slow receiver waits until it has
+caught up (``Outlet.behind``): no client is disconnected for requesting much.
 
-Between two turns messages may come and go.  What is there when a batch comes to it belongs to it; that holds
-for messages that are not durable yet as well, which are read when they are, even if they have been replaced
-by then.
+Messages may be added and removed between two turns.  A batch contains what exists when it gets there,
+including messages that are not durable yet, which are read when they are, even if they were replaced by then.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _MOST_BATCHES: Final = 1024  # under way
 
 
 class Walk:
-    """Through the log from a sequence on; `pattern` may be empty."""
+    """A batch that walks through the log from a sequence on; `pattern` may be empty."""
 
     def __init__(self, batch: Batch, cursor: Cursor, pattern: bytes, counted_at: int) -> None:
         self.batch = batch
@@ -56,7 +54,7 @@ class Walk:
 
 
 class Picks:
-    """Through messages that were chosen beforehand, not above `ceiling`."""
+    """A batch of messages that were chosen beforehand, not above `ceiling`."""
 
     def __init__(self, batch: Batch, seqs: Iterable[int], ceiling: int) -> None:
         self.batch = batch
@@ -65,7 +63,7 @@ class Picks:
 
 
 class DirectBatches:
-    """Of one stream."""
+    """The batches of one stream."""
 
     def __init__(self, stream: Stream, sending: DirectSending) -> None:
         self._stream = stream
@@ -84,7 +82,7 @@ class DirectBatches:
         self._room_bytes = _BYTES_AT_ONCE
 
     def full(self) -> bool:
-        """Whether so many are under way that no other is taken."""
+        """Return True if too many are in progress to accept another."""
         if len(self._queue) + len(self._late) + len(self._behind) < _MOST_BATCHES:
             return False
         self._told_full.warn(
@@ -93,18 +91,18 @@ class DirectBatches:
         return True
 
     def walk(self, batch: Batch, seq: int, pattern: bytes) -> None:
-        """Send what there is from `seq` on."""
+        """Send the messages from `seq` on."""
         log = self._stream.log
         batch.pending = self._counts.count(seq, pattern)
         cursor = Cursor(log, max(seq, 1), (pattern,) if pattern else ())
         self._add(Walk(batch, cursor, pattern, log.last_seq))
 
     def pick(self, batch: Batch, seqs: Iterable[int], ceiling: int) -> None:
-        """Send these, which are durable."""
+        """Send these messages, which are durable."""
         self._add(Picks(batch, seqs, ceiling))
 
     def stop(self) -> None:
-        """Nothing can be read any more: tell all whose batch is not complete how far it came."""
+        """End all incomplete batches with their position: nothing can be read any more."""
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -146,7 +144,7 @@ class DirectBatches:
             self._run()
 
     def _looked(self) -> None:
-        """Somebody who was behind may have caught up, and nobody tells."""
+        """Poll slow receivers: no event fires when a socket drains."""
         self._look = None
         waiting, self._behind = self._behind, []
         idle = not self._queue
@@ -155,7 +153,7 @@ class DirectBatches:
             self._run()
 
     def _goes_on(self, work: Walk | Picks) -> bool:
-        """Send as much of it as there is room for; whether there is more to do in another turn."""
+        """Send as much as there is room for; return True if there is more for another turn."""
         try:
             if isinstance(work, Picks):
                 return self._send_picks(work)
@@ -188,7 +186,7 @@ class DirectBatches:
         return False
 
     def _wait_for_late(self, walk: Walk) -> bool:
-        """Whether there is more that will be durable in a moment."""
+        """Return True if there are more messages that will be durable in a moment."""
         log = self._stream.log
         found: deque[int] = deque()
         seq = reading.next_of(log, max(walk.cursor.seq, log.committed + 1), walk.pattern)
@@ -222,7 +220,7 @@ class DirectBatches:
         return False
 
     def _pass_over(self, work: Walk | Picks) -> bool:
-        """Go on behind a message that cannot be read now; whether that is possible."""
+        """Continue after a message that cannot be read now; return False if that is impossible."""
         if isinstance(work, Walk):
             try:
                 seq = reading.next_of(self._stream.log, work.cursor.seq, work.pattern)

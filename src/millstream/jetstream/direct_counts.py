@@ -1,8 +1,8 @@
-"""How many messages there are from a sequence on, for those who ask page by page.
+"""Count the messages from a sequence on, for clients that read page by page.
 
-Counting what a filter wants looks at the tables of every segment.  Who reads a stream in batches asks for
-that with each of them, from where the last one ended, so what is left there is remembered, with what the log
-had then: as long as nothing was removed, only what came since has to be counted.
+Counting with a filter reads the tables of every segment.  A client that reads a stream in batches requests
+the count with each of them, from where the last one ended, so that count is cached with the log's state: as
+long as nothing was removed, only newer messages need counting.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class _Known(NamedTuple):
 
 
 class Counts:
-    """Of one log."""
+    """The counts of one log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: OrderedDict[tuple[int, bytes], _Known] = OrderedDict()
 
     def count(self, seq: int, pattern: bytes) -> int:
-        """Messages not below `seq`, durable or not; an empty `pattern`: of all subjects."""
+        """Count messages not below `seq`, durable or not; an empty `pattern` means all subjects."""
         log = self._log
         patterns = (pattern,) if pattern else ()
         known = self._known.pop((seq, pattern), None)
@@ -42,7 +42,7 @@ class Counts:
         return count_between(log, seq, log.last_seq, patterns)
 
     def keep(self, seq: int, pattern: bytes, left: int) -> None:
-        """Somebody may go on at `seq`, from where there are `left`."""
+        """Cache that there are `left` messages from `seq` on."""
         if len(self._known) >= _MOST:
             self._known.popitem(last=False)
         self._known[seq, pattern] = _Known(left, self._log.last_seq, self._log.messages)

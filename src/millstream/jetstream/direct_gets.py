@@ -1,7 +1,7 @@
-"""Answers direct gets of one durable message, from the bytes of the request to those of the answer.
+"""The fast path for direct gets of one durable message, from the request's bytes to the response's.
 
-On the path of a message, so compiled.  It answers requests of the plain forms (``plain_get``) whose message
-is there.  All others, and all that go wrong, are left to ``direct``, which knows every form and every answer.
+Compiled, because it is on the path of a message.  It answers requests in the simple forms (``plain_get``)
+whose message exists.  All others, and all errors, are left to ``direct``.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _WANTED = HAS_LAST | HAS_NEXT | HAS_SEQ | HAS_TIME
 
 
 class DirectGets(Responder):
-    """Requests for one stream; see ``Responder``."""
+    """Answers requests for one stream; see ``Responder``."""
 
     def __init__(self, stream: Any, sending: DirectSending, key_start: int) -> None:
         self._stream = stream
@@ -51,7 +51,7 @@ class DirectGets(Responder):
         return seq > 0 and self._sending.one(log, seq, frame.reply(), outlet, bare)
 
     def _chosen(self, log: Log, plain: PlainGet) -> int:
-        """The sequence that a request asks for; 0 if its fields do not go together, or nothing is there."""
+        """Return the requested sequence; 0 if the fields contradict each other or nothing exists."""
         asked = plain.has & _WANTED
         if asked == _HAS_SEQ:
             return plain.seq
@@ -68,5 +68,5 @@ class DirectGets(Responder):
 
 
 def _last_of(log: Log, subject: bytes) -> int:
-    """The last sequence of a literal subject; 0 if it has none, or may be a pattern."""
+    """Return the last sequence of a literal subject; 0 if it has none, or may be a pattern."""
     return 0 if b"*" in subject or b">" in subject else log.last_of(subject)

@@ -27,6 +27,10 @@ cdef bytes _VERSION
 cdef bytes _TWO_ENDS
 cdef tuple _OURS
 cdef long long _SECOND
+cdef long long _DAY
+cdef Py_ssize_t _TIME_OF_DAY
+cdef bytes _TWO_DIGITS
+cdef bytes _COLON
 cdef Py_ssize_t _FRACTION_DIGITS
 cdef Py_ssize_t _MOST_LINES
 cdef Py_ssize_t _REACH
@@ -51,8 +55,8 @@ cdef class DirectSending:
     cdef Record _record
     cdef Frame _frame
     cdef GrowingBuffer _buffer
-    cdef long long _second
-    cdef bytes _second_text
+    cdef long long _day
+    cdef bytes _day_text
 
     @cython.locals(record=Record)
     cpdef int run(self, Cursor cursor, Batch batch, Py_ssize_t most, Py_ssize_t most_bytes) except -1
@@ -65,7 +69,8 @@ cdef class DirectSending:
     @cython.locals(frame=Frame, buffer=GrowingBuffer, stream=bytes, own=Py_ssize_t)
     cdef int _prepare(self, Record record, Batch batch) except -1
     @cython.locals(
-        buffer=GrowingBuffer, second="long long", fraction="long long", digits=Py_ssize_t, text=bytes, moment=object
+        buffer=GrowingBuffer, second="long long", fraction="long long", day="long long", digits=Py_ssize_t,
+        text=bytes, moment=object,
     )
     cdef int _put_time(self, long long timestamp) except -1
 

@@ -1,18 +1,18 @@
-"""From a record in the log to the answer of a direct get.
+"""Turn a record in the log into the response of a direct get.
 
-What a message is and where it stands is told in header lines behind its own:
+Header lines after the message's own contain its position:
 
-    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp     of every answer
-    Nats-Num-Pending, Nats-Last-Sequence                          and of one that is part of a batch
+    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp     in every response
+    Nats-Num-Pending, Nats-Last-Sequence                          also in a response of a batch
 
-On the path of a message, so compiled.  ``run`` sends a batch as it lies in the log, one message after the
-other; who asked, in which order and when it is whose turn is ``direct``'s and ``direct_batches``'s.
+Compiled, because it is on the path of a message.  ``run`` sends a batch in log order, one message after the
+other; ``direct`` and ``direct_batches`` handle requests and turns.
 """
 
 from typing import Any
 
 from millstream.base.buffer import GrowingBuffer, digits_of, equal_bytes, has_line_like
-from millstream.jsapi.go_time import format_time
+from millstream.golang.time import format_time
 from millstream.protocol import headers
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
@@ -56,13 +56,17 @@ _OURS = (
     b"Nats-UpTo-Sequence",
 )
 _SECOND = 1_000_000_000
+_DAY = 86_400  # seconds
+_TIME_OF_DAY = len("00:00:00Z")
+_TWO_DIGITS = b"".join(b"%02d" % number for number in range(60))
+_COLON = b":"
 _FRACTION_DIGITS = 9
 _MOST_LINES = 256  # bytes of all lines but the names of stream and subject
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
 
 
 class Batch:
-    """How far one batch has come, and who gets it."""
+    """The progress of one batch, and its receiver."""
 
     def __init__(self, reply: bytes, outlet: Outlet, left: int, left_bytes: int, pending: int) -> None:
         self.reply = reply
@@ -76,7 +80,7 @@ class Batch:
 
 
 class DirectSending:
-    """The way out of one stream."""
+    """Sends the responses of one stream."""
 
     def __init__(self, stream: bytes) -> None:
         self.sent = 0  # messages of the last run
@@ -86,11 +90,11 @@ class DirectSending:
         self._record = Record()
         self._frame = Frame()
         self._buffer = GrowingBuffer()
-        self._second = -1  # that `_second_text` is for
-        self._second_text = b"1969-12-31T23:59:59"
+        self._day = -1  # that `_day_text` is for
+        self._day_text = b"1969-12-31T"
 
     def run(self, cursor: Cursor, batch: Batch, most: int, most_bytes: int) -> int:
-        """Send up to `most` messages, and no more when they have `most_bytes` together; why it stopped."""
+        """Send up to `most` messages, stopping at `most_bytes` together; return why it stopped."""
         record = self._record
         self.sent = 0
         self.sent_bytes = 0
@@ -107,7 +111,7 @@ class DirectSending:
         return _OVER
 
     def put(self, record: Record, batch: Batch) -> int:
-        """Send the next message of a batch; how many took it."""
+        """Send the next message of a batch; return the number of receivers."""
         if batch.bare:
             self._prepare_bare(record)
         else:
@@ -120,7 +124,7 @@ class DirectSending:
         return batch.outlet.send(batch.reply, self._frame)
 
     def one(self, log: Log, seq: int, reply: bytes, outlet: Outlet, bare: bool) -> bool:
-        """Send a durable message by itself; False if it is not there."""
+        """Send a single durable message; return False if it does not exist."""
         record = self._record
         if not log.get(seq, record):
             return False
@@ -128,7 +132,7 @@ class DirectSending:
         return True
 
     def lone(self, record: Record, reply: bytes, outlet: Outlet, bare: bool) -> int:
-        """Send a message by itself; how many took it."""
+        """Send a single message; return the number of receivers."""
         if bare:
             self._prepare_bare(record)
         else:
@@ -178,16 +182,23 @@ class DirectSending:
         frame.buf = buffer.take()
 
     def _put_time(self, timestamp: int) -> None:
-        """As ``go_time.format_time`` has it."""
+        """Append a time as ``golang.time.format_time`` does."""
         buffer = self._buffer
         second = timestamp // _SECOND
         fraction = timestamp - second * _SECOND
-        if second != self._second:
-            moment = second  # no C number: the second of the lowest timestamp begins below what one can hold
-            self._second_text = format_time(moment * 1_000_000_000)[:-1].encode()
-            self._second = second
-        text = self._second_text
+        day = second // _DAY
+        second -= day * _DAY
+        if day != self._day:
+            moment = day  # no C number: the day of the lowest timestamp begins below what one can hold
+            self._day_text = format_time(moment * 86_400_000_000_000)[:-_TIME_OF_DAY].encode()
+            self._day = day
+        text = self._day_text
         buffer.put(text, 0, len(text))
+        buffer.put(_TWO_DIGITS, second // 3600 * 2, 2)
+        buffer.put(_COLON, 0, 1)
+        buffer.put(_TWO_DIGITS, second // 60 % 60 * 2, 2)
+        buffer.put(_COLON, 0, 1)
+        buffer.put(_TWO_DIGITS, second % 60 * 2, 2)
         if fraction > 0:
             digits = _FRACTION_DIGITS
             while fraction % 10 == 0:
@@ -200,7 +211,7 @@ class DirectSending:
 
 
 def _says_nothing_of_ours(record: Record) -> bool:
-    """Whether the headers it was published with are well-formed and none can be taken for one of ours."""
+    """Return True if the published headers are well-formed and none can be taken for one of ours."""
     start, end = record.body_start, record.body_start + record.header_size
     buf = record.buf
     return (

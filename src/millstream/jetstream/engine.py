@@ -1,4 +1,4 @@
-"""JetStream as a whole: the store directory, and one ``AccountJetStream`` for each account that has it."""
+"""JetStream as a whole: the store directory, and one ``AccountJetStream`` for each account with JetStream."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Engine:
         return self._room if self.options.max_file is None else self.options.max_file
 
     def start(self) -> None:
-        """StoreError if the directory cannot be used, is not ours, or is used by another server."""
+        """Open the store and start; raise StoreError if the directory is unusable, not ours, or in use."""
         BUDGET.set(self.options.memory_budget)
         store_folder.claim(self.options.store_dir)
         self._lock = FolderLock(self.folder)
@@ -110,7 +110,7 @@ class Engine:
         self._keep_reserve()
 
     def _replay_journals(self) -> None:
-        """Give the streams back what the commit journals vouch for, before they are opened."""
+        """Restore the content of commit journals to the streams, before they are opened."""
 
         def is_there(log: str, identity: str) -> bool:
             return meta.identity(self._fs, os.path.dirname(log)) == identity
@@ -132,7 +132,7 @@ class Engine:
         self._mark_without_journals()
 
     def expect_journals(self) -> None:
-        """Have versions that know nothing of commit journals refuse the store; in any thread."""
+        """Make versions without commit journals refuse the store; in any thread."""
         store_folder.mark_journaled(self.folder, journaled=True)
 
     def _mark_without_journals(self) -> None:
@@ -141,7 +141,7 @@ class Engine:
             store_folder.mark_journaled(self.folder, journaled=False)
 
     def _keep_reserve(self) -> None:
-        """Take the room again that removals on a full disk needed, and drop tables that nobody uses."""
+        """Reserve the space again that removals on a full disk used, and drop unused tables."""
         for account in self.accounts.values():
             world = account.world
             world.run_in_worker(self._fill_reserve, lambda _: None)
@@ -160,7 +160,7 @@ class Engine:
         self._reserve.fill()
 
     def reconfigure(self, options: JetStreamOptions) -> None:
-        """Take over other limits and other accounts; all else is as it was at the start."""
+        """Apply other limits and accounts; everything else stays as at the start."""
         self.options = options
         self.resources.max_memory = self.max_memory
         self.resources.max_store = self.max_file
@@ -204,25 +204,25 @@ class Engine:
         )
 
     def _disable(self, name: str) -> None:
-        """The account has no JetStream any more; its streams stay on disk."""
+        """Stop JetStream of an account; its streams stay on disk."""
         self._apis.pop(name).stop()
         account = self.accounts.pop(name)
         account.stop()
         self.resources.accounts.remove(account)
 
     def refuse(self, name: str) -> None:
-        """Let an account know that it has no JetStream, unless it has."""
+        """Respond to an account's API requests that it has no JetStream, unless it has."""
         if name not in self._apis:
             world = self._make_world(name)
             self._serve(name, DisabledApi(world, self._advisories(name, world, None)))
 
     def leave_alone(self, name: str) -> None:
-        """An account that has no JetStream is not told so any more: somebody else answers."""
+        """Stop responding that an account has no JetStream: somebody else answers."""
         if isinstance(self._apis.get(name), DisabledApi):
             self._apis.pop(name).stop()
 
     def _purge(self, name: str) -> None:
-        """Delete all streams of an account, one after the other, between which others have their turn."""
+        """Delete all streams of an account, one after the other, so that others have their turn."""
         account = self.accounts.get(name)
         doomed = list(account.streams.values()) if account is not None else []
 
@@ -247,7 +247,7 @@ class Engine:
         )
 
     def stop(self, end_work: Callable[[], None] = lambda: None) -> None:
-        """Make everything durable and give up the store; `end_work` ends the threads that write to it."""
+        """Make everything durable and release the store; `end_work` ends the threads that write to it."""
         for api in self._apis.values():
             guard.alone("stopping an API", api.stop)
         for account in self.accounts.values():
@@ -262,7 +262,7 @@ class Engine:
 
 
 def _deleting(streams: list[Stream]) -> Pieces[None]:
-    """Delete those that are there when their turn comes."""
+    """Delete the streams that still exist when their turn comes."""
     for stream in streams:
         if stream.account.streams.get(stream.name) is stream:
             guard.alone("deleting a stream", _delete, stream)

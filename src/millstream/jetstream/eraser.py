@@ -1,11 +1,11 @@
-"""Sees to it that removed messages leave the disk within a bounded time, however few they are.
+"""Erase removed messages from disk within a bounded time, however few they are.
 
-A segment that is mostly dead is written anew at once, and one without live messages is dropped
-(``compactor``, ``store.log``).  What is left is looked at three times within the bound: a segment that held
-removed content at one look and still does at the next is erased.  So erasing begins after at most two thirds
-of the bound, with everything that was removed from a segment meanwhile, and the rest of the time is for the
-disk.  Nothing is kept about single messages, so removing costs nothing more, and after a restart everything
-that is found removed is due in the same way.
+A segment that is mostly dead is rewritten at once, and one without live messages is dropped (``compactor``,
+``store.log``).  All others are checked three times within the bound: a segment that contained removed content
+at one check and still does at the next is erased.  So erasing begins after at most two thirds of the bound
+and includes everything removed from the segment meanwhile; the rest of the time is for the disk.  Nothing is
+recorded about single messages, so removing costs nothing more, and after a restart everything found removed
+is erased in the same way.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from millstream.jetstream.committer import Committing
+    from millstream.jetstream.committing import Committing
     from millstream.jetstream.compactor import Compactor
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.resources import Resources
 
 _log = logging.getLogger("millstream.jetstream")
 
-_LOOKS: Final = 3  # within the bound
-_LOOKS_AT_ONCE: Final = 64  # streams that are looked at before others have their turn
+_LOOKS: Final = 3  # checks within the bound
+_LOOKS_AT_ONCE: Final = 64  # streams checked before others have their turn
 
 
 class Eraser:
-    """For all streams of an account."""
+    """Erases removed messages of all streams of an account."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Eraser:
         self._compactor = compactor
         self._dirty = dirty
         self._watched: dict[Committing, None] = {}
-        self._late: set[Committing] = set()  # it was told that they are
-        self._left: list[Committing] = []  # that this look has not come to
+        self._late: set[Committing] = set()  # streams that were reported as late
+        self._left: list[Committing] = []  # streams still to be checked this time
         self._timer: Cancel | None = None
 
     def watch(self, stream: Committing) -> None:
-        """Something may have been removed: a commit has ended, for one thing."""
+        """Watch a stream from which messages may have been removed, for example by a commit."""
         if stream in self._watched or stream.in_memory:
             return
         self._watched[stream] = None
@@ -62,7 +62,7 @@ class Eraser:
         self._look_at_some()
 
     def _look_at_some(self) -> None:
-        """Look at some of the streams: there may be thousands, and others want their turn."""
+        """Check some of the streams: there may be thousands, and others need their turn."""
         some, self._left = self._left[:_LOOKS_AT_ONCE], self._left[_LOOKS_AT_ONCE:]
         for stream in some:
             if stream not in self._watched:
@@ -93,7 +93,7 @@ class Eraser:
             )
 
     def forget(self, stream: Committing) -> None:
-        """The stream is closed."""
+        """Stop watching a stream that is closed."""
         self._watched.pop(stream, None)
         self._late.discard(stream)
 

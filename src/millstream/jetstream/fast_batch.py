@@ -1,18 +1,18 @@
-"""Fast ingest: a publisher sends one message after the other and is told now and then how far it got.
+"""Fast ingest: a publisher sends messages without waiting and gets an ack from time to time.
 
-Everything about it is in the reply subject, which is also where the answers go:
+All parameters are in the reply subject, which also receives the responses:
 
     <prefix>.<batch>.<flow>.<gap>.<sequence>.<operation>.$FI
 
-flow is the most messages between two answers that the publisher wants, gap (`ok`, `fail`) whether messages
-may be missing, operation 0 to 4: start, append, commit with this message, commit without, ping.  Answers are
+flow is the most messages between two responses, gap (`ok`, `fail`) whether messages may be missing, operation
+0 to 4: start, append, commit with this message, commit without, ping.  Responses are
 
-    {"type":"ack","seq":n,"msgs":m}            stored up to n; the next of these after m more messages
+    {"type":"ack","seq":n,"msgs":m}            stored up to n; the next ack follows after m more messages
     {"type":"gap","last_seq":n,"seq":m}        n was expected and m came
     {"type":"err","seq":n,"error":{…}}         message n is not stored
     {"stream":"S","seq":9,"batch":"b","count":n}    the end
 
-Messages are stored as they come, each for itself; what is told to be stored is durable when it is told.
+Each message is stored on its own as it arrives, and durable when it is acknowledged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from millstream.jetstream.batch_checks import BatchChecks, requires_more
+from millstream.jetstream import limits, rules
+from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.batch_patience import Patience
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi import headers as names
@@ -47,7 +48,7 @@ _REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 _MOST_OF_STREAM: Final = 1000  # batches in flight
 _MOST_OF_SERVER: Final = 50_000
-_MOST_BETWEEN: Final = 500  # messages between two answers, shared by the batches of a stream
+_MOST_BETWEEN: Final = 500  # messages between two responses, shared by the batches of a stream
 _DEFAULT_FLOW: Final = 10
 _LARGEST_FLOW: Final = 65535
 
@@ -56,12 +57,12 @@ class Operation(IntEnum):
     START = 0
     APPEND = 1
     COMMIT = 2
-    END = 3  # commits without being stored itself
+    END = 3  # commits without a message
     PING = 4
 
 
 class Step(NamedTuple):
-    """What a reply subject says."""
+    """The content of a reply subject."""
 
     batch_id: bytes
     flow: int
@@ -71,7 +72,7 @@ class Step(NamedTuple):
 
 
 def parse(reply: bytes) -> Step | None:
-    """None if a reply subject that ends like one of these is not one."""
+    """Parse a reply subject with the suffix; return None if it is invalid."""
     parts = reply[: -len(SUFFIX)].rsplit(b".", 5)
     if len(parts) < 6:
         return None
@@ -95,32 +96,32 @@ def parse(reply: bytes) -> Step | None:
 
 
 class _Batch(msgspec.Struct):
-    most_between: int  # messages between answers that the publisher allows
+    most_between: int  # messages between responses that the publisher allows
     gap_ok: bool
     between: int = 1
-    last: int = 0  # message that came
-    told: int = 0  # message up to which it was told
+    last: int = 0  # the last message received
+    told: int = 0  # the last message acknowledged
     stored_seq: int = 0
     patience: Patience = msgspec.field(default_factory=Patience)
 
 
 class FastBatches:
-    """Those of one stream."""
+    """The fast batches of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._open: dict[bytes, _Batch] = {}
 
     def stop(self) -> None:
-        """Forget all that are open."""
+        """Close all open batches."""
         for batch_id in list(self._open):
             self._close(batch_id)
 
     def take(self, message: Incoming) -> None:
-        """A message whose reply subject has the suffix; ApiError if it is refused like any other."""
+        """Handle a message whose reply subject has the suffix; raise ApiError if it is refused as a whole."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
-        stream.account.check_room(stream, size)
+        limits.book.check_room(stream, message, size)
         if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_batched:
@@ -153,7 +154,7 @@ class FastBatches:
             raise ApiError(Err.BATCH_PUBLISH_TOO_MANY_INFLIGHT)
         resources.fast_batches += 1
         batch = self._open[step.batch_id] = _Batch(step.flow, step.gap_ok)
-        if len(self._open) == 1:  # with others, it has to start slowly
+        if len(self._open) == 1:  # with others, it starts slowly
             batch.between = min(_MOST_BETWEEN, step.flow)
         return batch
 
@@ -163,11 +164,10 @@ class FastBatches:
         batch.patience.end()
 
     def _take_level(self, message: Incoming, step: Step) -> None:
-        level = headers.find(message.block, _REQUIRED_LEVEL) if message.block else None
-        if level:
-            if requires_more(level):
-                self._close(step.batch_id)
-                raise ApiError(Err.REQUIRED_API_LEVEL)
+        if beyond_ours(message.block):
+            self._close(step.batch_id)
+            raise ApiError(Err.REQUIRED_API_LEVEL)
+        if _REQUIRED_LEVEL in message.block:
             message.block = headers.remove(message.block, _REQUIRED_LEVEL + b":")
 
     # -- steps ------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class FastBatches:
         self._say_progress(batch, reply)
 
     def _is_next(self, batch: _Batch, step: Step, reply: bytes) -> bool:
-        """Whether the message may be stored; a gap that is not allowed ends the batch."""
+        """Return True if the message may be stored; a gap that is not allowed ends the batch."""
         expected = batch.last + 1
         if step.number != expected:
             self._say_gap(reply, expected, step.number)
@@ -206,12 +206,12 @@ class FastBatches:
         if message.block:
             message.block = headers.remove(headers.without_status(message.block), _REQUEST_INFO)
         try:
-            BatchChecks(stream).check(message)
+            stream.publishing.check_batched(message, rules.Ahead(atomic=False))
         except ApiError as error:
             self._refused(batch, step, message, reply, error)
             return
         try:
-            stream.publishing.check_last_id(message.block)
+            rules.expect_last_id(stream, message, None)
         except ApiError:
             if step.operation is Operation.COMMIT:
                 self._close(step.batch_id)
@@ -229,7 +229,7 @@ class FastBatches:
             self._tell_progress(batch, reply)
             if not commits:
                 return
-        if not step.gap_ok and batch.last == 1:  # the very first: answered like a single message
+        if not step.gap_ok and batch.last == 1:  # the first message: answered like a single one
             self._close(step.batch_id)
             if not is_duplicate:
                 raise error
@@ -245,14 +245,14 @@ class FastBatches:
         self._commit(batch, step, reply)
 
     def _commit(self, batch: _Batch, step: Step, reply: bytes) -> None:
-        """The batch ends here, with what is stored."""
+        """End the batch with what is stored."""
         self._close(step.batch_id)
         self._say_end(step.batch_id, reply, batch.stored_seq, batch.last)
 
     # -- answers ----------------------------------------------------------------------------------
 
     def _tell_progress(self, batch: _Batch, reply: bytes) -> bool:
-        """Tell it if it is time to, and find the pace for the next; whether it was."""
+        """Acknowledge if it is due, and choose when the next ack is; return True if it was due."""
         if batch.last < batch.told + batch.between:
             return False
         batch.told += (batch.last - batch.told) // batch.between * batch.between

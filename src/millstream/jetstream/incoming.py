@@ -1,4 +1,4 @@
-"""A message on its way into a stream, and what the checks have found out about it so far."""
+"""A message before it is stored, with the results of its checks so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARK_SOURCE: Final = 8
 
 
 class Incoming(msgspec.Struct):
-    """Not stored yet."""
+    """A message that is not stored yet."""
 
     subject: bytes
     reply: bytes
@@ -36,5 +36,5 @@ class Incoming(msgspec.Struct):
 
     @property
     def size(self) -> int:
-        """Of its record, as the reference counts."""
+        """Return the size of its record, as nats-server counts."""
         return 30 + len(self.subject) + (4 + len(self.block) if self.block else 0) + len(self.payload)

@@ -17,6 +17,7 @@ cdef bytes _START
 cdef bytes _OURS
 cdef bytes _MSG_ID
 cdef bytes _EXPECTED
+cdef bytes _EXPECTED_LAST
 cdef int _MOST_DIGITS
 cdef Py_ssize_t _WEIGHED_AT
 cdef unsigned char _ZERO
@@ -26,7 +27,9 @@ cdef unsigned char _BLANK
 
 @cython.final
 cdef class Ingest:
-    cdef public bint plain
+    cdef public bint fast_path
+    cdef public Py_ssize_t max_size
+    cdef public object wants
     cdef public object limit
     cdef public object hold
     cdef public object weigh
@@ -46,13 +49,14 @@ cdef class Ingest:
 
     @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t)
     cpdef take(self, bytes subject, Frame frame)
+    cdef bint _may_stage(self, Frame frame) except *
     cpdef store(self, StagedMessage message, long long now)
     @cython.locals(
         p="const unsigned char*", message_id=bytes, known="unsigned long long", seq="unsigned long long"
     )
     cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
     cdef _keep_limits(self, bytes subject)
-    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint)
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint, expected_last=bint)
     cdef bint _is_ordinary(self, bytes subject, Frame frame) except *
     @cython.locals(digits=int, value="unsigned long long")
     cdef bint _holds(self, bytes subject, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except *

@@ -1,9 +1,10 @@
-"""The fast path of a message into a stream: appended to the log, its publisher noted for an answer.
+"""The fast path of a message into a stream: append it to the log and note its publisher for an ack.
 
-On the path of a message, so compiled.  It is for streams without a rule that needs a second look at each
-message, and for messages without headers that mean something, but for an id (``Nats-Msg-Id``) and an
-expectation that holds (``Nats-Expected-Last-Subject-Sequence``, with which keys are updated).  Messages of
-atomic batches have a fast path of their own (``staging``).  All others are copied and go to `slow`, which is
+Compiled, because it is on the path of a message.  It is for streams without a rule that needs a look at each
+message, except a limit of its size and interest, which are checked here; and for messages without headers
+that JetStream interprets, except an id (``Nats-Msg-Id``) and expectations that hold
+(``Nats-Expected-Last-Subject-Sequence``, for updates of keys, and ``Nats-Expected-Last-Sequence``).  Messages
+of atomic batches have their own fast path (``staging``).  All others are copied and go to `slow`, which is
 ``publishing`` and has every rule.
 """
 
@@ -31,6 +32,7 @@ _START = START
 _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means something
 _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
+_EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
 _MOST_DIGITS = 18
 _WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
 _ZERO = ord("0")
@@ -40,7 +42,7 @@ _BLANK = ord(" ")
 
 
 class Ingest:
-    """One per stream."""
+    """The fast path of one stream."""
 
     def __init__(
         self,
@@ -51,7 +53,9 @@ class Ingest:
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
     ) -> None:
-        self.plain = False  # the stream lets messages take the short way
+        self.fast_path = False  # no rule needs a look at each message, except those checked here
+        self.max_size = 0  # bytes of headers and body together; 0: no limit
+        self.wants: Callable[[bytes], bool] | None = None  # whether a message of this subject is kept
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
         self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
@@ -70,7 +74,7 @@ class Ingest:
         self._id_size = 0
 
     def take(self, subject: bytes, frame: Frame) -> None:
-        """A message on one of the stream's subjects; the frame is only lent."""
+        """Receive a message on one of the stream's subjects; the frame must not be kept."""
         self._unweighed += frame.body_size
         if self._unweighed >= _WEIGHED_AT:
             self._unweighed = 0
@@ -80,11 +84,13 @@ class Ingest:
             self.hold()
         self._id_size = 0
         if (
-            not self.plain
+            not self.fast_path
+            or (self.max_size > 0 and frame.body_size > self.max_size)
+            or (self.wants is not None and not self.wants(subject))
             or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
             or self._is_batched(frame)
         ):
-            if not self.plain or frame.header_size <= 0 or not self._staging.take(subject, frame):
+            if not (self._may_stage(frame) and self._staging.take(subject, frame)):
                 self._slow(subject, frame.reply(), frame.headers(), frame.payload())
             return
         now = self.timestamp()
@@ -100,13 +106,17 @@ class Ingest:
         self._keep_limits(subject)
         self.tell(frame.body_size)
 
+    def _may_stage(self, frame: Frame) -> bool:
+        """Return whether messages of batches may take their own fast path, and this may be one."""
+        return self.fast_path and frame.header_size > 0 and self.max_size == 0 and self.wants is None
+
     def store(self, message: StagedMessage, now: int) -> None:
-        """Take in a message of a batch that is being committed."""
+        """Store a message of a batch that is being committed."""
         self._log.append(message.subject, message.source, 0, message.header_size, len(message.source), now, 0)
         self._keep_limits(message.subject)
 
     def _keep_limits(self, subject: bytes) -> None:
-        """Have what is too much removed, now that a message of this subject was stored."""
+        """Remove messages beyond the limits after one of this subject was stored."""
         if self.limit is None:
             return
         if self.per_subject > 0:
@@ -119,7 +129,7 @@ class Ingest:
             self.limit(subject)
 
     def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
-        """Store a message that has an id; 0 if it is a duplicate, which is answered."""
+        """Store a message with an id; return 0 for a duplicate, which is answered."""
         p = frame.buf
         message_id = p[self._id_start : self._id_start + self._id_size]
         known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
@@ -135,9 +145,9 @@ class Ingest:
         return seq
 
     def _is_ordinary(self, subject: bytes, frame: Frame) -> bool:
-        """Whether no header means anything, but perhaps an id, which is noted, and an expectation that holds.
+        """Return True if the headers need no rules; record an id, and check an expectation.
 
-        Lookups are those of ``protocol.headers``: a header begins behind CRLF, wherever that stands.
+        Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
         """
         p = frame.buf
         at = frame.body_start
@@ -146,7 +156,7 @@ class Ingest:
             return False
         if not equal_bytes(frame.buf, at, _START):
             return False  # it has a status
-        found = expected = False
+        found = expected = expected_last = False
         at += len(_START) - 2  # a CRLF
         while at + len(_OURS) < end:
             if p[at] != _CR or p[at + 1] != _LF or not equal_bytes(frame.buf, at + 1, _OURS):
@@ -157,6 +167,12 @@ class Ingest:
                 if expected or not self._holds(subject, p, at, end):
                     return False
                 expected = True
+                continue
+            if at + 1 + len(_EXPECTED_LAST) < end and equal_bytes(frame.buf, at + 1, _EXPECTED_LAST):
+                at += 1 + len(_EXPECTED_LAST)
+                if expected_last or not self._holds(b"", p, at, end):
+                    return False
+                expected_last = True
                 continue
             if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
                 return False
@@ -171,7 +187,10 @@ class Ingest:
         return not found or self._id_size > 0
 
     def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
-        """Whether the number at `at` is the last sequence of the subject; False if it is no plain number."""
+        """Return True if the number at `at` is the last sequence of the subject (empty: of the stream).
+
+        Returns False for anything but digits.
+        """
         while at < end and p[at] == _BLANK:
             at += 1
         digits = value = 0
@@ -184,7 +203,7 @@ class Ingest:
         if digits == 0 or at >= end or p[at] != _CR:
             return False
         try:
-            return self._log.last_of(subject) == value
+            return (self._log.last_of(subject) if subject else self._log.last_seq) == value
         except StoreError:
             return False  # the slow path will meet it again, and says so
 
@@ -194,18 +213,18 @@ class Ingest:
         return frame.reply().endswith(_FAST_BATCH)
 
     def timestamp(self) -> int:
-        """Now, but never before the last message: a clock that is set back does not reorder a stream."""
+        """Return the time, but never before the last message: a clock set back does not reorder a stream."""
         now: int = self._now_ns()
         last: int = self._log.last_timestamp
         return now if now > last else last
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes) -> None:
-        """Answer once everything up to `seq` is durable."""
+        """Send an ack once everything up to `seq` is durable."""
         self._acks.add(reply, 0, len(reply), seq, end)
         self.tell()
 
     def tell(self, size: int = 0) -> None:
-        """There is something to commit, of so many bytes."""
+        """Report that there is something to commit, of `size` bytes."""
         if self._told:
             return
         if self._untold > size:
@@ -215,9 +234,9 @@ class Ingest:
         self._dirty()
 
     def hand_over(self, untold: int = 0) -> Replies:
-        """A commit begins, or is bound to follow: whose answers go with it.
+        """Return the acks that go with a commit that begins or will follow.
 
-        The next `untold` bytes, or so many other things to commit, are taken without telling of them.
+        The next `untold` bytes, or as many other things to commit, are accepted without a report.
         """
         acks = self._acks
         self._acks = Replies()

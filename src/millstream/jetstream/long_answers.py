@@ -1,7 +1,7 @@
-"""The JSON of answers that may be long, made in pieces (see ``base.slices``).
+"""Build the JSON of long responses in pieces (``base.slices``).
 
-An answer has one field, or two, that grow with what is stored.  They are encoded piece by piece and put into
-the rest of the answer, which is short; the text is the same as if all had been encoded at once.
+A response has one or two fields that grow with what is stored.  They are encoded piece by piece and inserted
+into the rest of the response, which is short; the text is the same as if encoded at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millstream.base.slices import Pieces
-from millstream.jsapi.codec import encode, escape_html
+from millstream.golang.json import escape_html
+from millstream.jsapi.codec import encode
 
 if TYPE_CHECKING:
     from millstream.jetstream.reading import Durable  # noqa: F401 - in the text of ``Steps``
@@ -31,7 +32,7 @@ _DELETED_TEXT: Final = b'"deleted":[0]'
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """An answer as it is sent."""
+    """An encoded response."""
 
     text: bytes
 
@@ -41,7 +42,7 @@ Steps = Pieces["Response | Encoded | Durable"]
 
 
 def listed(answer: Response, field: str, items: Iterable[Struct | None]) -> Pieces[Encoded]:
-    """The answer with `items` in its list `field`, which is empty so far; None is work without an item."""
+    """Return the response with `items` in its empty list `field`; None is work without an item."""
     parts: list[bytes] = []
     for item in items:
         if item is not None:
@@ -52,12 +53,12 @@ def listed(answer: Response, field: str, items: Iterable[Struct | None]) -> Piec
 
 
 def counted(counts: dict[str, int]) -> bytes:
-    """Some members of the object of subjects, with a comma behind each."""
+    """Return members of the object of subjects, each followed by a comma."""
     return escape_html(msgspec.json.encode(counts))[1:-1] + b"," if counts else b""
 
 
 def numbered(numbers: list[int]) -> Pieces[bytes]:
-    """The items of a list of numbers."""
+    """Return the items of a list of numbers."""
     parts: list[str] = []
     for at in range(0, len(numbers), _AT_ONCE):
         parts.append(",".join(map(str, numbers[at : at + _AT_ONCE])))
@@ -66,7 +67,7 @@ def numbered(numbers: list[int]) -> Pieces[bytes]:
 
 
 def with_details(answer: Response, subjects: bytes, deleted: bytes) -> Encoded:
-    """The answer to STREAM.INFO, which has a mark for each of these fields that is not empty."""
+    """Return the STREAM.INFO response, which has a mark for each of these fields that is not empty."""
     text = encode(answer)
     if subjects:
         text = text.replace(_SUBJECTS_TEXT, b'"subjects":{%b}' % subjects.removesuffix(b","), 1)

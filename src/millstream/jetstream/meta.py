@@ -1,11 +1,10 @@
-"""What is kept of a stream beside its log: configuration and time of creation, twice, each with a checksum.
+"""The metadata beside a stream's log: configuration and creation time, in two copies with checksums.
 
     meta.json      <crc32c of the rest, 8 hex digits> <JSON>
     meta.copy      the same, written after it
 
-A flipped bit in one of them costs nothing: the other is read, and the damaged one is written again.  A
-stream that is deleted is put away first, with one rename of its folder, so that a crash in the middle
-leaves no half stream behind.
+If one copy is damaged, the other is read and the damaged one is rewritten.  A stream that is deleted is first
+moved away by one rename of its folder, so that a crash in between leaves no half stream.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import logging
 import os
 from typing import Final
 
+from millstream.golang.json import MOST_VALUES
+from millstream.golang.time import Time
 from millstream.jsapi.codec import JsonError, decode_written, encode
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.go_types import Struct, always, always_new
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
@@ -30,25 +29,25 @@ _SECOND: Final = "meta.copy"
 
 
 class StreamMeta(Struct):
-    """What the log does not know."""
+    """The metadata of a stream."""
 
     config: StreamConfig = always_new(StreamConfig)
     created: Time = always(Time(0))
-    id: str = ""  # of this stream and no other of the same name; older versions gave none
+    id: str = ""  # distinguishes streams of the same name; empty in streams of older versions
 
 
 def make_folder(fs: FileSystem, folder: str) -> None:
-    """Make the folder in which a new stream is built; durable together with what ``create`` writes."""
+    """Create the folder of a new stream; it becomes durable with the files of ``create``."""
     fs.make_folder(os.path.dirname(folder))
     fs.make_folder(f"{folder}/log", sync=False)
 
 
 def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """Write both copies for a new stream; the first is durable when this returns, not the folder's name.
+    """Write both copies for a new stream; the first is durable when this returns, the folder's name is not.
 
-    Whoever makes many streams waits for the disk each time: one sync for the first copy, one for the names
-    of both, and one more when the folder gets its name.  The system writes the second copy by and by; if
-    power goes before, ``read`` writes it again.
+    Creating many streams waits for the disk each time: one sync for the first copy, one for the names of
+    both, and one when the folder gets its final name.  The system writes the second copy later; after a power
+    loss before that, ``read`` writes it again.
     """
     data = _encoded(meta)
     for name in (_SECOND, _FIRST):
@@ -63,7 +62,7 @@ def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
 
 
 def write(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """In place of what is there; durable when this returns."""
+    """Replace both copies; durable when this returns."""
     data = _encoded(meta)
     fs.replace(f"{folder}/{_FIRST}", data)
     _replace(fs, f"{folder}/{_SECOND}", data)
@@ -75,7 +74,7 @@ def _encoded(meta: StreamMeta) -> bytes:
 
 
 def read(fs: FileSystem, folder: str) -> StreamMeta:
-    """What was written last, as far as it is sound; StoreError if nothing is."""
+    """Return the metadata from an intact copy and repair the other; raise StoreError if both are damaged."""
     found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
     for data in found:
         meta = _decode(data)
@@ -93,7 +92,7 @@ def read(fs: FileSystem, folder: str) -> StreamMeta:
 
 
 def _replace(fs: FileSystem, path: str, data: bytes) -> None:
-    """Write the other one; if that fails there is still one, and the next start tries again."""
+    """Write the second copy; if that fails, the first suffices and the next start tries again."""
     try:
         fs.replace(path, data)
     except StoreError as error:
@@ -118,7 +117,7 @@ def _decode(data: bytes) -> StreamMeta | None:
 
 
 def identity(fs: FileSystem, folder: str) -> str | None:
-    """The id of the stream in a folder; None if there is no stream, StoreError if nobody can tell."""
+    """Return the id of the stream in a folder, None if it is empty; raise StoreError if it is unreadable."""
     if not fs.list(folder):
         return None
     for name in (_FIRST, _SECOND):
@@ -129,7 +128,7 @@ def identity(fs: FileSystem, folder: str) -> str | None:
 
 
 def put_away(fs: FileSystem, folder: str, grave: str) -> None:
-    """Move a stream's folder to where it is removed; from now on it does not come back."""
+    """Move a stream's folder to where it is removed; durable when this returns."""
     fs.make_folder(os.path.dirname(grave))
     fs.rename(folder, grave)
     try:
@@ -140,12 +139,12 @@ def put_away(fs: FileSystem, folder: str, grave: str) -> None:
 
 
 def remove(fs: FileSystem, folder: str) -> None:
-    """Remove both copies, durably: a folder without them does not become a stream again."""
+    """Remove both copies durably: a folder without them is not a stream."""
     for name in (_SECOND, _FIRST):
         fs.remove(f"{folder}/{name}")
     fs.sync_folder(folder)
 
 
 def is_sound(fs: FileSystem, folder: str) -> bool:
-    """Tell whether the folder has a configuration with our checksum, which nobody else writes."""
+    """Return True if the folder has a configuration with our checksum, which nobody else writes."""
     return any(_decode(_read(fs, f"{folder}/{name}")) is not None for name in (_FIRST, _SECOND))

@@ -1,7 +1,7 @@
-"""What can be configured about JetStream, as frozen values.
+"""Options of JetStream, as frozen values.
 
 Filled by ``millstream.config``, or by hand in tests.  Durations are seconds, sizes are bytes.  Defaults are
-nats-server's, but for `sync_interval_s`: what we acknowledge is on disk.
+nats-server's, except `sync_interval_s`: acknowledged messages are on disk.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ DEFAULT_ERASE_WITHIN_S: Final = 120.0
 
 
 class JetStreamLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request or one stream may ask of the server; 0: the built-in default."""
+    """Limits for single requests and streams; 0: the built-in default."""
 
     max_ack_pending: int = 0  # of a consumer
     max_ha_assets: int = 0  # replicated assets on this server; only shown by monitoring
@@ -29,7 +29,7 @@ class JetStreamLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountJetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one account may use.  -1: unlimited, within what the server has."""
+    """Limits of one account.  -1: unlimited, within the server's limits."""
 
     max_memory: int = -1
     max_store: int = -1

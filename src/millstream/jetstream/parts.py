@@ -1,4 +1,4 @@
-"""The parts of streams, imported with the first stream: a server that has none starts without them.
+"""The parts of streams, imported with the first stream, so that a server without any starts faster.
 
 parts.Stream(account, config, created, log, sync=sync)
 """

@@ -1,10 +1,10 @@
-"""Reads the bodies that most direct gets have, where they lie: what to get, and nothing else.
+"""Parse the common bodies of direct gets in place.
 
     {"seq":42}  {"last_by_subj":"a.b"}  {"seq":42,"next_by_subj":"a.*"}  {"start_time":"2026-11-17T18:00:00Z"}
 
-A body is plain if every reader of JSON understands it alike, its names are known and each comes once, numbers
-are whole and have at most 18 digits, texts are ASCII without escapes, and a time is in UTC and between 1970
-and 2200.  Everything else is not refused here: ``direct`` reads it with ``jsapi.codec``.
+A body is simple if every JSON reader agrees on it: its names are known and occur once, numbers are integers
+of at most 18 digits, texts are ASCII without escapes, and a time is in UTC and between 1970 and 2200.  All
+others are not refused here: ``direct`` reads them with ``jsapi.codec``.
 """
 
 _SEQ = b"seq"
@@ -48,7 +48,7 @@ _HAS_TIME = HAS_TIME
 
 
 class PlainGet:
-    """What one body asks for; `has` says which of the fields it has."""
+    """The request in one body; `has` tells which fields it has."""
 
     def __init__(self) -> None:
         self.has = 0
@@ -59,7 +59,7 @@ class PlainGet:
         self._at = 0
 
     def read(self, buf: bytes, start: int, end: int) -> bool:
-        """Read ``buf[start:end]``; returns whether it is plain."""
+        """Parse ``buf[start:end]``; return False if it is not simple."""
         self.has = 0
         self.bare = False
         self._at = start
@@ -110,7 +110,7 @@ class PlainGet:
         return self._at == end
 
     def _passes(self, buf: bytes, end: int, wanted: int) -> bool:
-        """Go behind a character, if it is the next one."""
+        """Move after a character if it is the next one; return False if it is not."""
         p = buf
         self._skip_space(buf, end)
         if self._at >= end or p[self._at] != wanted:
@@ -135,7 +135,7 @@ class PlainGet:
         return None
 
     def _number(self, buf: bytes, end: int) -> bool:
-        """Read `seq`, which is not 0."""
+        """Read `seq`, which must not be 0."""
         p = buf
         self._skip_space(buf, end)
         start = self._at
@@ -164,7 +164,7 @@ class PlainGet:
     # -- times ------------------------------------------------------------------------------------
 
     def _time(self, text: bytes) -> bool:
-        """Read RFC 3339 in UTC."""
+        """Read an RFC 3339 time in UTC."""
         p = text
         size = len(text)
         if size < _SHORTEST_TIME or p[size - 1] != _UPPER_Z:
@@ -195,7 +195,7 @@ class PlainGet:
 
 
 def _digits(p: bytes, at: int, count: int) -> int:
-    """The number that so many digits make; -1 if one of them is none."""
+    """Return the value of `count` digits; -1 if they are not digits."""
     value = 0
     for index in range(at, at + count):
         digit = p[index]
@@ -212,7 +212,7 @@ def _days_of(year: int, month: int) -> int:
 
 
 def _days_since_1970(year: int, month: int, day: int) -> int:
-    """Counted in years that begin in March, so that the day which some have more is their last."""
+    """Return the days since 1970, computed with years that begin in March, so that a leap day is the last."""
     if month <= 2:
         year -= 1
     moved = month - 3 if month > 2 else month + 9

@@ -1,7 +1,7 @@
-"""What JetStream sees of the world: a dozen calls, so that every rule can be tested with a list and a clock.
+"""The interface of JetStream to the world, so that every rule can be tested with a list and a clock.
 
-One ``World`` per account.  Messages pass in batches where it counts: captured messages arrive while a
-chunk of input is processed, and acknowledgements leave a commit at a time.
+One ``World`` per account.  Messages pass in batches where it matters: captured messages arrive while a chunk
+of input is processed, and acks are sent a commit at a time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
-from millstream.store.commit import Journaled
+from millstream.store.journal_batch import JournalBatch
 from millstream.store.record import RecordBuffer
 
 
 class Request(msgspec.Struct):
-    """A request to the API, or any other message that JetStream listens for."""
+    """A request to the API, or any other message that JetStream subscribes to."""
 
     subject: bytes
     reply: bytes
@@ -42,70 +42,69 @@ class Cancel(Protocol):
 
 
 class Vouched(Protocol):
-    """A log that the commit journal vouches for, because not everything in its files is synced."""
+    """A log that relies on the commit journal, because not everything in its files is synced."""
 
     def sync_soon(self) -> None:
-        """Have everything of the log synced that the journal vouches for."""
+        """Sync everything of the log that relies on the journal."""
 
     def was_synced(self) -> None:
-        """The journal has synced everything that was written to the log."""
+        """Record that the journal has synced everything written to the log."""
 
 
 class CommitJob(Protocol):
-    """A commit to be run in another thread; what is plain may go a shorter way instead."""
+    """A commit for another thread; simple ones may take a faster way."""
 
     def run(self) -> None: ...
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """The open file and the records, if writing them at its end and a sync is all there is to do."""
+        """Return the open file and the records, if a write at its end and a sync are all that is to do."""
 
     def begun(self, wait: Callable[[CommitJob], None]) -> None:
-        """That is under way; whoever cannot wait for its end calls `wait`, which returns after it."""
+        """Record that the write has started; `wait` blocks until it has finished."""
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """With error numbers; 0 if it went well."""
-
-    @property
-    def follows(self) -> bool:
-        """Tell whether it gathered while the last commit of the same log was under way."""
+        """End the write with error numbers; 0 means success."""
 
     @property
     def journal_key(self) -> bytes:
-        """What the commit journal calls the log; empty if the commit has to go another way."""
+        """Return the log's name in the commit journal; empty if the commit cannot use it."""
 
     @property
     def size(self) -> int:
-        """Bytes to be written."""
+        """Return the bytes to be written."""
 
-    def begin_journaled(self) -> Journaled | None:
-        """What the commit journal is to write; None if the commit has to go another way."""
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
+        """Add the records to a batch of the commit journal, which is on the disk with this number.
+
+        False if the commit has to go another way.
+        """
 
     def turned_down(self) -> None:
-        """The commit journal does not write it after all, or could not: ``run`` follows."""
+        """Handle that the commit journal did not write it: ``run`` follows."""
 
     def journaled_ended(self) -> None:
-        """The commit is durable in the journal, and in the log's own file without a sync."""
+        """Record that the commit is durable in the journal, and in the log's own file without a sync."""
 
     @property
     def vouched(self) -> Vouched:
-        """The log, which the commit journal vouches for from now on."""
+        """Return the log, which relies on the commit journal from now on."""
 
 
 class JournalOfCommits(Protocol):
-    """The commit journal, as the committer sees it: it vouches for logs that are not synced."""
+    """The commit journal, as the committer sees it: logs that are not synced rely on it."""
 
     def synced(self, key: bytes) -> None:
-        """Everything of a log is synced; or the log is gone."""
+        """Record that everything of a log is synced, or that the log is gone."""
 
     def holds(self, key: bytes) -> bool:
-        """Tell whether the journal has something of a log."""
+        """Return True if the journal has content of a log."""
 
     @property
     def crowded(self) -> bool:
-        """Tell whether the journal has enough commits for its next batch."""
+        """Return True if the journal has enough commits for its next batch."""
 
     def when_room(self, then: Callable[[], None]) -> None:
-        """Call back, later and once, when the journal is not crowded."""
+        """Call back once, later, when the journal has room."""
 
     def when_released(self, key: bytes, then: Callable[[], None]) -> None:
         """Call back when the journal has nothing of a log any more; the log takes no commits until then."""
@@ -134,40 +133,44 @@ class World(Protocol):
 
     @property
     def max_payload(self) -> int:
-        """The largest message that a client may publish."""
+        """Return the largest message that a client may publish."""
 
     @property
     def max_subject(self) -> int:
-        """The longest subject that a client may publish to, in bytes."""
+        """Return the longest subject that a client may publish to, in bytes."""
 
     def now_ns(self) -> int:
-        """Wall clock, for times that are stored, shown or given by clients; it may be set."""
+        """Return the wall clock, for times that are stored, shown or given by clients; it may be set."""
 
     def steady_ns(self) -> int:
-        """For how long something takes: the wall clock as it was at the start, and the time since then."""
+        """Return the time for durations: the wall clock at the start plus the time since then."""
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Cancel: ...
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """When the input at hand is processed."""
+        """Call back when the current input is processed."""
 
     def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
-        """Do long work (see ``base.slices``): one slice in a round of the loop, in turn with that of others.
+        """Run long work (``base.slices``): one slice in each round of the loop, in turn with others.
 
-        The watchdog notes under `name` how long a slice takes and how many items it handles.
+        The watchdog records under `name` the duration of a slice and its number of items.
         """
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """Run `work` in another thread and `done` in this one."""
+        """Run `work` in another thread, then `done` in this one."""
 
     def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        """The same for a commit, as fast as can be: publishers wait for it."""
+        """Run a commit in another thread as fast as possible, because publishers wait for it."""
 
     @property
     def journal(self) -> JournalOfCommits: ...
 
+    @property
+    def publisher(self) -> int:
+        """The number of the client that is served; if none is, of the last one."""
+
     def hold_publisher(self) -> None:
-        """Take nothing more from the client whose message this is, until ``release_publishers``."""
+        """Stop reading from the client whose message this is, until ``release_publishers``."""
 
     def release_publishers(self) -> None:
         """Read again from the clients that were held; costs nothing if there are none."""
@@ -178,20 +181,20 @@ class World(Protocol):
         """Deliver a message in the account; it reaches no service of the server (see ``ask``)."""
 
     def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
-        """Make a request of our own, which services of the server take, too.
+        """Make a request of our own, which services of the server also get.
 
         Only to subjects that nobody else chose: with ``publish``, a client, a configuration or another server
-        that says where a message goes cannot make requests in our name.
+        that names a subject cannot make requests in our name.
         """
 
     def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
         """Answer a request; see ``answer_outlet``."""
 
     def answer_outlet(self, request: Request) -> Outlet:
-        """A way to answer a request: to its client alone, if that may not publish to the reply subject."""
+        """Return an outlet for the response: to its client alone if it may not publish to the subject."""
 
     def acknowledge(self, start: bytes, acks: Replies) -> None:
-        """Send ``start + sequence + end`` to each of `acks`; called at the end of the work at hand."""
+        """Send ``start + sequence + end`` to each of `acks`; called at the end of the current work."""
 
     def has_interest(self, subject: bytes) -> bool: ...
 
@@ -204,10 +207,10 @@ class World(Protocol):
         *,
         from_clients: bool = False,
     ) -> Any:
-        """Give every message on `subject` to `sink`, or to `traced`; the handle is for ``release``.
+        """Pass every message on `subject` to `sink`, or to `traced`; the handle is for ``release``.
 
-        If the sink raises, `refuse` is called with the reply subject, so that the publisher gets an answer.
-        `from_clients`: as ``serve``, not what the server itself sends.
+        If the sink raises, `refuse` is called with the reply subject, so that the publisher gets a response.
+        `from_clients`: like ``serve``, without messages of the server itself.
         """
 
     def serve(
@@ -219,30 +222,30 @@ class World(Protocol):
         spared: tuple[bytes, ...] = (),
         responder: Responder | None = None,
     ) -> Any:
-        """Call back for every request on `subject` of a client, or by ``ask``; the handle is for ``release``.
+        """Call back for every request on `subject` by a client or ``ask``; the handle is for ``release``.
 
-        Subjects that are `spared`, and all below them, are as if nobody listened for them here.  A
-        `responder` may be asked first: the callback gets what it does not answer.
+        Subjects in `spared`, and all below them, are left out.  A `responder` is asked first: the callback
+        gets what it does not answer.
         """
 
     def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:
-        """Call back for every answer to `inbox`, also of the server; the handle is for ``release``."""
+        """Call back for every response to `inbox`, also of the server; the handle is for ``release``."""
 
     def release(self, handle: Any) -> None: ...
 
     def describe_client(self, client: Any) -> ClientInfo | None:
-        """Who asked, as advisories tell it; None if it was nobody that can be named."""
+        """Return the client as in advisories; None if it cannot be named."""
 
     def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
-        """A way to send messages under subjects of their own to whoever listens on `subject`.
+        """Return an outlet for messages under their own subjects to the subscribers of `subject`.
 
-        With a `queue`, only its members count as listening.
+        With a `queue`, only its members count as subscribers.
         """
 
     def flush(self) -> None:
-        """Let what went out through outlets reach the clients when the work at hand is done."""
+        """Send what went to outlets to the clients when the current work is done."""
 
     def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
-        """Call back whenever somebody begins or ends to listen on `subject`; ``unwatch`` with the handle."""
+        """Call back whenever `subject` gets or loses a subscriber; ``unwatch`` with the handle."""
 
     def unwatch(self, handle: Any) -> None: ...

@@ -1,7 +1,7 @@
-"""Storing a message that has headers or that a stream has rules for.
+"""The slow path: store a message that has headers, or for a stream with rules.
 
-The checks and their order are the reference's, because a publisher sees the first that fails.  Every
-refusal is answered at once, every success after the commit that makes it durable.
+``rules`` and ``limits`` decide.  Every refusal is sent at once, every ack after the commit that makes the
+message durable.
 """
 
 from __future__ import annotations
@@ -9,50 +9,35 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.decimals import BEYOND, read_whole
-from millstream.jetstream import ttl
+from millstream.golang.time import format_time
+from millstream.jetstream import limits, rules, ttl
 from millstream.jetstream.batch import BATCH_ID
-from millstream.jetstream.counter import increment_of
 from millstream.jetstream.fast_batch import SUFFIX
 from millstream.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, Incoming
-from millstream.jetstream.schedule import take_schedule
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
-from millstream.jsapi.go_time import format_time
-from millstream.jsapi.json_text import quoted
-from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PubAckResponse
 from millstream.protocol import headers
 from millstream.store.errors import StoreError, client_text
-from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
-_OURS: Final = b"\r\nNats-"  # what all headers that mean something begin with
-_MSG_ID: Final = names.MSG_ID.encode()
-_EXPECTED_STREAM: Final = names.EXPECTED_STREAM.encode()
-_EXPECTED_LAST_SEQUENCE: Final = names.EXPECTED_LAST_SEQUENCE.encode()
-_EXPECTED_LAST_SUBJECT_SEQUENCE: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode()
-_EXPECTED_SUBJECT: Final = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT.encode()
-_EXPECTED_LAST_MSG_ID: Final = names.EXPECTED_LAST_MSG_ID.encode()
-_ROLLUP: Final = names.ROLLUP.encode()
-_STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
 _TOO_MANY: Final = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
 
 class Publishing:
-    """The way into one stream."""
+    """The slow path into one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     def publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
-        """Store a message and answer; refusals are answers too."""
+        """Store a message and send the ack or the refusal."""
         if self._stream.backlogged:
             self.refuse(reply, ApiError(Err.TOO_MANY_REQUESTS), _TOO_MANY)
             return
@@ -64,29 +49,24 @@ class Publishing:
             self.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
 
     def refuse(self, reply: bytes, error: ApiError, status: bytes = b"") -> None:
-        """Answer a publisher whose message is not stored."""
+        """Send a publisher the refusal of its message."""
         stream = self._stream
         if reply and not stream.config.no_ack:
             answer = PubAckResponse(error=error.body, stream=stream.name)
             stream.world.publish(reply, encode(answer), headers=status or None)
 
     def refuse_failed(self, reply: bytes) -> None:
-        """Answer a publisher whose message raised an exception that nobody expected."""
+        """Send a publisher the refusal of a message that raised an unexpected exception."""
         self.refuse(reply, ApiError(Err.STREAM_GENERAL, err=INTERNAL_ERROR))
 
     def attempt(self, message: Incoming, *, store: bool = True) -> bool:
-        """Check a message, and store it; ApiError if it is refused, False if it is a duplicate.
+        """Check a message, and store it; raise ApiError if it is refused, return False for a duplicate.
 
-        Without `store` it is one that is only traced: it leaves nothing behind, and limits of the account and
-        the stream are not looked at.
+        Without `store` the message is only traced: it leaves nothing behind, and limits of the account and
+        the stream are not checked.
         """
         stream = self._stream
-        if stream.transform is not None:
-            message.subject = stream.transform.apply(message.subject) or message.subject
-        if stream.config.sealed:
-            raise ApiError(Err.STREAM_SEALED)
-        if stream.failure is not None:
-            raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
+        rules.book.check_entry(stream, message)
         if store and message.reply.endswith(SUFFIX):
             stream.fast_batches.take(message)
             return True
@@ -94,112 +74,50 @@ class Publishing:
         if batch_id:
             stream.batches.take(message, batch_id)
             return True
-        self._check_sizes(message)
-        if message.block and not self._check_headers(message):
+        limits.book.check_size(stream, message)
+        if message.block:
+            block = headers.without_status(message.block)
+            message.block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
+        try:
+            rules.book.check_headers(stream, message)
+        except rules.Duplicate as duplicate:
+            stream.acknowledge(message.reply, duplicate.seq, PUB_ACK_DUPLICATE_END)
             return False
-        if stream.config.allow_msg_counter:
-            if message.increment is None:
-                raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_MISSING)
-            message.sum = stream.counters.apply(message, message.increment)
-            self._check_sizes(message)
         if not store:
             stream.account.check_server_room(stream)
             return True
-        if stream.has_interest(message.subject):
-            size = stream.size_of(message.subject, message.block, message.payload)
-            stream.account.check_room(stream, size)
-            ttl.take_ttl(stream, message)
-            self._check_limits(message)
-        else:
-            stream.account.check_room(stream, 0)
+        self.check_limits(message)
         self.store(message)
         return True
 
-    def _check_headers(self, message: Incoming) -> bool:
-        """Everything that headers ask for; False if the message is a duplicate, which is answered."""
+    def check_batched(self, message: Incoming, ahead: rules.Ahead) -> None:
+        """Check the next message of a batch and complete it for storing; raise ApiError if it is refused.
+
+        Messages of an atomic batch are all checked before the first is stored, as if the earlier ones were
+        stored. Where that cannot be known, as with an expected sequence of a subject that the batch has
+        written to, the batch is refused.
+        """
         stream = self._stream
-        block = headers.without_status(message.block)
-        message.block = headers.remove(block, _REQUEST_INFO) if _REQUEST_INFO in block else block
-        ours = message.block.count(_OURS)
-        message.message_id = (headers.find(message.block, _MSG_ID) or b"") if ours else b""
-        is_ordinary = ours == (1 if message.message_id else 0)
-        if not is_ordinary:
-            message.increment = increment_of(stream, message)
-            self._check_expectations(message)
-            take_schedule(stream, message)
-            if headers.find(message.block, _STREAM_SOURCE):
-                raise ApiError(Err.MESSAGE_SOURCE_HEADER_NOT_ALLOWED)
-        if message.message_id and stream.dedupe.window_ns:
-            known = stream.dedupe.find(message.message_id, stream.world.now_ns())
-            if known:
-                stream.acknowledge(message.reply, known, PUB_ACK_DUPLICATE_END)
-                return False
-        if not is_ordinary:
-            self.check_last_id(message.block)
-            message.rollup = self.rollup_of(message.block)
-        return True
+        limits.book.check_size(stream, message)
+        rules.book.check_headers(stream, message, ahead)
+        size = stream.size_of(message.subject, message.block, message.payload)
+        ahead.add(message.subject, size, is_schedule=message.due_ns is not None)
+        limits.book.check_room(stream, message, ahead.bytes)
+        limits.book.check_count(stream, message, ahead.bytes, ahead)
 
-    def _check_expectations(self, message: Incoming) -> None:
-        stream, block = self._stream, message.block
-        expected = headers.find(block, _EXPECTED_STREAM)
-        if expected and expected != stream.name.encode():
-            raise ApiError(Err.EXPECTED_STREAM_MISMATCH)
-        ttl.refuse_if_disabled(stream, block)
-        expected = headers.find(block, _EXPECTED_LAST_SUBJECT_SEQUENCE)
-        other = headers.find(block, _EXPECTED_SUBJECT)
-        if expected:
-            last = self._last_of(other or message.subject)
-            if _number(expected) != last:
-                raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last, of_subject=_text(expected))
-        elif other:
-            raise ApiError(Err.EXPECTED_LAST_SUBJECT_SEQUENCE_MISSING)
-        expected = headers.find(block, _EXPECTED_LAST_SEQUENCE)
-        if expected and _number(expected) != stream.log.last_seq:
-            raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=stream.log.last_seq, of_stream=_text(expected))
-
-    def _last_of(self, subject: bytes) -> int:
-        log = self._stream.log
-        if is_literal(subject):
-            return log.last_of(subject)
-        return max((log.last_of(found) for found, _ in log.index.match(subject)), default=0)
-
-    def check_last_id(self, block: bytes) -> None:
-        """ApiError if the last message should have another id."""
-        expected = headers.find(block, _EXPECTED_LAST_MSG_ID)
-        if not expected:
+    def check_limits(self, message: Incoming) -> None:
+        """Raise ApiError if there is no room for a message, unless no consumer is interested in it."""
+        stream = self._stream
+        if not stream.has_interest(message.subject):
+            limits.book.check_room(stream, message, 0)
             return
-        last = self._stream.dedupe.id_of(self._stream.log.last_seq)
-        if expected != last:
-            raise ApiError(Err.WRONG_LAST_MSG_ID, id=_text(last), expected=_text(expected))
-
-    def rollup_of(self, block: bytes) -> bytes:
-        """What older messages a message replaces: `sub`, `all` or nothing; ApiError if it may not."""
-        value = headers.find(block, _ROLLUP)
-        if not value:
-            return b""
-        if not self._stream.config.allow_rollup_hdrs or self._stream.config.deny_purge:
-            raise ApiError(Err.STREAM_ROLLUP_FAILED, err="rollup not permitted")
-        value = value.lower()
-        if value not in (b"sub", b"all"):
-            shown = quoted(value.decode(errors="replace"))
-            raise ApiError(Err.STREAM_ROLLUP_FAILED, err=f"rollup value invalid: {shown}")
-        return value
-
-    def _check_sizes(self, message: Incoming) -> None:
-        limit = self._stream.config.max_msg_size
-        if limit > 0 and len(message.block) + len(message.payload) > limit:
-            raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
-        if len(message.block) > MAX_HEADER_BYTES:
-            raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
-
-    def _check_limits(self, message: Incoming) -> None:
-        size = self._stream.size_of(message.subject, message.block, message.payload)
-        refusal = self._stream.retention.refusal(message.subject, size, rollup=bool(message.rollup))
-        if refusal is not None:
-            raise ApiError(Err.STREAM_STORE_FAILED, err=refusal)
+        size = stream.size_of(message.subject, message.block, message.payload)
+        limits.book.check_room(stream, message, size)
+        ttl.take_ttl(stream, message)
+        limits.book.check_count(stream, message, size)
 
     def _pass_over(self, message: Incoming, timestamp: int | None) -> int:
-        """Nobody is interested: the message gets its sequence and an answer, and takes older ones along."""
+        """Use up a sequence for a message without interest: send the ack, and remove what it replaces."""
         stream = self._stream
         now = stream.ingest.timestamp() if timestamp is None else timestamp
         seq = stream.log.last_seq + 1
@@ -211,7 +129,7 @@ class Publishing:
         return seq
 
     def _replace(self, message: Incoming, seq: int) -> None:
-        """Remove what the message takes the place of, and answer its publisher."""
+        """Remove what the message replaces, and send the ack."""
         stream = self._stream
         stream.rollups.stored(message, seq)
         if message.marks & MARK_SCHEDULE:
@@ -221,14 +139,14 @@ class Publishing:
                 _log.error("stream %s keeps more than it should: %s", stream.name, error)
 
     def last_before(self, message: Incoming) -> int:
-        """The last message of the subject, if somebody is to be told; StoreError if it cannot be read."""
+        """Return the last message of the subject, if republishing needs it; raise StoreError."""
         return self._stream.log.last_of(message.subject) if self._stream.republish is not None else 0
 
     def store(self, message: Incoming, timestamp: int | None = None) -> int:
-        """Take in a message that passed every check, or that is the stream's own; its sequence.
+        """Store a message that passed all checks, or that is the stream's own; return its sequence.
 
-        A mirror's messages have a `timestamp` already.  StoreError means that it is not stored; once it is,
-        what it displaces may be left there for a while, if the disk cannot be read.
+        A mirror's messages have a `timestamp`.  StoreError means that it is not stored; once it is, messages
+        that it replaces may remain for a while, if the disk cannot be read.
         """
         stream = self._stream
         before = self.last_before(message)
@@ -269,13 +187,3 @@ class Publishing:
             payload = b""
         block = headers.claim(block, *extra)
         stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))
-
-
-def _text(value: bytes) -> str:
-    return value.decode(errors="replace")
-
-
-def _number(text: bytes) -> int:
-    """A sequence in a header; -1 for what is none."""
-    number = read_whole(text)
-    return -1 if number is None or number >= BEYOND else number

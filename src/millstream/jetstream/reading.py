@@ -1,9 +1,9 @@
-"""Looking messages up so that what was found can be read as soon as it is durable.
+"""Look up messages so that they can be read as soon as they are durable.
 
-A message counts as stored, and what it replaces as gone, the moment it is appended; it can be read only
-when its commit has ended.  A reader that looks for the last message of a subject in between must get
-neither nothing nor the old one's absence: it looks at what is stored, and reads what it found when that is
-durable (``when_durable``), even if the next message has replaced it by then.
+A message counts as stored, and what it replaces as removed, when it is appended; it can be read only when its
+commit has ended.  A reader that looks for the last message of a subject in between must get neither nothing
+nor a missing old one: it looks up what is stored, and reads it when that is durable (``when_durable``), even
+if the next message has replaced it by then.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _FEW_SUBJECTS: Final = 1024
 
 
 class Later(msgspec.Struct):
-    """An answer that can be given after the next commit of a stream, or what else takes its time."""
+    """A response that can be given after the next commit of a stream, or other work."""
 
     stream: Commits
     finish: Callable[[], Response]
 
 
 class Commits(Protocol):
-    """What becomes durable by and by."""
+    """Something that becomes durable later."""
 
     def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
 
 
 class Durable(msgspec.Struct):
-    """An answer to give when a change is durable, perhaps under headers.
+    """A response to send when a change is durable, optionally with headers.
 
-    Before it is given `then` is done, or `undo` if the change is refused because it can not be kept.
+    Before it is sent, `then` is called, or `undo` if the change could not be made durable.
     """
 
     commits: Commits
@@ -58,7 +58,7 @@ class Durable(msgspec.Struct):
 
 
 def last_of(log: Log, pattern: bytes) -> int:
-    """The last sequence whose subject falls under `pattern`; 0 if there is none."""
+    """Return the last sequence whose subject matches `pattern`; 0 if there is none."""
     if is_literal(pattern):
         return log.last_of(pattern)
     subjects = [subject for subject, _ in itertools.islice(log.index.match(pattern), _FEW_SUBJECTS + 1)]
@@ -68,9 +68,9 @@ def last_of(log: Log, pattern: bytes) -> int:
 
 
 def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int, most: int) -> list[int] | None:
-    """The last sequence, not above `up_to`, of every subject under one of the patterns, in order.
+    """Return the last sequence, not above `up_to`, of every subject that matches a pattern, in order.
 
-    None if there are more than `most`.
+    Returns None if there are more than `most`.
     """
     subjects: dict[bytes, int] = {}
     early = 0  # subjects that have a message up to there, as far as that is known
@@ -91,12 +91,12 @@ def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int, most: int) -> 
 
 
 def next_of(log: Log, seq: int, pattern: bytes) -> int:
-    """The first sequence not below `seq` whose subject falls under `pattern`; 0 if there is none."""
+    """Return the first sequence not below `seq` whose subject matches `pattern`; 0 if there is none."""
     return log.next_seq(seq) if pattern in _EVERYTHING else log.next_match(seq, pattern)
 
 
 def first_at_or_after(log: Log, timestamp: int) -> int:
-    """The first sequence stored at or after `timestamp`; the next to be given out if there is none."""
+    """Return the first sequence stored at or after `timestamp`; the next new one if there is none."""
     if timestamp > log.last_timestamp:
         return log.last_seq + 1
     return log.seq_at_time(max(timestamp, 0)) or log.last_seq + 1
@@ -105,7 +105,7 @@ def first_at_or_after(log: Log, timestamp: int) -> int:
 def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
     """Call back when everything up to `seq` can be read: now, or after a commit.
 
-    If that fails, too: then there is still all that was durable before.
+    Also calls back if the commit fails: everything durable before can still be read.
     """
     if seq <= stream.log.committed:
         callback()
@@ -114,7 +114,7 @@ def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None
 
 
 def read(log: Log, seq: int, record: Record) -> bool:
-    """Point `record` at a durable message that was there a moment ago; False if it cannot be read."""
+    """Point `record` at a durable message that existed a moment ago; return False if it is unreadable."""
     try:
         return _read(log, seq, record)
     except StoreError as error:  # the disk; the message may be readable another time

@@ -1,8 +1,8 @@
-"""Taking many messages out of a log in pieces (see ``base.slices``).
+"""Remove many messages from a log in pieces (``base.slices``).
 
-Between two pieces anything may happen to the log: messages come and go, segments are dropped, compacted or
-unloaded.  Messages that come meanwhile are not touched.  What was taken away is gone with the next commit,
-however the work ends.
+Anything may happen to the log between two pieces: messages are added and removed, segments dropped, compacted
+or unloaded.  Messages added meanwhile are kept.  What was removed is gone with the next commit, however the
+work ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COUNTED: Final = 256  # subjects of a piece that is only counted
 
 
 def below(log: Log, end: int) -> Pieces[int]:
-    """Take away every message below `end`; returns how many there were."""
+    """Remove every message below `end`; return their number."""
     removed = 0
     if end > log.last_seq:
         return log.remove_below(end)  # which looks at no message
@@ -39,7 +39,7 @@ def below(log: Log, end: int) -> Pieces[int]:
 
 
 def oldest(log: Log, count: int) -> Pieces[int]:
-    """Take away so many messages, the oldest ones; returns how many that were."""
+    """Remove the `count` oldest messages; return how many there were."""
     removed = 0
     while log.messages and removed < count:
         removed_now = log.remove_below(log.after(log.first_seq, min(count - removed, STRETCH)))
@@ -49,7 +49,7 @@ def oldest(log: Log, count: int) -> Pieces[int]:
 
 
 def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
-    """Take away messages under `pattern` below `end`, all but the newest `keep`; returns how many."""
+    """Remove messages that match `pattern` below `end`, except the newest `keep`; return their number."""
     most = -1
     if keep:
         most = (yield from _count(log, pattern)) - keep
@@ -67,7 +67,7 @@ def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
 
 
 def crowding(log: Log, limit: int) -> Pieces[None]:
-    """Take away the oldest messages of all subjects that have more than `limit`, in one pass over the log."""
+    """Remove the oldest messages of subjects with more than `limit`, in one pass over the log."""
     if not (yield from _is_crowded(log, limit)):
         return
     first = log.first_seq
@@ -80,7 +80,7 @@ def crowding(log: Log, limit: int) -> Pieces[None]:
 
 
 def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
-    """Tell whether any subject has more than `limit` messages."""
+    """Return True if any subject has more than `limit` messages."""
     if log.messages - log.index.subjects < limit:
         return False  # even if all subjects but one have a single message
     nodes = (node for _, node in log.index.match(b">"))
@@ -92,13 +92,13 @@ def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
 
 
 def _position(log: Log, seq: int) -> int:
-    """Return the position of the segment that has `seq`, or of the first one behind it."""
+    """Return the position of the segment that has `seq`, or of the first one after it."""
     position = log.position_of(seq)
     return position + (position < len(log.segments) and log.segments[position].last_seq < seq)
 
 
 def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
-    """Do the same in one segment, whose tables stay in memory meanwhile."""
+    """Remove them in one segment, whose tables stay in memory meanwhile."""
     seq, epoch, crowded = 0, -1, b""
     segment.pins += 1
     try:
@@ -125,7 +125,7 @@ def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
 
 
 def _crowded(log: Log, segment: Segment, limit: int) -> Pieces[bytes]:
-    """A flag for each subject of the segment that has more than `limit` messages in all."""
+    """Return a flag for each subject of the segment that has more than `limit` messages in all."""
     flags = bytearray(segment.subjects.count)
     for number in range(len(flags)):
         node = log.index.find(segment.subjects.at(number))
@@ -155,7 +155,7 @@ def freeing(root: SubjectNode) -> Pieces[None]:
 
 
 def _count(log: Log, pattern: bytes) -> Pieces[int]:
-    """How many messages are there under `pattern`."""
+    """Count the messages that match `pattern`."""
     found = 0
     nodes = (node for _, node in log.index.match(pattern))
     while batch := [node.count for node in itertools.islice(nodes, _COUNTED)]:
@@ -177,7 +177,7 @@ def _of_subject(log: Log, subject: bytes, end: int, most: int) -> Pieces[int]:
 
 
 def _of_segment(log: Log, segment: Segment, pattern: bytes, end: int, most: int) -> Pieces[int]:
-    """The same in one segment, whose tables stay in memory meanwhile."""
+    """Remove matches in one segment, whose tables stay in memory meanwhile."""
     removed, seq, epoch = 0, 0, -1
     wanted = b""
     segment.pins += 1
@@ -203,7 +203,7 @@ def _of_segment(log: Log, segment: Segment, pattern: bytes, end: int, most: int)
 
 
 def _flags(segment: Segment, pattern: bytes) -> Pieces[bytes]:
-    """A flag for each subject of the segment that falls under `pattern`."""
+    """Return a flag for each subject of the segment that matches `pattern`."""
     subjects = segment.subjects
     parts = []
     for start in range(0, subjects.count, _SUBJECTS):

@@ -1,7 +1,7 @@
-"""What the server has for the streams of all accounts, and how much of it they use.
+"""The server's limits for the streams of all accounts, and their usage.
 
-Usage is kept as a sum that each stream corrects when it commits or is asked (``count``), so that a
-message costs an addition however many streams there are.
+Usage is a sum that each stream corrects when it commits or is asked (``count``), so a message costs an
+addition however many streams there are.
 """
 
 from __future__ import annotations
@@ -19,27 +19,50 @@ _NO_LIMIT: Final = 2**63 - 1
 _MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 
 
+class Usage:
+    """Bytes that all streams of one storage have: those of the server, or of an account as a part of it."""
+
+    def __init__(self, whole: Usage | None = None) -> None:
+        self.bytes = 0
+        self.staged = 0  # bytes of streams that are being restored; of the server alone
+        self.limit = _NO_LIMIT
+        self._whole = whole
+
+    def add(self, change: int) -> None:
+        self.bytes += change
+        if self._whole is not None:
+            self._whole.bytes += change
+
+    def left(self) -> int:
+        """Return how many bytes can still be stored; below 0 if there are too many already."""
+        return self.limit - self.bytes - self.staged
+
+    def whole_is_exhausted(self) -> bool:
+        """Tell whether the server can store nothing more."""
+        return self._whole is not None and self._whole.left() < 0
+
+
 class Staged:
     """Bytes of streams that are being restored; used by workers, with its lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_server: dict[StorageType, Usage]) -> None:
         self.lock = threading.Lock()
-        self._of_server = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self._of_server = of_server
         self._of_account: dict[tuple[str, StorageType], int] = {}
 
     def change(self, account: str, storage: StorageType, change: int) -> None:
-        self._of_server[storage] += change
+        self._of_server[storage].staged += change
         self._of_account[account, storage] = self.of_account(account, storage) + change
 
     def of_account(self, account: str, storage: StorageType) -> int:
         return self._of_account.get((account, storage), 0)
 
     def of_server(self, storage: StorageType) -> int:
-        return self._of_server[storage]
+        return self._of_server[storage].staged
 
 
 class Resources:
-    """Of one server."""
+    """The resources of one server."""
 
     def __init__(
         self,
@@ -53,6 +76,7 @@ class Resources:
         max_pending: int = 64 * 1024 * 1024,
         erase_within_s: float = DEFAULT_ERASE_WITHIN_S,
     ) -> None:
+        self.usage = {StorageType.MEMORY: Usage(), StorageType.FILE: Usage()}
         self.max_memory = max_memory
         self.max_store = max_store
         self.limits = limits or JetStreamLimits()
@@ -65,32 +89,43 @@ class Resources:
         self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
         self.erase_within_s = erase_within_s  # how long removed messages may stay on disk
         self.accounts: list[AccountJetStream] = []
-        self.staged = Staged()
+        self.staged = Staged(self.usage)
         self.batches = 0  # atomic ones in flight
         self.batch_bytes = 0  # that they may have in memory
         self.max_batch_bytes = _MOST_BATCH_BYTES
         self.fast_batches = 0
-        self._used = {StorageType.MEMORY: 0, StorageType.FILE: 0}
 
-    def count(self, storage: StorageType, change: int) -> None:
-        self._used[storage] += change
+    @property
+    def max_memory(self) -> int:
+        return self.usage[StorageType.MEMORY].limit
+
+    @max_memory.setter
+    def max_memory(self, limit: int) -> None:
+        self.usage[StorageType.MEMORY].limit = limit
+
+    @property
+    def max_store(self) -> int:
+        return self.usage[StorageType.FILE].limit
+
+    @max_store.setter
+    def max_store(self, limit: int) -> None:
+        self.usage[StorageType.FILE].limit = limit
 
     def used(self, storage: StorageType) -> int:
-        return self._used[storage]
+        return self.usage[storage].bytes
 
     def reserved(self, storage: StorageType) -> int:
         return sum(account.reserved(storage) for account in self.accounts)
 
     @property
     def flooded(self) -> bool:
-        """More is published than the disk takes."""
+        """Return True if more is published than the disk accepts."""
         return self.unwritten > self.max_unwritten
 
     def exhausted(self, storage: StorageType) -> bool:
-        """Nothing more can be stored."""
+        """Return True if nothing more can be stored."""
         return self.left(storage) < 0
 
     def left(self, storage: StorageType) -> int:
-        """Bytes that can still be stored; below 0 if there are too many already."""
-        most = self.max_memory if storage is StorageType.MEMORY else self.max_store
-        return most - self._used[storage] - self.staged.of_server(storage)
+        """Return the bytes that can still be stored; negative if the limit is exceeded."""
+        return self.usage[storage].left()

@@ -1,7 +1,7 @@
-"""After a restart: what a stream knew of its messages' headers, read again from the log.
+"""Rebuild from the log, after a restart, what a stream knew of its messages' headers.
 
-Only segments that have such messages are read.  A summary says which those are; the last segment has none
-yet, so all its messages with headers are looked at, and what is found is noted for its summary.
+Only segments with such messages are read.  A summary tells which those are; the last segment has none yet, so
+all its messages with headers are read, and the findings are recorded for its summary.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SCHEDULE: Final = names.SCHEDULE_PREFIX.encode()
 
 
 def restore(stream: Stream) -> None:
-    """Fill the duplicate window and the tables of expiries and schedules; before the stream starts."""
+    """Fill the duplicate window and the tables of TTLs and schedules, before the stream starts."""
     oldest = stream.world.now_ns() - stream.dedupe.window_ns
     record = Record()
     for segment in list(stream.log.segments):
@@ -53,7 +53,7 @@ def _with_headers(log: Log, segment: Segment) -> Iterator[int]:
 
 
 def _restore_one(stream: Stream, record: Record, wanted: int, oldest: int) -> int:
-    """Take in one message; which marks it deserves."""
+    """Restore one message; return its marks."""
     block = record.headers()
     marks = 0
     if wanted & MARK_MSG_ID and _MSG_ID in block:

@@ -1,4 +1,4 @@
-"""What a stream keeps: limits by number, size, age and subject, and purging.
+"""Enforce the limits of a stream by number, size, age and subject; and purge.
 
 Limits are enforced as messages are stored, age by a timer that fires when the oldest message is due.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces, finish
-from millstream.jetstream import removal
+from millstream.jetstream import limits, removal
 from millstream.jetstream.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
@@ -41,6 +41,7 @@ class Retention:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._whole: tuple[Callable[[Stream], bool], ...] = ()  # limits for all messages together
         self._timer: Cancel | None = None
         self._aged = 0  # what is there below is to be kept for ever
         self._expiring = False  # old messages are removed in slices
@@ -50,54 +51,27 @@ class Retention:
         self._stopped = False
         self._waiting: list[Callable[[StoreError | None], None]] = []  # for that to end
 
+    def configure(self) -> None:
+        """Apply the limits of the stream's configuration."""
+        self._whole = limits.book.whole(self._stream.config)
+
     @property
     def limited(self) -> bool:
-        """Whether storing a message may remove another, or be refused."""
-        config = self._stream.config
-        return self.whole_limited or config.max_msgs_per_subject > 0
+        """Return True if storing a message may remove another."""
+        return self.whole_limited or self._stream.config.max_msgs_per_subject > 0
 
     @property
     def whole_limited(self) -> bool:
-        """Whether there is a limit for all messages together."""
-        return self._stream.config.max_msgs > 0 or self._stream.config.max_bytes > 0
-
-    @property
-    def may_refuse(self) -> bool:
-        """Whether `refusal` may have a reason: a limit of each subject alone makes room for what is new."""
-        config = self._stream.config
-        by_subject = config.discard_new_per_subject and config.max_msgs_per_subject > 0
-        return config.discard is DiscardPolicy.NEW and (self.whole_limited or by_subject)
-
-    # -- before storing ---------------------------------------------------------------------------
-
-    def refusal(self, subject: bytes, size: int, *, rollup: bool) -> str | None:
-        """Why a stream that discards new messages cannot take this one; None if it can."""
-        stream = self._stream
-        config, log = stream.config, stream.log
-        if config.discard is not DiscardPolicy.NEW:
-            return None
-        replaced = 0  # the message that goes when this one comes
-        limit = config.max_msgs_per_subject
-        node = log.index.find(subject) if limit > 0 else None
-        if node is not None and node.count >= limit:
-            if config.discard_new_per_subject and not rollup:
-                return "maximum messages per subject exceeded"
-            replaced = log.first_of(subject)
-        if 0 < config.max_msgs <= log.messages and not replaced:
-            return "maximum messages exceeded"
-        if 0 < config.max_bytes < stream.bytes() + size and (
-            not replaced or stream.size_of_stored(replaced) < size
-        ):
-            return "maximum bytes exceeded"
-        return None
+        """Return True if there is a limit for all messages together."""
+        return bool(self._whole)
 
     # -- after storing ----------------------------------------------------------------------------
 
     def stored(self, subject: bytes) -> None:
-        """A message was stored: remove what is too much now.
+        """Remove messages beyond the limits after one was stored.
 
-        If that needs a part of the log that cannot be read, it is left to the next message: this one is
-        stored, and its publisher is answered.
+        If that needs an unreadable part of the log, it is left to the next message: this one is stored, and
+        its publisher gets its ack.
         """
         try:
             self._make_room(subject)
@@ -119,21 +93,20 @@ class Retention:
             self.enforce_soon()
 
     def _crowds(self, subject: bytes) -> bool:
-        """Tell whether a subject has more messages than it may."""
+        """Return True if a subject has more messages than allowed."""
         limit = self._stream.config.max_msgs_per_subject
         node = self._stream.log.index.find(subject) if limit > 0 else None
         return node is not None and node.count > limit
 
     def _excess(self) -> bool:
-        """Tell whether there is too much by the limits of the whole stream."""
+        """Return True if a limit of the whole stream is exceeded."""
         stream = self._stream
-        config, log = stream.config, stream.log
-        if config.discard is not DiscardPolicy.OLD or not log.messages:
+        if stream.config.discard is not DiscardPolicy.OLD or not stream.log.messages:
             return False  # what is there stays, and nothing comes
-        return 0 < config.max_msgs < log.messages or 0 < config.max_bytes < stream.bytes()
+        return any(exceeded(stream) for exceeded in self._whole) if self._whole else False
 
     def enforce_soon(self) -> None:
-        """Enforce all limits, the first slice now and the others in turn, unless that is under way."""
+        """Enforce all limits, the first slice now and the others in turn, unless that is in progress."""
         if self._enforcing:
             return
         self._enforcing = True
@@ -158,14 +131,14 @@ class Retention:
             callback(None)
 
     def enforce(self) -> Pieces[None]:
-        """Remove what is too much by the limits of now, after they changed or at a start."""
+        """Remove messages beyond the current limits, after they changed or at a start."""
         config = None
         while config is not self._stream.config and not self._stopped:  # it may change again meanwhile
             config = self._stream.config
             yield from self._enforce_while(config)
 
     def _enforce_while(self, config: StreamConfig) -> Pieces[None]:
-        """Remove what is too much, as long as the stream is configured like this."""
+        """Remove messages beyond the limits, as long as this is the stream's configuration."""
         stream = self._stream
         before = stream.log.messages
         for items in itertools.chain(self._enforce_per_subject(), self._enforce_in_all()):
@@ -200,7 +173,7 @@ class Retention:
     # -- age --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """From now on, or with another age than before."""
+        """Start the age limit, possibly with another age than before."""
         self.stop()
         self._stopped = False
         self._aged = 0
@@ -213,7 +186,7 @@ class Retention:
             self._timer = None
 
     def committed(self) -> None:
-        """There may be a first message that will be too old one day."""
+        """Start the timer if there may be a first message with an age limit."""
         if self._stream.config.max_age and self._timer is None and not (self._expiring or self._stopped):
             self._plan()
 
@@ -240,7 +213,7 @@ class Retention:
             slices.begin(self._stream.world, "old messages", self._expire_alone())
 
     def _expire_alone(self) -> Pieces[None]:
-        """Remove what is too old; then wait for the next message that will be."""
+        """Remove messages that are too old, then set the timer for the next one."""
         try:
             while not self._stopped and (looked_at := self._remove_old()):
                 yield looked_at
@@ -254,7 +227,7 @@ class Retention:
             self._expiring = False
 
     def _remove_old(self) -> int:
-        """Remove some messages that are too old; returns how many were looked at, 0 if there are none."""
+        """Remove some messages that are too old; return how many were checked, 0 if there are none."""
         stream = self._stream
         config, log, record = stream.config, stream.log, self._record
         if not config.max_age:
@@ -296,11 +269,11 @@ class Retention:
     # -- purging ----------------------------------------------------------------------------------
 
     def purge(self, subject: bytes | None, below: int, keep: int) -> int:
-        """See ``Stream.purge``; `below` and `keep` are 0 if not asked for."""
+        """Purge at once, see ``Stream.purge``; `below` and `keep` are 0 if not requested."""
         return finish(self.purge_in_steps(subject, below, keep))
 
     def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
-        """The same in steps, between which others have their turn; what comes meanwhile is kept."""
+        """Purge in steps, between which others have their turn; messages added meanwhile are kept."""
         log = self._stream.log
         end = log.last_seq + 1
         if subject is not None:

@@ -1,8 +1,8 @@
-"""Rollups: messages that take the place of all older ones, of their subject or of the whole stream.
+"""Rollups: messages that replace all older ones of their subject or of the whole stream.
 
-What is displaced goes at once if it is little.  Otherwise it goes in slices, one rollup after the other, and
-the publisher is answered when all of it is gone: whoever has the answer finds nothing older, now or after a
-crash.  After a crash before the answer, the message may be there together with some that it should displace.
+A few replaced messages are removed at once.  Otherwise they are removed in slices, one rollup after the
+other, and the publisher gets its ack when all of them are gone: from then on no older message is found, even
+after a crash.  A crash before the ack may leave the message together with some that it should replace.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
-_FEW: Final = 2  # messages that are removed at once: a key has its new value and the one before
+_FEW: Final = 2  # messages removed at once: a key has its new value and the previous one
 
 
 class Rollups:
-    """Of one stream."""
+    """The rollups of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        # Messages to remove, and what to do then; the first is under way.
+        # Messages to remove, and the callback afterwards; the first is in progress.
         self._queue: deque[tuple[Pieces[int] | None, Callable[[], None]]] = deque()
 
     def stored(self, message: Incoming, seq: int) -> None:
-        """Remove what a message displaces that was just stored, then answer its publisher."""
+        """Remove the messages that a stored message replaces, then acknowledge it."""
         stream = self._stream
 
         def answer() -> None:
@@ -48,19 +48,19 @@ class Rollups:
         if message.rollup:
             self._remove_few(message, seq)
         if message.ack_end != PUB_ACK_END:
-            self.then(answer)  # the end of a batch, which may have other rollups
+            self.then(answer)  # the end of a batch, which may contain other rollups
         else:
             answer()
 
     def then(self, callback: Callable[[], None]) -> None:
-        """Call back when everything is gone that the rollups stored so far displace."""
+        """Call back when everything replaced by the rollups stored so far is removed."""
         if self._queue:
             self._queue.append((None, callback))
         else:
             callback()
 
     def _displaced(self, message: Incoming) -> int:
-        """How many messages a rollup removes at most."""
+        """Return the most messages that a rollup can remove."""
         log = self._stream.log
         if message.rollup == b"all":
             return log.messages
@@ -92,7 +92,7 @@ class Rollups:
             slices.begin(self._stream.world, "rollup", self._in_turn())
 
     def _in_turn(self) -> Pieces[None]:
-        """Do one removal after the other, as long as the stream takes messages."""
+        """Run one removal after the other while the stream is running."""
         try:
             while self._queue:
                 pieces, done = self._queue[0]

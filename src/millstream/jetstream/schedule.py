@@ -1,14 +1,14 @@
-"""Schedules: messages that say when another message is to be stored, and where.
+"""Schedules: messages that define when another message is stored, and where.
 
-    Nats-Schedule: @every 1h            a message with this header is a schedule, one for each subject
-    Nats-Schedule-Target: reports.now   where the message goes that is stored when it is due
+    Nats-Schedule: @every 1h            a message with this header is a schedule; one per subject
+    Nats-Schedule-Target: reports.now   the subject of the message that is stored when it is due
 
-What is stored has the schedule's headers and body (or those of the last message of `Nats-Schedule-Source`),
-and says in `Nats-Scheduler` and `Nats-Schedule-Next` whose it is and when the next one is due: that is how a
-restart knows.  A schedule that is over is removed together with storing its message; a client ends one
-by a message with the same two headers.
+The stored message has the headers and body of the schedule (or of the last message of
+`Nats-Schedule-Source`).  Its headers `Nats-Scheduler` and `Nats-Schedule-Next` name the schedule and its next
+due time, which a restart reads.  A schedule that is over is removed when its message is stored; a client ends
+one with a message that has the same two headers.
 
-Times are in a heap; what is no longer the last message of its subject is not there any more when it is due.
+Due times are in a heap; a schedule that is no longer the last message of its subject is skipped when due.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from millstream.base import guard
+from millstream.base import guard, slices
+from millstream.base.slices import Pieces
+from millstream.golang.time import ZERO_TIME, TimeError, format_time, parse_time
 from millstream.jetstream import ttl
 from millstream.jetstream.cron import Due, ScheduleError, next_due, zone_of
 from millstream.jetstream.incoming import MARK_SCHEDULE, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, TimeError, format_time, parse_time
 from millstream.protocol import headers
 from millstream.store.record import Record
 from millstream.subjects.match import collide
@@ -39,6 +40,9 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.25
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
+_TAKEN_AT_ONCE: Final = 256
+_FIRED_AT_ONCE: Final = 4
+_COST: Final = 16  # items of a slice that a schedule counts for
 _STALE: Final = 64  # entries of the heap that may be there for no reason
 _PREFIX: Final = names.SCHEDULE_PREFIX.encode()
 _SCHEDULE: Final = names.SCHEDULE.encode()
@@ -51,7 +55,7 @@ _SCHEDULER: Final = names.SCHEDULER.encode()
 _NEXT: Final = names.SCHEDULE_NEXT.encode()
 _PURGE: Final = names.SCHEDULE_NEXT_PURGE.encode()
 _SUBJECT: Final = names.ROLLUP_SUBJECT.encode()
-_DROPPED: Final = (  # headers of a schedule that its messages do not have
+_DROPPED: Final = (  # headers of a schedule that its messages do not get
     _PREFIX,
     names.EXPECTED_PREFIX.encode(),
     names.MSG_ID.encode() + b":",
@@ -61,14 +65,14 @@ _DROPPED: Final = (  # headers of a schedule that its messages do not have
 
 
 class Schedule(NamedTuple):
-    """One that waits."""
+    """A schedule and its next due time."""
 
     seq: int
     due_ns: int
 
 
 def due_of(block: bytes, after_ns: int, now_ns: int) -> Due | None:
-    """When the schedule with these headers fires; None if they are no schedule's; ApiError."""
+    """Return when the schedule with these headers fires, or None if there is no schedule; raise ApiError."""
     name = headers.find(block, _ZONE)
     zone = zone_of(name.decode(errors="replace")) if name else None
     if name is not None and zone is None:
@@ -84,9 +88,9 @@ def due_of(block: bytes, after_ns: int, now_ns: int) -> Due | None:
 
 
 def take_schedule(stream: Stream, message: Incoming, staged: Mapping[bytes, bool] | None = None) -> None:
-    """Check a client's headers about schedules, and find out when the message is due, if it is one.
+    """Check a client's schedule headers, and set the due time if the message is a schedule.
 
-    `staged` has the subjects of messages that will be stored before, and whether they are schedules.
+    `staged` maps the subjects of messages stored before this one to whether they are schedules.
     """
     block = message.block
     if _PREFIX not in block:
@@ -155,7 +159,7 @@ def _is_ours(stream: Stream, subject: bytes) -> bool:
 
 
 class Schedules:
-    """Those of one stream."""
+    """The schedules of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -164,6 +168,8 @@ class Schedules:
         self._timer: Cancel | None = None
         self._timer_ns = 0
         self._running = False
+        self._firing = False  # what is due is stored in slices
+        self._not_yet: list[tuple[int, int, bytes]] = []  # due, but not committed itself
         self._record = Record()
 
     def start(self) -> None:
@@ -175,7 +181,7 @@ class Schedules:
         self._forget_timer()
 
     def may_be_ended(self, subject: bytes) -> bool:
-        """Whether a client may end the schedule of a subject: there is one, or nothing at all."""
+        """Return True if a client may end the schedule of a subject: it has one, or no message at all."""
         last = self._stream.log.last_of(subject)
         waiting = self._waiting.get(subject)
         return not last or (waiting is not None and waiting.seq == last)
@@ -183,18 +189,18 @@ class Schedules:
     # -- coming and going -------------------------------------------------------------------------
 
     def stored(self, message: Incoming, seq: int) -> None:
-        """A message that has to do with schedules is in the log."""
+        """Update the schedules after a message with schedule headers was stored."""
         if message.due_ns is not None:
             self._wait(message.subject, seq, message.due_ns)
         if headers.find(message.block, _NEXT) == _PURGE:
             self._end(headers.find(message.block, _SCHEDULER) or b"", seq)
 
     def restore(self, record: Record, block: bytes) -> bool:
-        """A message that was there at a restart; True if it has to do with schedules."""
+        """Update the schedules from a message found at a restart; return True if it has schedule headers."""
         following, scheduler = headers.find(block, _NEXT), headers.find(block, _SCHEDULER)
         if following and scheduler:
             if following == _PURGE:
-                self._end(scheduler, record.seq)  # again, in case that was not written any more
+                self._end(scheduler, record.seq)  # again, because the removal may not have been written
             elif scheduler in self._waiting:
                 try:
                     due_ns = int(parse_time(following.decode(errors="replace")))
@@ -240,17 +246,39 @@ class Schedules:
 
     def _fire(self) -> None:
         self._timer = None
+        if not self._firing:
+            self._firing = True
+            slices.begin(self._stream.world, "schedules", self._fire_due())
+
+    def _fire_due(self) -> Pieces[None]:
+        """Store the messages of all schedules that are due, then wait for the next one."""
         now = self._stream.world.now_ns()
+        try:
+            while self._running and (due := self._take_due(now)):
+                for number, (_, subject) in enumerate(due, 1):
+                    schedule = self._waiting.get(subject)
+                    if schedule is not None and not guard.alone(
+                        "a schedule", self._fire_one, subject, schedule
+                    ):
+                        self._waiting.pop(subject, None)  # it would fail again, and keep the others waiting
+                    if number % _FIRED_AT_ONCE == 0:
+                        yield _FIRED_AT_ONCE * _COST
+                yield len(due)
+        finally:
+            self._firing = False
+            for each in self._not_yet:
+                heapq.heappush(self._order, each)
+            self._not_yet = []
+        self._plan()
+
+    def _take_due(self, now: int) -> list[tuple[int, bytes]]:
+        """Sequences and subjects of schedules that are due, in order, some of them if they are many."""
         due: set[tuple[int, bytes]] = set()
-        while self._order and self._order[0][0] <= now:
+        while len(due) < _TAKEN_AT_ONCE and self._order and self._order[0][0] <= now:
             due_ns, seq, subject = heapq.heappop(self._order)
             if self._waiting.get(subject) == Schedule(seq, due_ns):
                 due.add((seq, subject))
-        for _, subject in sorted(due):
-            schedule = self._waiting.get(subject)
-            if schedule is not None and not guard.alone("a schedule", self._fire_one, subject, schedule):
-                self._waiting.pop(subject, None)  # it would fail again, and keep the others waiting
-        self._plan()
+        return sorted(due)
 
     def _fire_one(self, subject: bytes, schedule: Schedule) -> None:
         stream = self._stream
@@ -258,7 +286,7 @@ class Schedules:
         if log.last_of(subject) != schedule.seq:
             del self._waiting[subject]  # removed, or replaced by another message
         elif schedule.seq > log.committed or stream.failure is not None:
-            heapq.heappush(self._order, (schedule.due_ns, schedule.seq, subject))  # not yet
+            self._not_yet.append((schedule.due_ns, schedule.seq, subject))
         elif log.get(schedule.seq, self._record):
             block, payload = self._record.headers(), self._record.payload()
             try:
@@ -274,7 +302,7 @@ class Schedules:
                     del self._waiting[subject]
 
     def _store(self, subject: bytes, block: bytes, payload: bytes, due: Due) -> None:
-        """Store the message that a schedule is about; ApiError if there is no room for it."""
+        """Store the message of a schedule; raise ApiError if there is no room for it."""
         stream = self._stream
         target, source = headers.find(block, _TARGET) or b"", headers.find(block, _SOURCE)
         lifetime, rollup = headers.find(block, _TTL), headers.find(block, _ROLLUP)

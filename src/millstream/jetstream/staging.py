@@ -1,13 +1,13 @@
-"""The short way of a message into an atomic batch: noted for the commit, and nothing else is looked at.
+"""The fast path of a message into an atomic batch: staged for the commit without further checks.
 
-On the path of messages, so compiled.  It is for batches that ``batch`` has opened, and for messages that
-nobody wants an answer to and whose only headers that mean something are the two that all of a batch have:
+Compiled, because it is on the path of messages.  It is for batches that ``batch`` has opened, and for
+messages without a reply subject whose only headers that JetStream interprets are the two of every batch:
 
     Nats-Batch-Id: b1
     Nats-Batch-Sequence: 7
 
-No rule of a stream that lets messages take the short way can refuse such a message, so the commit does not
-check it either.  All others, and whatever is wrong in any way, are left to ``batch``, which has every rule.
+No rule of a stream with a fast path can refuse such a message, so the commit does not check it either.  All
+others, and all errors, are left to ``batch``, which has every rule.
 """
 
 from collections.abc import Callable
@@ -42,13 +42,13 @@ class StagedMessage:
         self.header_size = header_size
 
     def incoming(self) -> Incoming:
-        """The same for who has to look at it after all."""
+        """Return the message for the slow path."""
         block, payload = self.source[: self.header_size], self.source[self.header_size :]
         return Incoming(self.subject, b"", block, payload)
 
 
 class OpenBatch:
-    """One that is not committed yet."""
+    """A batch that is not committed yet."""
 
     def __init__(self, most: int) -> None:
         self.most = most  # messages that it may have
@@ -58,7 +58,7 @@ class OpenBatch:
 
 
 class Staging:
-    """One per stream."""
+    """The open batches of one stream."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self.open: dict[bytes, OpenBatch] = {}
@@ -70,7 +70,10 @@ class Staging:
         self._number = 0
 
     def take(self, subject: bytes, frame: Frame) -> bool:
-        """Whether a message was the next of an open batch, and is kept; the frame is only lent."""
+        """Stage a message if it is the next of an open batch; otherwise return False.
+
+        Do not keep the frame.
+        """
         if frame.reply_size > 0 or not self.open or not self._is_ordinary(frame):
             return False
         batch = self.open.get(frame.buf[self._id_start : self._id_start + self._id_size])
@@ -87,9 +90,9 @@ class Staging:
         return True
 
     def _is_ordinary(self, frame: Frame) -> bool:
-        """Whether the headers say which message of which batch it is, which is noted, and nothing else.
+        """Return True if the headers only name batch and number, which are recorded.
 
-        Lookups are those of ``protocol.headers``: a header begins behind CRLF, wherever that stands.
+        Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
         """
         p = frame.buf
         at = frame.body_start
@@ -118,7 +121,7 @@ class Staging:
         return closed and 0 < self._id_size <= _MAX_ID_BYTES and self._number > 0
 
     def _read_id(self, frame: Frame, at: int, end: int) -> int:
-        """Note where the value is; where it ends."""
+        """Record where the value is; return its end."""
         p = frame.buf
         while at < end and p[at] == _BLANK:
             at += 1
@@ -129,7 +132,7 @@ class Staging:
         return at
 
     def _read_number(self, frame: Frame, at: int, end: int) -> int:
-        """Note the value, unless it is none that a batch could have; where it ends."""
+        """Record the value, if a batch could have it; return its end."""
         p = frame.buf
         while at < end and p[at] == _BLANK:
             at += 1

@@ -1,7 +1,7 @@
-"""Syncs what a killed server may have left unsynced, before the streams that are found count as durable.
+"""Sync what a killed server may have left unsynced, before the streams found count as durable.
 
-Each file and folder costs a flush of the disk, and a disk takes many at once: so all streams are synced
-first, by some threads, and opened afterwards without waiting.
+Each file and folder costs a flush of the disk, and a disk handles many at once: so all streams are synced
+first, by several threads, and opened afterwards without waiting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FEW: Final = 16
 
 
 def sync_streams(fs: FileSystem, folders: Sequence[str], threads: int) -> set[str]:
-    """Sync folders of streams; returns those that are synced, and leaves out those that could not be.
+    """Sync folders of streams; return those that are synced, without those that could not be.
 
     Many are synced together with the rest of their file system, which is one flush of the disk.
     """

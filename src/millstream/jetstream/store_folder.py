@@ -1,13 +1,13 @@
-"""The folder that holds every stream: proof that it is ours before anything in it is touched.
+"""The folder with all streams: prove that it is ours before anything in it is changed.
 
     <store_dir>/jetstream/millstream.json     {"format": "millstream store", "version": 1}
 
-The mark is the first thing that is written, into a folder that was empty.  While a store has commit journals
-it is of version 2, so that a Millstream that knows nothing of journals refuses it.  A store is ours if it
-has the mark, holds no streams of nats-server, and has nothing but a file where we would open a file.  Or if
-it lost the mark, by a copy for example, has no other files than ours, and each stream folder has a sound
-``meta.json``: then it is marked again.  Anything else makes ``claim`` raise ``ForeignStore`` and stays as it
-is.  Other files in a store with a mark, a core dump for example, are named in the log and left alone.
+The mark is written first, into an empty folder.  While a store has commit journals it is of version 2, so
+that a Millstream without journals refuses it.  A store is ours if it has the mark, contains no streams of
+nats-server, and has only files where we would open files.  It is also ours if it lost the mark, for example
+by a copy, contains only our files, and each stream folder has a valid ``meta.json``: then it is marked again.
+Anything else makes ``claim`` raise ``ForeignStore`` and stays unchanged.  Other files in a store with a mark,
+such as a core dump, are named in the log and left alone.
 
 New streams are built in ``staging`` and renamed, so a folder in ``streams`` that is not ours is never taken
 for one whose creation was interrupted.
@@ -86,14 +86,15 @@ class _Survey(msgspec.Struct):
     )  # folders of streams without a sound `meta.json`
 
     def add(self, entry: os.DirEntry[str], path: str) -> None:
-        """Note something that lies where folders of accounts or streams lie, and is none."""
+        """Record an entry that is neither a folder of an account nor of a stream."""
         (self.impostors if entry.is_symlink() else self.strangers).append(path)
 
 
 def claim(store_dir: str) -> str:
-    """Return the folder for streams below `store_dir`, made and marked; ForeignStore if it is not ours.
+    """Return the folder for streams below `store_dir`, created and marked.
 
-    An empty `store_dir` stands for a folder of this user below the temporary directory.
+    An empty `store_dir` means a folder of this user below the temporary directory.  Raises ForeignStore if
+    the folder is not ours.
     """
     above = store_dir or default_folder()
     if not store_dir:
@@ -132,7 +133,7 @@ def claim(store_dir: str) -> str:
 
 
 def is_journaled(folder: str) -> bool:
-    """Tell whether the mark of a store says that it has commit journals."""
+    """Return True if the mark of a store says that it has commit journals."""
     try:
         return _version(folder) == JOURNALED
     except OSError as error:
@@ -140,28 +141,28 @@ def is_journaled(folder: str) -> bool:
 
 
 def mark_journaled(folder: str, *, journaled: bool) -> None:
-    """Have the mark say whether the store has commit journals, durably; StoreError if that fails."""
+    """Record in the mark whether the store has commit journals, durably; raise StoreError if that fails."""
     if is_journaled(folder) != journaled:
         text = _MARK_TEXTS[JOURNALED if journaled else VERSION]
         RealFileSystem().replace(os.path.join(folder, MARK), text)
 
 
 def prepare(store_dir: str) -> None:
-    """Make and mark a new folder, ahead of ``claim``, in any thread; ``claim`` says what is wrong with it."""
+    """Create and mark a new folder ahead of ``claim``, in any thread; ``claim`` reports problems."""
     if not os.path.lexists(os.path.join(store_dir or default_folder(), "jetstream", MARK)):
         with contextlib.suppress(StoreError):
             claim(store_dir)
 
 
 def default_folder() -> str:
-    """Where streams live if nobody said where: the same place after a restart, and not nats-server's."""
+    """Return the default folder for streams: stable over restarts, and not nats-server's."""
     import tempfile
 
     return os.path.join(tempfile.gettempdir(), f"millstream-{os.geteuid()}")
 
 
 def _make_private(folder: str) -> None:
-    """Make a folder in a place where everybody may make folders; StoreError if somebody else has done so."""
+    """Create a private folder in a public place; raise StoreError if somebody else has created it."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
@@ -181,7 +182,7 @@ def _make_private(folder: str) -> None:
 
 
 def _refuse_store_in_store(above: str) -> None:
-    """Keep a store from being made inside of another one, where its own server would find it."""
+    """Raise StoreError if a store would be created inside another one, whose server would find it."""
     try:
         if os.path.lexists(os.path.join(above, MARK)):
             raise StoreError(
@@ -249,7 +250,7 @@ def _survey_stream(entry: os.DirEntry[str], path: str, found: _Survey) -> None:
 
 
 def _is_nats_servers(names: list[str]) -> bool:
-    """Tell by names in the folder of a stream whether nats-server has written it."""
+    """Return True if nats-server wrote the folder of a stream, by the names in it."""
     return not _NATS_SERVER_S.isdisjoint(names)
 
 
@@ -270,7 +271,7 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _version(folder: str) -> int:
-    """Return the version that the mark of a store names; 0 if there is none.  OSError, ForeignStore."""
+    """Return the version in the mark of a store; 0 if there is none.  Raise OSError or ForeignStore."""
     path = os.path.join(folder, MARK)
     try:
         text = _beginning(path)

@@ -1,8 +1,8 @@
-"""A stream: a log, its configuration, and the rules about what it takes and keeps.
+"""A stream: a log, its configuration, and the rules about what it accepts and keeps.
 
-A message on one of its subjects comes in through ``ingest``.  Without headers, on a stream without special
-rules, it goes straight to the log; everything else goes through ``publishing``.  Publishers are
-answered when the commit that has their message is done.
+A message on one of its subjects arrives in ``ingest``.  Without headers, on a stream without special rules,
+it takes the fast path to the log; everything else goes through ``publishing``.  Publishers get their acks
+when the commit with their message is done.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.slices import Pieces, Result, finish
-from millstream.jetstream import removal
+from millstream.golang.time import ZERO_TIME, Time
+from millstream.jetstream import limits, removal, rules
 from millstream.jetstream.batch import Batches
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.counter import Counters
@@ -27,12 +28,12 @@ from millstream.jetstream.retention import Retention
 from millstream.jetstream.rollups import Rollups
 from millstream.jetstream.schedule import Schedules
 from millstream.jetstream.sourcing.inflows import Inflows
+from millstream.jetstream.stream_commits import StreamCommits
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jetstream.traced_publish import trace_publish
 from millstream.jetstream.ttl import Expiry
 from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
@@ -40,28 +41,24 @@ from millstream.protocol.replies import Replies
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
 from millstream.store.log_writing import close_files
-from millstream.store.record import Record, drop_large_spares, has_large_spares
+from millstream.store.record import Record
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
-    from millstream.jetstream.resources import Resources
     from millstream.store.fs import File
     from millstream.store.index import SubjectNode
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
 
-_UNTOLD_BYTES: Final = 64 * 1024  # that gather at most during a commit before they are weighed again
-_LOOKS: Final = 16  # how often they are weighed at least before there is no room left
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
-_REST_S: Final = 1.0  # after which memory of large commits is given back, if nothing waits for the disk
 _TOLD_AFTER: Final = 16  # messages that a purge removes for each consumer, so that telling costs less
 _TELL_AGAIN_S: Final = 5.0  # whether somebody listens for damage by now
 
 
-class Stream:
+class Stream(StreamCommits):
     """One stream of one account."""
 
     def __init__(
@@ -74,21 +71,25 @@ class Stream:
         sync: bool,
         identity: str = "",
     ) -> None:
-        self.account = account
-        self.world = account.world
-        self.config = config
+        in_memory = config.storage is StorageType.MEMORY
+        StreamCommits.__init__(
+            self,
+            account.world,
+            account.resources,
+            account.usage[config.storage],
+            log,
+            b"" if in_memory else account.journal_key(config.name, "log", identity),
+            in_memory=in_memory,
+            sync=sync,
+        )
+        self.account: AccountJetStream = account
+        self.config: StreamConfig = config
         self.created_ns = created_ns
         self.identity = identity  # no other stream of the same name has it
-        self.log = log
         log.closer = self._close_elsewhere
         log.free = self._free_in_slices
-        self.in_memory = config.storage is StorageType.MEMORY
-        self.journal_key = b"" if self.in_memory else account.journal_key(config.name, "log", identity)
         self._sync_by_default = sync
-        self.sync = sync
-        self.counted = 0  # bytes that are in the sums of account and server
         self.reserved = 0  # bytes that are in the account's sum of `max_bytes`
-        self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.dedupe = Dedupe(config.duplicate_window)
         self.retention = Retention(self)
         self.publishing = Publishing(self)
@@ -105,7 +106,7 @@ class Stream:
         self.republish: SubjectTransform | None = None
         self._handles: list[Any] = []
         self._started = False
-        self.ingest: Ingest = Ingest(
+        self.ingest = Ingest(
             log,
             self.dedupe,
             self.batches.staging,
@@ -113,26 +114,11 @@ class Stream:
             lambda: account.committer.dirty(self),
             self.publishing.publish,
         )
-        self.ingest.weigh = self._weigh_commit
-        self._waiting_acks = Replies()
-        self._committing_acks = Replies()
-        self._durable_acks = Replies()  # may be sent
-        self._after: list[Callable[[], None]] = []
-        self._committing_after: list[Callable[[], None]] = []
-        self._durable_after: list[Callable[[], None]] = []
-        self._outcome: list[Callable[[StoreError | None], None]] = []
-        self._committing_outcome: list[Callable[[StoreError | None], None]] = []
-        self._durable_outcome: list[Callable[[StoreError | None], None]] = []
-        self._ack_start = b""
+        self.ingest.weigh = self.weigh
         self._retry: Cancel | None = None
-        self._damages_told = 0
         self._tell_again: Cancel | None = None
         self._purged = False
-        self.backlogged = False  # so much waits for the disk that nothing more is taken
-        self.straight = False  # messages may go straight to the log
-        self._unwritten = 0  # bytes, when they were counted last
-        self._ahead = False  # then, as much waited for the next commit as one may have
-        self._crowded = False  # the server has no room for anything
+        self.fast_path = False  # for batches and copies; `ingest` has its own
         self.configure(config)
 
     @property
@@ -141,7 +127,7 @@ class Stream:
 
     @property
     def running(self) -> bool:
-        """Whether it takes messages; False for one that is stopped or deleted."""
+        """Return True if it accepts messages; False if it is stopped or deleted."""
         return self._started
 
     @property
@@ -149,12 +135,13 @@ class Stream:
         return self.consumers.count
 
     def configure(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked."""
+        """Apply a checked configuration."""
         before, self.config = self.config, config
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
         compressed = config.compression is not Compression.NONE and not self.in_memory
         self.log.block_size = BLOCK_SIZE if compressed else 0
         self.dedupe.window_ns = config.duplicate_window
+        self.ages = config.max_age > 0
         self._ack_start = pub_ack_start(config.name, self.account.domain)
         self.transform = usable_transform(self.name, "subject_transform", config.subject_transform)
         self.republish = usable_transform(self.name, "republish", config.republish)
@@ -177,36 +164,28 @@ class Stream:
             self.inflows.configure()
 
     def _choose_path(self) -> None:
-        """The short way is for streams without a rule that needs a second look at a message."""
+        """Open the fast path if no rule and no limit needs a look at every message."""
         config = self.config
-        self._crowded = self.account.resources.exhausted(config.storage)
+        self.crowded = self.usage.whole_is_exhausted()
+        self.retention.configure()
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
-        self.straight = not (
-            self.failure
-            or self.transform
-            or self.republish
-            or config.sealed
-            or config.max_msg_size > 0
-            or config.no_ack
-            or config.allow_msg_counter
-            or config.allow_batched
-            or config.subject_delete_marker_ttl
-            or config.retention is not RetentionPolicy.LIMITS
-            or self.retention.may_refuse
-            or self.account.limit(config.storage) >= 0
-            or self._crowded
+        self.ingest.max_size = max(config.max_msg_size, 0)
+        is_interest = config.retention is RetentionPolicy.INTEREST
+        self.ingest.wants = self.consumers.interest.wants if is_interest else None
+        self.fast_path = not (rules.book.apply_to(self) or limits.book.apply_to(self))
+        self.ingest.fast_path = not (
+            rules.book.apply_to(self, to_ingest=True) or limits.book.apply_to(self, to_ingest=True)
         )
-        self.ingest.plain = self.straight
 
     def has_interest(self, subject: bytes) -> bool:
-        """Whether a message of this subject is kept: False if only consumers keep any, and none would."""
+        """Return False if messages of this subject are not kept: interest retention, and no interest."""
         return self.config.retention is not RetentionPolicy.INTEREST or self.consumers.interest.wants(subject)
 
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take messages from now on."""
+        """Start accepting messages."""
         self._started = True
         self.log.losses.listener = lambda: self.account.committer.dirty(self)  # which removes them for good
         self.notice_damage()
@@ -224,7 +203,7 @@ class Stream:
             self.world.release(handle)
         self._handles.clear()
         self._started = False
-        self._weigh(0)
+        self.stop_weighing()
         for timer in (self._retry, self._tell_again):
             if timer is not None:
                 timer.cancel()
@@ -237,11 +216,11 @@ class Stream:
         self.inflows.stop()
 
     def abandon(self) -> None:
-        """The stream is gone: whoever waits for it learns that."""
-        self._tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
+        """Pass the deletion of the stream as an error to callbacks that wait."""
+        self.tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:
-        """After the subjects changed."""
+        """Subscribe again after the subjects changed."""
         for handle in self._handles:
             self.world.release(handle)
         self._handles = [
@@ -257,24 +236,14 @@ class Stream:
     # -- messages in ------------------------------------------------------------------------------
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes = PUB_ACK_END) -> None:
-        """Answer a publisher once everything up to `seq` is durable."""
+        """Send an ack once everything up to `seq` is durable."""
         if reply and not self.config.no_ack:
             self.ingest.acknowledge(reply, seq, end)
         else:
             self.ingest.tell()
 
-    def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call back when everything done so far is durable, however long that takes."""
-        self._after.append(callback)
-        self.ingest.tell()
-
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything done so far is durable, or when it turns out that it is not."""
-        self._outcome.append(callback)
-        self.ingest.tell()
-
     def _close_elsewhere(self, files: list[File]) -> None:
-        """Close files that were removed: freeing what they held takes some milliseconds for each."""
+        """Close removed files in a worker: freeing their pages takes some milliseconds for each."""
         try:
             self.world.run_in_worker(partial(close_files, files), lambda _: None)
         except Exception:  # no thread
@@ -286,104 +255,30 @@ class Stream:
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 
-    def commit_begins(self) -> None:
-        waiting, self._waiting_acks = self._waiting_acks, Replies()
-        waiting.extend(self.ingest.hand_over())
-        if self._committing_acks.count:
-            self._committing_acks.extend(waiting)
-        else:
-            self._committing_acks = waiting
-        self._committing_after, self._after = self._committing_after + self._after, []
-        self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
-
     def before_commit(self) -> Callable[[], None] | None:
         return self.account.before_commit(self) if self.config.sources else None
 
-    def commit_waits(self) -> None:
-        resources, log = self.account.resources, self.log
-        buffered = sum(segment.pending.size for segment in log.segments[-2:])
-        self._weigh(log.unwritten())
-        messages_left = resources.max_buffered_messages - (log.last_seq - log.committed)
-        bytes_left = resources.max_buffered_size - buffered
-        bytes_left = min(bytes_left, resources.max_unwritten - resources.unwritten)
-        # The next commit takes everything along, so it is told again only when that is worth a look.
-        untold = min(_UNTOLD_BYTES, bytes_left // _LOOKS, messages_left // _LOOKS)
-        self._waiting_acks.extend(self.ingest.hand_over(max(untold, 0)))
-        if messages_left < 0 or buffered > resources.max_buffered_size:
-            self.backlogged = True
-            self.ingest.plain = False
-
-    def _weigh(self, unwritten: int) -> None:
-        """Count the bytes that wait for the disk; with too many, whoever publishes more has to wait."""
-        resources = self.account.resources
-        resources.unwritten += unwritten - self._unwritten
-        self._unwritten = unwritten
-        # Half of the room is for the commit under way: the next one gathers while this one is written.
-        most = resources.max_unwritten // 2
-        self._ahead = unwritten > most and self.log.committing and self.log.gathered() > most
-        if self._ahead or resources.flooded:
-            self.ingest.hold = self._hold
-        else:
-            self.ingest.hold = None
-            self.world.release_publishers()
-        if resources.unwritten == 0 and not resources.resting and has_large_spares():
-            resources.resting = True
-            self.world.call_later(_REST_S, partial(_rest, resources))
-
-    def _weigh_commit(self) -> None:
-        """Count the bytes that wait for the commit under way to end."""
-        if self.log.committing:
-            self._weigh(self.log.unwritten())
-
-    def _hold(self) -> None:
-        """Hold whoever publishes, unless other streams have been written since this one was weighed."""
-        if self._ahead or self.account.resources.flooded:
-            self.world.hold_publisher()
-        else:
-            self.ingest.hold = None
-
-    def commit_durable(self) -> None:
-        """Set aside what waited for the commit: the next may begin before publishers are answered."""
-        done, self._committing_acks = self._committing_acks, Replies()
-        if self._durable_acks.count:
-            self._durable_acks.extend(done)
-        else:
-            self._durable_acks = done
-        self._durable_after += self._committing_after
-        self._durable_outcome += self._committing_outcome
-        self._committing_after, self._committing_outcome = [], []
-
-    def commit_ended(self) -> None:
-        acks, self._durable_acks = self._durable_acks, Replies()
-        after, self._durable_after = self._durable_after, []
-        outcome, self._durable_outcome = self._durable_outcome, []
-        self.account.count(self)
-        self._weigh(self.log.unwritten())
+    def look_again(self) -> None:
         if len(self.log.losses.damages) != self._damages_told:
             guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
             _log.info("stream %s takes messages again", self.name)
             self.failure = None
-            self._choose_path()
-        elif self.backlogged or self._crowded != self.account.resources.exhausted(self.config.storage):
-            self.backlogged = False
-            self._choose_path()
-        if acks.count:
-            self.world.acknowledge(self._ack_start, acks)
-        guard.alone("keeping the limits of a stream", self.retention.committed)
-        if self.log.gone is not None:  # there are consumers, or some are being made
-            guard.alone("delivering what was committed", self.consumers.committed)
-        for callback in after:
-            guard.alone("what follows a commit", callback)
-        for told in outcome:
-            guard.alone("telling of a commit", told, None)
+        self.backlogged = False
+        self._choose_path()
+
+    def plan_ageing(self) -> None:
+        self.retention.committed()
+
+    def deliver_committed(self) -> None:
+        self.consumers.committed()
 
     def commit_failed(self, error: Exception) -> None:
-        """Publishers get the error, reads go on, and the bytes are tried again.
+        """Send the error to publishers, keep serving reads, and retry the bytes.
 
-        So a message that was refused is stored after all when the disk takes writes again.  It cannot be
-        taken back: what it displaced, as the value that a key had before, goes with the same commit, so both
-        would be lost.  Who publishes it again with the same id is answered as for the one that is there.
+        So a refused message is stored after all when the disk accepts writes again.  It cannot be undone:
+        what it replaced, such as the previous value of a key, is removed by the same commit, so both would be
+        lost.  A publisher that repeats it with the same id gets the ack of the stored one.
         """
         if not isinstance(error, StoreError):
             _log.error("stream %s: a commit failed unexpectedly", self.name, exc_info=error)
@@ -395,16 +290,13 @@ class Stream:
         self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
 
     def refuse_waiting(self, error: Exception) -> None:
-        """Answer everybody who waits for a commit with the error, and take nothing until one succeeds."""
+        """Send the error to everybody who waits for a commit, and accept nothing until one succeeds."""
         if not isinstance(error, StoreError):
             error = StoreError("commit", self.name, f"{type(error).__name__}: {error}")
         self.failure = error
-        self._weigh(0)  # nothing more is taken
+        self.stop_weighing()  # nothing more is taken
         self._choose_path()
-        acks = self._committing_acks
-        acks.extend(self._waiting_acks)
-        acks.extend(self.ingest.hand_over())
-        self._committing_acks, self._waiting_acks = Replies(), Replies()
+        acks = self.take_unanswered()
         durable = Replies()
         for reply, seq, end in acks:
             if seq <= self.log.committed:
@@ -414,22 +306,16 @@ class Stream:
         for reply, seq, _ in acks:
             if seq > self.log.committed:
                 self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
-        self._tell_outcome(error)
-
-    def _tell_outcome(self, error: StoreError) -> None:
-        outcome = self._committing_outcome + self._outcome
-        self._committing_outcome, self._outcome = [], []
-        for told in outcome:
-            guard.alone("telling of a failed commit", told, error)
+        self.tell_outcome(error)
 
     # -- messages out -----------------------------------------------------------------------------
 
     def load(self, seq: int, record: Record) -> bool:
-        """Point `record` at a message; False if it is not there."""
+        """Point `record` at a message; return False if it does not exist."""
         return self.log.get(seq, record)
 
     def notice_damage(self) -> None:
-        """Tell what was found damaged since the last time; if nobody listens now, later."""
+        """Report damage found since the last time; without a subscriber, report it later."""
         losses = self.log.losses
         if len(losses.damages) == self._damages_told:
             return
@@ -450,7 +336,7 @@ class Stream:
         return finish(self.purge_in_steps(subject, below, keep))
 
     def purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
-        """The same, with a turn for others between two steps; what comes meanwhile is kept."""
+        """Purge in steps, between which others have their turn; messages added meanwhile are kept."""
         if self.config.deny_purge:
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
@@ -486,7 +372,7 @@ class Stream:
         return purged
 
     def while_there(self, pieces: Pieces[Result]) -> Pieces[Result]:
-        """Do the work; ApiError when the stream is deleted meanwhile."""
+        """Run the work; raise ApiError if the stream is deleted meanwhile."""
         while True:
             try:
                 items = next(pieces)
@@ -501,27 +387,20 @@ class Stream:
     # -- what it is like --------------------------------------------------------------------------
 
     def size_of(self, subject: bytes, block: bytes, payload: bytes) -> int:
-        """What a message would add to ``bytes``."""
+        """Return what a message would add to ``bytes``."""
         size = len(subject) + len(block) + len(payload)
         if self.in_memory:
             return size + 16
         return size + (34 if block else 30)
 
     def size_of_stored(self, seq: int) -> int:
-        """What a message that is there adds to ``bytes``."""
+        """Return what a stored message adds to ``bytes``."""
         size = self.log.size_of(seq)
         if size == 0:
             return 0
         if self.in_memory:
             return size - 10 - (4 if self.log.has_headers(seq) else 0)
         return size + 4
-
-    def bytes(self) -> int:
-        """As the reference counts them, which is not what they take on our disk."""
-        log = self.log
-        if self.in_memory:
-            return log.record_bytes - 10 * log.messages - 4 * log.with_headers
-        return log.record_bytes + 4 * log.messages
 
     def state(self) -> StreamState:
         log = self.log
@@ -545,7 +424,7 @@ class Stream:
         return state
 
     def _first_time(self) -> Time:
-        """Of the first message, if there is one and it can be read."""
+        """Return the time of the first message, if there is one and it can be read."""
         record = Record()
         seq = 0
         while self.log.messages and seq != self.log.first_seq:
@@ -556,10 +435,3 @@ class Stream:
             except StoreError as error:  # the rest can be told without it
                 _log.error("%s", error)
         return ZERO_TIME
-
-
-def _rest(resources: Resources) -> None:
-    """Give memory of large commits back, unless there are commits again."""
-    resources.resting = False
-    if resources.unwritten == 0:
-        drop_large_spares()

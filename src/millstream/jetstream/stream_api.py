@@ -1,6 +1,6 @@
-"""The requests about streams: create, update, info, list, names, delete, purge, messages.
+"""The API requests about streams: create, update, info, list, names, delete, purge, messages.
 
-Each handler takes the name in the subject and the body, and returns the answer or raises ``ApiError``;
+Each handler gets the name in the subject and the body, and returns the response or raises ``ApiError``;
 ``api`` does the rest.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
+from millstream.golang.time import Time
 from millstream.jetstream import reading, stream_config
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.long_answers import (
@@ -25,7 +26,6 @@ from millstream.jetstream.reading import Later
 from millstream.jetstream.stream_details import first_deleted, page_of_subjects
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
 from millstream.jsapi.requests import (
     MsgDeleteRequest,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class StreamApi:
-    """The handlers, for one account."""
+    """The request handlers of one account."""
 
     def __init__(
         self, account: AccountJetStream, server_name: str, server_version: str, *, strict: bool
@@ -183,13 +183,13 @@ class StreamApi:
         return (yield from listed(answer, "streams", self._infos(page)))
 
     def _infos(self, names: list[str]) -> Iterator[StreamInfo | None]:
-        """Of the streams of these names; None for those that have gone."""
+        """Yield the info of the streams with these names; None for those that were deleted."""
         for name in names:
             stream = self._account.streams.get(name)
             yield None if stream is None else self._info(stream, domain=True, decorate=False)
 
     def _matching(self, subject: str, offset: int, count: int) -> Pieces[tuple[list[str], int]]:
-        """A page of the streams, or of those that take a subject, by name; and how many there are in all."""
+        """Return a page of the streams, or of those with a subject, by name, and their total."""
         wanted = subject.encode()
         found: SortedPage[str] = SortedPage(offset, count)
         batch: list[str] = []
@@ -209,7 +209,7 @@ class StreamApi:
         return [name for chunk in found.chunks() for name in chunk], found.total
 
     def _takes(self, name: str, wanted: bytes) -> Pieces[tuple[bool, int]]:
-        """Whether a stream takes a subject, and how many of its own were looked at since the last piece."""
+        """Return whether a stream has a subject, and how many subjects were compared since the last piece."""
         stream = self._account.streams.get(name)
         compared = 0
         for own in stream.config.subjects if stream is not None else ():
@@ -293,7 +293,7 @@ def _contradicts_itself(request: MsgGetRequest) -> bool:
 
 
 def _find(log: Log, request: MsgGetRequest) -> int:
-    """The sequence that a request is about, durable or not; ApiError if there is no such message."""
+    """Return the requested sequence, durable or not; raise ApiError if there is no such message."""
     if request.last_by_subj:
         seq = reading.last_of(log, request.last_by_subj.encode())
     else:
@@ -322,7 +322,7 @@ def _stored_message(log: Log, seq: int, *, no_headers: bool) -> MsgGetResponse:
 
 
 def _check_deletable(stream: Stream, seq: int) -> None:
-    """Whether there is such a message; files and memory have different words for it if not."""
+    """Raise ApiError if there is no such message; files and memory have different errors."""
     if stream.log.has(seq):
         return
     if not stream.in_memory:

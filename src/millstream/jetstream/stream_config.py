@@ -1,17 +1,17 @@
-"""Which stream configurations there may be: what a request means, what it may change, why it is refused.
+"""Validate stream configurations: complete a request, check an update, refuse with the right error.
 
-Pure functions over values: the request, the configurations of the account's streams by name, and the
-limits.  They answer as nats-server 2.15.1 does on a single node, refusals in its order, because clients
-see only the first.  Nothing that is passed in is changed.
+Pure functions over values: the request, the configurations of the account's streams by name, and the limits.
+They behave as nats-server 2.15.1 does on a single node, with refusals in its order, because clients see only
+the first.  Arguments are not modified.
 
     stored = check_new(name, request.config, streams, limits, pedantic=request.pedantic)
     stored = check_update(name, request.config, streams, limits, pedantic=request.pedantic)
     shown = decorated(stored, version)
 
-An empty list and no list are the same configuration here; nats-server tells them apart until it is
+An empty list and no list are the same configuration here; nats-server distinguishes them until it is
 restarted.
 
-Not here: what a configuration does to the stream, and the rules themselves (modules beside this one).
+Not here: what a configuration does to the stream, and the single rules (the modules beside this one).
 """
 
 from collections.abc import Mapping
@@ -68,9 +68,9 @@ Streams = Mapping[str, StreamConfig]
 def complete(
     config: StreamConfig, streams: Streams, limits: StreamLimits, *, pedantic: bool = False
 ) -> StreamConfig:
-    """The configuration with the server's defaults and their consequences, or ApiError.
+    """Return the configuration with the server's defaults filled in; raise ApiError if it is invalid.
 
-    `streams` are those of the account; `config` may be one of them in another version.
+    `streams` are those of the account; one of them may be an older version of `config`.
     """
     completed = msgspec.structs.replace(config)
     complete_values(completed, limits, pedantic=pedantic)
@@ -87,7 +87,7 @@ def complete(
 
 
 def names_storage(body: bytes) -> bool:
-    """Whether the body of a request says where to store the stream; seldom yes where it should be no."""
+    """Return True if a request's body seems to name the storage; it may only mention the word."""
     return b'"storage"' in body.lower()
 
 
@@ -100,11 +100,11 @@ def check_new(
     pedantic: bool = False,
     storage_named: bool = True,
 ) -> StreamConfig:
-    """The configuration to store for the request to create stream `name`, or ApiError.
+    """Return the configuration to store for a request to create stream `name`; raise ApiError.
 
-    If the stream exists with the same configuration, the very object in `streams` comes back.  With
-    `storage_named` the first thing to be wrong may be a lack of room, even for a stream that exists and
-    has its room; whoever leaves the storage out gets that stream.
+    If the stream exists with the same configuration, returns the object in `streams`.  With `storage_named`,
+    the check for room comes first, even for a stream that exists and has its room; without it, such a request
+    returns the existing stream.
     """
     config = with_required_level(config)
     if config.name != name:
@@ -130,15 +130,15 @@ def check_new(
     check_room(completed, streams, limits)
     check_filters(completed)
     check_overlap(completed, streams)
-    if "\0" in name and completed.storage is StorageType.FILE:  # no folder can be called so
+    if "\0" in name and completed.storage is StorageType.FILE:  # no folder can have this name
         raise ApiError(Err.STREAM_CREATE_FAILED, err="error creating store for stream")
     return completed
 
 
 def check_restored(name: str, config: StreamConfig, streams: Streams, limits: StreamLimits) -> StreamConfig:
-    """The configuration of a stream that is to be restored as `name`, or ApiError.
+    """Return the configuration of a stream to be restored as `name`; raise ApiError.
 
-    Whether it exists, and whether others have its subjects, is another question.
+    Does not check whether it exists or whether other streams have its subjects.
     """
     if config.name != name:
         raise ApiError(Err.STREAM_NAME_MISMATCH)
@@ -152,7 +152,7 @@ def check_restored(name: str, config: StreamConfig, streams: Streams, limits: St
 
 
 def check_restorable(config: StreamConfig, streams: Streams) -> None:
-    """ApiError if a stream that was read, and is to be restored, can not be added to the others."""
+    """Raise ApiError if a stream read from an archive cannot be added to the others."""
     _check_replicas(config)
     check_filters(config)
     check_overlap(config, streams)
@@ -169,9 +169,9 @@ def check_update(
     pedantic: bool = False,
     consumers: Mapping[str, ConsumerConfig] | None = None,
 ) -> StreamConfig:
-    """The configuration to store for the request to update stream `name`, or ApiError.
+    """Return the configuration to store for a request to update stream `name`; raise ApiError.
 
-    `consumers` are those of the stream: new limits for consumers must not be broken already.
+    `consumers` are those of the stream: they must not violate new limits for consumers.
     """
     completed = complete(config, streams, limits, pedantic=pedantic)
     if completed.name != name:
@@ -179,7 +179,7 @@ def check_update(
     old = streams.get(name)
     if old is None:
         raise ApiError(Err.STREAM_NOT_FOUND)
-    # Once more, because metadata may only now be too large.
+    # Complete again, because the metadata may have become too large.
     new = complete(with_required_level(completed), streams, limits, pedantic=pedantic)
     _check_replicas(new)
     _check_changes(old, new)
@@ -197,8 +197,8 @@ def check_update(
 
 
 def same(one: StreamConfig, other: StreamConfig) -> bool:
-    """Whether two completed configurations say the same, whatever server completed them."""
-    # Compared as JSON, since times that are equal may be written in different zones.
+    """Return True if two completed configurations are equal, whatever server completed them."""
+    # Compare JSON, because equal times may be written in different zones.
     return encode(without_required_level(one)) == encode(without_required_level(other))
 
 
@@ -218,7 +218,7 @@ def _check_changes(old: StreamConfig, new: StreamConfig) -> None:
         raise invalid("stream configuration update can not cancel deny message deletes")
     if old.deny_purge and not new.deny_purge:
         raise invalid("stream configuration update can not cancel deny purge")
-    # Without its mirror a stream becomes one like others, but it never becomes a mirror.
+    # A stream may lose its mirror and become an independent stream, but never become a mirror.
     if new.mirror is not None and (old.mirror is None or encode(new.mirror) != encode(old.mirror)):
         raise ApiError(Err.STREAM_MIRROR_NOT_UPDATABLE)
     if old.allow_msg_ttl and not new.allow_msg_ttl:

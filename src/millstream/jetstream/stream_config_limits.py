@@ -1,9 +1,9 @@
-"""How much a stream may ask for: of its account, and of the server it lives on.
+"""Check a stream's configuration against the limits of its account and of the server.
 
-A stream with `max_bytes` reserves that much; what is left of an account, or of the server, bounds what
-the next one may reserve.  Streams without `max_bytes` reserve nothing but need room for one byte.
+A stream with `max_bytes` reserves that much; what is left of the account's or server's limit bounds what the
+next one may reserve.  Streams without `max_bytes` reserve nothing but need room for one byte.
 
-Not here: what is really stored, which is checked when messages arrive.
+Not here: the bytes actually stored, which are checked when messages arrive.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ _UNLIMITED: Final = AccountJetStreamOptions()
 
 
 class StreamLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What bounds the configuration of a stream.  Sizes are bytes."""
+    """The limits for the configuration of a stream.  Sizes are bytes."""
 
     account: AccountJetStreamOptions = _UNLIMITED
     duplicate_window: int = 0  # nanoseconds; 0: any
-    # Of the server, with the reservations of every account, the stream in question included.
+    # Of the server; the reservations include every account and the stream in question.
     max_memory: int = _NO_LIMIT
     max_store: int = _NO_LIMIT
     reserved_memory: int = 0
@@ -35,14 +35,14 @@ class StreamLimits(msgspec.Struct, frozen=True, kw_only=True):
 def check_stream_count(
     config: StreamConfig, streams: Mapping[str, StreamConfig], limits: StreamLimits
 ) -> None:
-    """Refuse a stream that the account has no place for."""
+    """Raise ApiError if the account has no place for another stream."""
     others = len(streams) - (config.name in streams)
     if 0 < limits.account.max_streams <= others:
         raise ApiError(Err.MAXIMUM_STREAMS_REACHED)
 
 
 def check_stream_size(config: StreamConfig, limits: StreamLimits) -> None:
-    """Refuse a stream that is larger than the account allows any stream to be."""
+    """Raise ApiError if the stream is larger than the account allows any stream to be."""
     account = limits.account
     if account.max_bytes_required and config.max_bytes <= 0:
         raise ApiError(Err.STREAM_MAX_BYTES_REQUIRED)
@@ -53,7 +53,7 @@ def check_stream_size(config: StreamConfig, limits: StreamLimits) -> None:
 
 
 def check_consumer_count(config: StreamConfig, limits: StreamLimits) -> None:
-    """Refuse a stream that would allow for more consumers than the account has."""
+    """Raise ApiError if the stream would allow more consumers than the account."""
     if 0 < limits.account.max_consumers < config.max_consumers:
         raise ApiError(Err.MAXIMUM_CONSUMERS_REACHED)
 
@@ -65,9 +65,9 @@ def check_room(
     *,
     held: int | None = None,
 ) -> None:
-    """Refuse a stream for which the account or the server has not enough left.
+    """Raise ApiError if the account or the server does not have enough storage left for the stream.
 
-    `held` is what an existing stream has reserved already: only what it wants on top must still be free.
+    `held` is what an existing stream has already reserved: only the difference must be free.
     """
     kept = min(max(config.max_bytes, 0), held or 0)
     asked = 1 if config.max_bytes < 0 and held is None else max(config.max_bytes, 0) - kept

@@ -1,8 +1,8 @@
-"""What the server adds to the metadata of streams and consumers, and which level of the API a stream needs.
+"""Metadata that the server adds to streams and consumers, and the API level that a stream requires.
 
-`_nats.req.level` is stored with them, so that an older server knows that it can not serve them.
-`_nats.ver` and `_nats.level` tell who answers: they are in answers only, and what a client sends
-under these names is dropped.
+`_nats.req.level` is stored, so that an older server knows that it cannot serve the stream or consumer.
+`_nats.ver` and `_nats.level` describe the responding server: they are in responses only, and values sent by a
+client are dropped.
 """
 
 from typing import Final, TypeVar
@@ -25,7 +25,7 @@ Config = TypeVar("Config", StreamConfig, ConsumerConfig)
 
 
 def required_level(config: StreamConfig) -> int:
-    """The least level of the API that a server must have to keep this stream."""
+    """Return the lowest API level that a server needs to serve this stream."""
     if config.allow_batched:
         return FAST_BATCH_LEVEL
     if (
@@ -41,26 +41,26 @@ def required_level(config: StreamConfig) -> int:
 
 
 def with_required_level(config: StreamConfig) -> StreamConfig:
-    """The configuration as it is stored: with the level it requires, without what only answers carry."""
+    """Return the configuration to store: with the level it requires, without metadata of responses."""
     return with_level(config, required_level(config))
 
 
 def with_level(config: Config, level: int) -> Config:
-    """The configuration as it is stored if `level` is what it requires."""
+    """Return the configuration to store if it requires `level`."""
     metadata = {key: value for key, value in config.metadata.items() if key not in _OF_ANSWERS}
     metadata[METADATA_REQUIRED_LEVEL] = str(level)
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def without_required_level(config: Config) -> Config:
-    """The configuration as its owner would write it."""
+    """Return the configuration without the server's metadata."""
     managed = _OF_ANSWERS | {METADATA_REQUIRED_LEVEL}
     metadata = {key: value for key, value in config.metadata.items() if key not in managed}
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def decorated(config: Config, server_version: str) -> Config:
-    """The stored configuration as answers to create, update, info and restore show it; lists do not."""
+    """Return the stored configuration as create, update, info and restore show it; lists do not."""
     metadata = config.metadata | {
         METADATA_SERVER_VERSION: server_version,
         METADATA_SERVER_LEVEL: str(API_LEVEL),

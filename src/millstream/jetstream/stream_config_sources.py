@@ -1,23 +1,23 @@
-"""The rules for streams that take their messages from other streams: mirrors and sources.
+"""Rules for mirrors and sources.
 
-The other stream need not exist; if it does, it must fit.  Streams of other accounts or domains
-(`external`) can not be looked at, so only the prefixes that lead to them are checked.
+The origin need not exist; if it does, it must be compatible.  Streams of other accounts or domains
+(`external`) cannot be inspected, so only their prefixes are checked.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
+from millstream.golang.quote import quoted
 from millstream.jetstream.stream_config_subjects import check_transform, first_doubled, patterns_collide
 from millstream.jetstream.stream_config_values import invalid, pedantic_refusal, valid_name
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.jsapi.names import API_PREFIX
 from millstream.jsapi.stream_types import StreamConfig, StreamSource
 from millstream.subjects.overlap import PatternSet
 from millstream.subjects.tokens import valid_publish_subject, valid_subject
 
 _ALL: Final = ">"
-_MOST_STEPS: Final = 100_000  # of comparisons between sources and what they lead to
+_MOST_STEPS: Final = 100_000  # comparisons between sources and their origins
 
 Streams = Mapping[str, StreamConfig]
 
@@ -36,7 +36,7 @@ def complete_sources(config: StreamConfig, streams: Streams, *, pedantic: bool) 
 
 
 def check_filters(config: StreamConfig) -> None:
-    """Refuse filters that are no subjects; only creating a stream finds them."""
+    """Refuse invalid filter subjects; only the creation of a stream checks them."""
     for source, place in [(config.mirror, "the mirror"), *((each, "the source:") for each in config.sources)]:
         if source is None or source.subject_transforms or not source.filter_subject:
             continue
@@ -66,7 +66,7 @@ def _check_mirror(config: StreamConfig, mirror: StreamSource) -> None:
     if mirror.filter_subject and mirror.subject_transforms:
         raise ApiError(Err.MIRROR_MULTIPLE_FILTERS_NOT_ALLOWED)
     if config.subject_delete_marker_ttl > 0:
-        # Markers would take sequence numbers that the origin gives to other messages.
+        # Markers would use sequences that the origin assigns to other messages.
         raise invalid("subject delete markers forbidden on mirrors")
     doubled = first_doubled([transform.src for transform in mirror.subject_transforms])
     for index, transform in enumerate(mirror.subject_transforms):
@@ -121,7 +121,7 @@ def _check_sources(config: StreamConfig, streams: Streams) -> None:
 
 
 def source_identity(source: StreamSource) -> tuple[object, ...]:
-    """What makes two sources of a stream the same one."""
+    """Return a key that is equal for two entries of the same source."""
     if source.subject_transforms:
         mappings = tuple((each.src or _ALL, each.dest or _ALL) for each in source.subject_transforms)
     else:
@@ -141,7 +141,7 @@ def _add_new(seen: set[tuple[object, ...]], identity: tuple[object, ...], refusa
 
 
 def _check_consumer(source: StreamSource, refusal: Err) -> None:
-    """A durable consumer knows itself what to deliver and from where on."""
+    """Refuse start and filter of a source with a durable consumer, which has its own."""
     consumer = source.consumer
     if consumer is not None and (
         not valid_name(consumer.name)
@@ -176,11 +176,11 @@ def _check_external_prefixes(config: StreamConfig, streams: Streams) -> None:
 
 
 def _check_cycles(config: StreamConfig, streams: Streams) -> None:
-    """Follow sources and mirrors, nearest first; a stream met again is a cycle if its messages come along."""
+    """Refuse cycles: follow sources and mirrors breadth first, and check whether messages come back."""
     to_visit = [config]
     visited: set[str] = set()
     effort = _Effort()
-    for stream in to_visit:  # grows while we go
+    for stream in to_visit:  # grows during the iteration
         visited.add(stream.name)
         taken = PatternSet()
         for subject in stream.subjects:
@@ -190,7 +190,7 @@ def _check_cycles(config: StreamConfig, streams: Streams) -> None:
             if source.external is not None:
                 continue
             if source.name not in visited:
-                if to_visit[-1].name != source.name:  # many filters of one origin are one way to it
+                if to_visit[-1].name != source.name:  # several filters of one origin are one path to it
                     to_visit += _existing(streams, source.name)
             elif not source.filter_subject or taken.collides(source.filter_subject.encode()):
                 raise invalid("detected cycle")
@@ -205,7 +205,7 @@ def _existing(streams: Streams, name: str) -> list[StreamConfig]:
 
 
 class _Effort:
-    """Counts what grows with the product of two lists, so that no request takes others' time."""
+    """Limits work that grows with the product of two lists, so that no request blocks the others."""
 
     def __init__(self) -> None:
         self._left = _MOST_STEPS

@@ -1,7 +1,7 @@
-"""The rules for the subjects of a stream, and for what rewrites them: transform and republish.
+"""Rules for a stream's subjects and for their rewriting: transform and republish.
 
-A stream may not listen to subjects that the server itself answers on, unless it sends no acks: its ack
-would be one answer too many.  Two streams may not listen to the same subject, nor one stream twice.
+A stream may not listen to subjects that the server itself answers on, unless it sends no acks: its ack would
+be a second response.  Two streams may not listen to the same subject, nor one stream twice.
 """
 
 import logging
@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from millstream.golang.quote import quoted
 from millstream.jetstream.stream_config_values import invalid, pedantic_refusal
 from millstream.jetstream.stream_configs import StreamConfigs
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.jsapi.names import EVENT_ALL
 from millstream.jsapi.stream_types import RePublish, StreamConfig, SubjectTransformConfig
 from millstream.subjects.functions import TransformError
@@ -29,11 +29,11 @@ _API_SUBJECTS: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
 _SYSTEM_SUBJECTS: Final = b"$SYS.>"
 _ACCOUNT_EVENTS: Final = b"$SYS.ACCOUNT.>"
 _BAD_SUBJECT: Final = "invalid subject"
-_MOST_INVALID: Final = 8  # that are compared: one of them is refused anyway
+_MOST_INVALID: Final = 8  # how many are compared; one of them is refused anyway
 
 
 def patterns_collide(left: str, right: str) -> bool:
-    """Whether some subject falls under both; unlike `collide`, also for what is no valid pattern."""
+    """Return True if a subject matches both; unlike `collide`, also for invalid patterns."""
     one, other = left.encode(), right.encode()
     if one == other:
         return True
@@ -45,7 +45,7 @@ def patterns_collide(left: str, right: str) -> bool:
 
 
 def complete_subjects(config: StreamConfig) -> None:
-    """A stream that takes messages from nowhere else listens to its own name."""
+    """Check the subjects; a stream without subjects, mirror and sources listens to its own name."""
     if config.subjects:
         _check_subjects(config)
     elif config.mirror is None and not config.sources:
@@ -70,9 +70,9 @@ def _check_subjects(config: StreamConfig) -> None:
 
 
 def first_doubled(subjects: Sequence[str]) -> int | None:
-    """The index of the first subject that is there again, or is valid and collides with a later one.
+    """Return the index of the first subject that occurs again, or is valid and collides with a later one.
 
-    An empty one, which some lists may have, collides with ``>``.
+    An empty subject, which some lists may contain, collides with ``>``.
     """
     doubled = None
     seen: set[str] = set()
@@ -88,7 +88,7 @@ def first_doubled(subjects: Sequence[str]) -> int | None:
             later_invalid[_MOST_INVALID:] = [subject]
             continue
         if later.collides(pattern) or (
-            # A literal subject has nothing in common with what is no subject at all.
+            # A literal subject has nothing in common with an invalid one.
             not is_literal(pattern) and any(patterns_collide(other, subject) for other in later_invalid)
         ):
             doubled = index
@@ -97,7 +97,7 @@ def first_doubled(subjects: Sequence[str]) -> int | None:
 
 
 def _check_reserved(subject: bytes) -> None:
-    # Streams of events were allowed once, and there are some.
+    # Streams of events were allowed once, and some exist.
     if any(collide(subject, api) for api in _API_SUBJECTS) and not is_subset(subject, EVENT_ALL.encode()):
         raise invalid("subjects that overlap with jetstream api require no-ack to be true")
     if collide(subject, _SYSTEM_SUBJECTS) and not is_subset(subject, _ACCOUNT_EVENTS):
@@ -105,7 +105,7 @@ def _check_reserved(subject: bytes) -> None:
 
 
 def check_overlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> None:
-    """Refuse subjects that another stream listens to."""
+    """Raise ApiError if another stream has one of the subjects."""
     if isinstance(streams, StreamConfigs) and config.name not in streams:
         if streams.listen_to(config.subjects):
             raise ApiError(Err.STREAM_SUBJECT_OVERLAP)
@@ -119,7 +119,7 @@ def check_overlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> 
         if name == config.name:
             continue
         for taken in other.subjects:
-            # Of two literal subjects, which almost all are, only the same collide.
+            # Two literal subjects, which almost all are, collide only if they are equal.
             if taken in own or (
                 (_may_be_pattern(taken) or not all_literal) and patterns.collides(taken.encode())
             ):
@@ -131,10 +131,10 @@ def _may_be_pattern(subject: str) -> bool:
 
 
 def check_transform(transform: SubjectTransformConfig, bad_source: Err, bad_destination: Err) -> None:
-    """Refuse a transform that can not be made, in the words for the kind it is of."""
+    """Raise ApiError, with the given errors, if a transform is invalid."""
     if transform.src and not valid_subject(transform.src.encode()):
         raise ApiError(bad_source, err=f"{_BAD_SUBJECT} {transform.src}")
-    if transform.dest:  # without, it is only a filter
+    if transform.dest:  # without a destination it is only a filter
         try:
             check_mapping(transform.src, transform.dest)
         except TransformError as error:
@@ -144,10 +144,10 @@ def check_transform(transform: SubjectTransformConfig, bad_source: Err, bad_dest
 def usable_transform(
     stream: str, what: str, config: SubjectTransformConfig | RePublish | None
 ) -> SubjectTransform | None:
-    """The transform that a stream's configuration asks for; None if there is none to make.
+    """Return the transform of a stream's configuration, or None.
 
-    A configuration that was written by hand, or when less was checked, may ask for one that is refused today:
-    the stream does without it, and the log says so.
+    A configuration written by hand, or before this was checked, may have an invalid one: the stream then
+    works without it, and an error is logged.
     """
     if config is None or not config.dest:
         return None
@@ -159,7 +159,7 @@ def usable_transform(
 
 
 def check_stream_transform(config: StreamConfig) -> None:
-    """Refuse an input transform that can not be made."""
+    """Raise ApiError if the input transform is invalid."""
     if config.subject_transform is not None:
         check_transform(
             config.subject_transform,
@@ -169,7 +169,7 @@ def check_stream_transform(config: StreamConfig) -> None:
 
 
 def complete_republish(config: StreamConfig, *, pedantic: bool) -> None:
-    """Fill in what republishing everything means; refuse to publish to the stream itself."""
+    """Fill in the default source of republishing; refuse a destination inside the stream itself."""
     if config.republish is None:
         return
     republish = config.republish = msgspec.structs.replace(config.republish)
@@ -178,7 +178,8 @@ def complete_republish(config: StreamConfig, *, pedantic: bool) -> None:
             raise pedantic_refusal("republish source can not be empty")
         republish.src = _ALL
     transform = config.subject_transform
-    # Everything to everything is no cycle if all that comes in leaves under another name.
+    # Republishing everything under its own name is no cycle if the transform renames everything that comes
+    # in.
     if (
         republish.src == republish.dest == _ALL
         and transform is not None
@@ -197,7 +198,7 @@ def complete_republish(config: StreamConfig, *, pedantic: bool) -> None:
 
 
 def complete_updated_republish(config: StreamConfig) -> None:
-    """An update, unlike a creation, takes no destination to mean all subjects."""
+    """Complete the republishing of an update: unlike in a creation, no destination means all subjects."""
     if config.republish is None or config.republish.dest:
         return
     republish = config.republish = msgspec.structs.replace(config.republish, dest=_ALL)

@@ -1,9 +1,9 @@
-"""The rules for single values of a stream's configuration, and for flags that exclude or entail others.
+"""Rules for single values of a stream's configuration, and for flags that exclude or imply others.
 
-Each rule either leaves the value, puts the default in its place, or refuses.  A pedantic request wants
-to hear of it where the server would otherwise have changed what it said.
+Each rule accepts the value, replaces it by the default, or refuses it.  A pedantic request is refused where
+the server would otherwise change a value.
 
-Not here: subjects (stream_config_subjects), other streams (stream_config_sources), room for the stream
+Not here: subjects (stream_config_subjects), other streams (stream_config_sources), storage limits
 (stream_config_limits).
 """
 
@@ -33,17 +33,17 @@ _COUNTS: Final = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size
 
 
 def invalid(text: str) -> ApiError:
-    """The refusal of a configuration for which there is no error of its own."""
+    """Return the refusal of a configuration that has no error code of its own."""
     return ApiError(Err.STREAM_CONFIG_INVALID, err=text)
 
 
 def pedantic_refusal(text: str) -> ApiError:
-    """The refusal of what the server would otherwise have put right."""
+    """Return the refusal of a pedantic request for a value that the server would change."""
     return ApiError(Err.PEDANTIC, err=text)
 
 
 def valid_name(name: str) -> bool:
-    """Whether streams and consumers may be called so; says nothing about the length."""
+    """Return True if a stream or consumer may have this name; the length is not checked."""
     return bool(name) and _NOT_IN_NAMES.isdisjoint(name)
 
 
@@ -188,7 +188,7 @@ def _check_persist_mode(config: StreamConfig) -> None:
 
 
 def _duration(nanoseconds: int) -> str:
-    """As Go prints it; limits come from configuration files, so there is nothing below a millisecond."""
+    """Format a duration as Go does; limits come from configuration files and are whole milliseconds."""
     if nanoseconds < _SECOND:
         return f"{nanoseconds / _MILLISECOND:g}ms"
     minutes, rest = divmod(nanoseconds, 60 * _SECOND)

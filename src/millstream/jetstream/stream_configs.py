@@ -1,7 +1,7 @@
-"""The configurations of an account's streams, and the subjects of all of them in one tree.
+"""The configurations of an account's streams, with the subjects of all of them in one tree.
 
-Looks like a dictionary by name.  ``check_overlap`` asks it about subjects, so that creating a stream costs
-the same however many there are.
+A mapping by name.  ``check_overlap`` looks up subjects in the tree, so that creating a stream costs the same
+however many there are.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from millstream.subjects.overlap import MOST_STEPS, PatternSet
 
 
 class StreamConfigs(Mapping[str, StreamConfig]):
-    """Of all streams of an account."""
+    """The configurations of all streams of an account."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, StreamConfig] = {}
         self._subjects = PatternSet()
-        self._added: dict[str, tuple[str, ...]] = {}  # subjects of each stream that are in the tree
+        self._added: dict[str, tuple[str, ...]] = {}  # the subjects of each stream that are in the tree
 
     def __getitem__(self, name: str) -> StreamConfig:
         return self._by_name[name]
@@ -30,7 +30,7 @@ class StreamConfigs(Mapping[str, StreamConfig]):
         return len(self._by_name)
 
     def put(self, config: StreamConfig) -> None:
-        """A stream is there, or has another configuration."""
+        """Add a stream, or replace its configuration."""
         if self._by_name.get(config.name) is config:
             return
         self.discard(config.name)
@@ -45,6 +45,6 @@ class StreamConfigs(Mapping[str, StreamConfig]):
             self._subjects.remove(subject.encode())
 
     def listen_to(self, subjects: Iterable[str]) -> bool:
-        """Tell whether a stream takes one of these subjects; TooManySteps if finding out takes too long."""
+        """Return True if a stream has one of these subjects; raise TooManySteps if that takes too long."""
         self._subjects.allow(MOST_STEPS)
         return any(self._subjects.collides(subject.encode()) for subject in subjects)

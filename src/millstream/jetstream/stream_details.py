@@ -1,7 +1,7 @@
-"""What STREAM.INFO tells on request: subjects with their counts, and sequences that are gone.
+"""The details of STREAM.INFO: subjects with their counts, and deleted sequences.
 
-There may be millions of either, so they are gathered in pieces (see ``base.slices``).  Of the subjects a page
-is told, of the sequences that are gone the first ones.
+There may be millions of either, so they are collected in pieces (``base.slices``).  Subjects are returned as
+a page, deleted sequences up to a limit.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MOST_TABLES: Final = 16  # segments whose tables are looked at
 
 
 def page_of_subjects(log: Log, pattern: bytes, offset: int) -> Pieces[tuple[bytes, int]]:
-    """Subjects under `pattern` with their counts, sorted, from `offset` on; and how many there are in all.
+    """Return subjects that match `pattern` with their counts, sorted, from `offset` on; and their total.
 
-    They are the members of a JSON object (see ``long_answers.counted``).  Messages may come and go meanwhile;
-    whether the subjects of those are found is open.
+    They are the members of a JSON object (``long_answers.counted``).  Messages may be added and removed
+    meanwhile; whether their subjects are found is undefined.
     """
     page: SortedPage[bytes] = SortedPage(offset, SUBJECTS_PER_PAGE)
     found = log.index.match(pattern)
@@ -41,15 +41,15 @@ def page_of_subjects(log: Log, pattern: bytes, offset: int) -> Pieces[tuple[byte
 
 
 def _counts(log: Log, subjects: list[bytes]) -> dict[str, int]:
-    """How many messages each has; without those that have none any more."""
+    """Return the message count of each subject, without those that have none any more."""
     found = ((subject, log.index.find(subject)) for subject in subjects)
     return {subject.decode(errors="replace"): node.count for subject, node in found if node is not None}
 
 
 def first_deleted(log: Log) -> Pieces[list[int]]:
-    """Sequences between the first and the last message that are not there: the first DELETED_LISTED.
+    """Return the missing sequences between the first and the last message: the first DELETED_LISTED.
 
-    Segments in which nothing is missing are passed over; of the others at most _MOST_TABLES are looked at.
+    Skips segments without gaps; of the others it reads at most _MOST_TABLES.
     """
     missing: list[int] = []
     if not log.messages:
@@ -79,7 +79,7 @@ def first_deleted(log: Log) -> Pieces[list[int]]:
 
 
 def _gaps_of(log: Log, segment: Segment, expected: int, missing: list[int]) -> Pieces[int]:
-    """Add what is missing in a segment from `expected` on; returns what is expected behind it."""
+    """Add what is missing in a segment from `expected` on; return the next expected sequence."""
     while len(missing) < DELETED_LISTED and log.segment_of(expected) is segment:  # it may go meanwhile
         ordinal = segment.next_live(segment.first_not_below(expected))
         for _ in range(_ORDINALS_AT_ONCE):
@@ -94,5 +94,5 @@ def _gaps_of(log: Log, segment: Segment, expected: int, missing: list[int]) -> P
 
 
 def _add_gap(missing: list[int], start: int, end: int) -> None:
-    """Sequences from `start` to before `end`, as far as they are still told."""
+    """Add the sequences from `start` to before `end`, up to the limit."""
     missing.extend(range(start, min(end, start + DELETED_LISTED - len(missing))))

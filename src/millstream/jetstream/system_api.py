@@ -1,4 +1,4 @@
-"""What the system account hears on `$JS.API.…`: that it has no JetStream, unless it has an account purged."""
+"""The system account's `$JS.API.…`: it has no JetStream, but can purge an account."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SILENT: Final = frozenset(
 
 
 class SystemApi:
-    """Of one server."""
+    """The system API of one server."""
 
     def __init__(self, world: World, purge: Callable[[str], None]) -> None:
         self._world = world

@@ -1,16 +1,15 @@
-"""A message whose publisher wants to know what becomes of it: what a stream tells, in nats-server's words.
+"""Publish a traced message and return what the stream did with it, in nats-server's words.
 
-See ``broker.message_trace``.  That the message is stored does not mean that it is durable: the answer to the
-publisher does.
+See ``broker.message_trace``.  A stored message need not be durable yet: the ack to the publisher means that.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.golang.quote import quoted
 from millstream.jetstream.incoming import Incoming
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import quoted
 from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _LATE: Final = (Err.STREAM_STORE_FAILED, Err.ACCOUNT_RESOURCES_EXCEEDED, Err.MES
 
 
 def trace_publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> dict[str, Any]:
-    """Store a message, or `only` look whether that would be done; what there is to tell about it."""
+    """Store a message, or `only` check whether it would be stored; return the trace."""
     message = Incoming(subject, frame.reply(), frame.headers(), frame.payload())
     told: dict[str, Any] = {"stream": stream.name}
     if stream.backlogged:
@@ -53,7 +52,7 @@ def trace_publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> d
 
 
 def _words(error: ApiError) -> str:
-    """Traces say some things in other words than answers do."""
+    """Return the text of an error in traces, which differs from that in responses."""
     found = error.fields
     match error.err:
         case Err.WRONG_LAST_SEQUENCE if "of_subject" in found:

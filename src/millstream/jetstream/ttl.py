@@ -1,12 +1,12 @@
-"""Messages that go after a time of their own (`Nats-TTL`), and what is left in their place.
+"""Messages with a TTL of their own (`Nats-TTL`), and the markers that replace them.
 
-Times are kept in buckets of an eighth of a second, each a plain array of sequences, so a message costs
-eight bytes until it is due, and one without the header nothing.  A message that was removed before is not
-taken out, it is not there when its bucket is due; if there are too many of those, all are looked through.
-Nothing of this is on disk: a restart reads the headers again (``restoring``).
+Due times are kept in buckets of an eighth of a second, each an array of sequences, so a message with a TTL
+costs eight bytes until it is due and any other message nothing.  A message removed earlier stays in its
+bucket and is skipped when it is due; if there are too many of those, all buckets are cleaned.  Nothing of
+this is on disk: a restart reads the headers again (``restoring``).
 
-With `subject_delete_marker_ttl` the last message of a subject does not just go, here or by age: a marker
-takes its place, an empty message that says why and goes in turn, without a trace.
+With `subject_delete_marker_ttl`, the last message of a subject is replaced by a marker when it expires by TTL
+or age: an empty message that states the reason and expires in turn, without a marker.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.decimals import read_wrapped
 from millstream.base.slices import Pieces
+from millstream.golang.duration import DurationError, format_seconds, parse_duration
 from millstream.jetstream.incoming import MARK_TTL, Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_duration import DurationError, format_seconds, parse_duration
 from millstream.protocol import headers
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
@@ -35,11 +35,11 @@ NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
 _GRAIN_NS: Final = _NS // 8
-_PIECE: Final = 2 if pure_requested() else 16  # messages that are removed or replaced one by one
-_LOOKED_UP: Final = 64  # messages that are looked for, or buckets
+_PIECE: Final = 2 if pure_requested() else 16  # messages removed or replaced one by one
+_LOOKED_UP: Final = 64  # messages or buckets that are looked up
 _NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_STALE: Final = 4096  # sequences that may be in the buckets for no reason
+_STALE: Final = 4096  # sequences that may be in the buckets although their messages are gone
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()
 _KV_OPERATION: Final = names.KV_OPERATION.encode()
@@ -48,7 +48,7 @@ _INT64: Final = 2**64
 
 
 def ttl_of(block: bytes) -> int:
-    """Seconds that the header asks for; 0 if it does not, NEVER, or ApiError."""
+    """Return the TTL in seconds, 0 without the header, or NEVER; raise ApiError if it is invalid."""
     value = headers.find(block, _TTL) if _TTL in block else None
     return parse_ttl(value.decode(errors="replace")) if value else 0
 
@@ -68,33 +68,34 @@ def parse_ttl(text: str) -> int:
 def _plain_seconds(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ApiError(Err.MESSAGE_TTL_INVALID)
-    seconds = read_wrapped(text)  # too many digits wrap around in the reference
+    seconds = read_wrapped(text)  # as in nats-server, too many digits wrap around
     if seconds >= _INT64 // 2:
         raise ApiError(Err.MESSAGE_TTL_INVALID)
     return seconds
 
 
-def refuse_if_disabled(stream: Stream, block: bytes) -> None:
-    """ApiError if there is a sound TTL that the stream does not allow; others are found later."""
+def refuse_if_disabled(stream: Stream, block: bytes, *, unreadable: bool) -> None:
+    """Raise ApiError for a TTL that the stream does not allow; unreadable ones only on request."""
     if stream.config.allow_msg_ttl:
         return
     try:
         seconds = ttl_of(block)
     except ApiError:
-        return
+        seconds = int(unreadable)
     if seconds:
         raise ApiError(Err.MESSAGE_TTL_DISABLED)
 
 
 def take_ttl(stream: Stream, message: Incoming) -> None:
-    """Find out how long a message is to live; ApiError if it does not say that well."""
+    """Set the TTL of a message from its header; raise ApiError if it is invalid."""
     seconds = ttl_of(message.block)
     if not seconds:
         return
     config = stream.config
     shortest = config.subject_delete_marker_ttl // _NS
     if 0 < seconds < shortest and config.max_msgs_per_subject != 1:
-        # Otherwise it would go before the marker of its predecessor, which is then the last word.
+        # Otherwise it would expire before the marker of its predecessor, which would then be the last
+        # message.
         seconds = shortest
         message.block = headers.replace(message.block, _TTL, b"%d" % seconds)
     message.ttl_s = seconds
@@ -103,12 +104,12 @@ def take_ttl(stream: Stream, message: Incoming) -> None:
 
 
 def is_marker(block: bytes) -> bool:
-    """Whether a message only says that there is none."""
+    """Return True if a message marks a deleted subject."""
     return bool(headers.find(block, _MARKER_REASON)) or headers.find(block, _KV_OPERATION) == _KV_PURGE
 
 
 class Expiry:
-    """The messages of one stream that have a time to go."""
+    """The messages of one stream that have a TTL."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -118,8 +119,8 @@ class Expiry:
         self._timer: Cancel | None = None
         self._timer_bucket = 0
         self._running = False
-        self._expiring = False  # messages are removed in slices
-        self._compacting = False  # buckets are looked through in slices
+        self._expiring = False  # messages are being removed in slices
+        self._compacting = False  # buckets are being cleaned in slices
         self._record = Record()
 
     def __len__(self) -> int:
@@ -136,7 +137,7 @@ class Expiry:
             self._timer = None
 
     def add(self, seq: int, timestamp: int, ttl_s: int) -> None:
-        """A message was stored, or found at a restart."""
+        """Add a message that was stored, or found at a restart."""
         number = (timestamp + ttl_s * _NS) // _GRAIN_NS + 1
         bucket = self._buckets.get(number)
         if bucket is None:
@@ -151,27 +152,27 @@ class Expiry:
             self._plan()
 
     def _compact(self) -> Pieces[None]:
-        """Most messages in the buckets are gone: a key that is written again and again, to live for long."""
+        """Clean all buckets: most of their messages are gone, as with a key that is often overwritten."""
         try:
             for count, number in enumerate(list(self._buckets), 1):
                 yield from self._compact_one(number)
                 if count % _LOOKED_UP == 0:
                     yield _LOOKED_UP
         except StoreError:
-            pass  # what cannot be read now is looked for the next time
+            pass  # retried at the next cleaning
         finally:
             self._compacting = False
 
     def _compact_one(self, number: int) -> Pieces[None]:
-        """Take messages out of a bucket that are not there; `_order` still has its number if all are gone."""
+        """Remove missing messages from a bucket; an empty bucket's number stays in `_order`."""
         bucket, kept, start = self._buckets.get(number, _NONE), array("Q"), 0
-        while start < len(bucket):  # which may grow meanwhile
+        while start < len(bucket):  # the bucket may grow meanwhile
             kept.extend(seq for seq in bucket[start : start + _LOOKED_UP] if self._stream.log.has(seq))
             start += _LOOKED_UP
             if start < len(bucket):
                 yield _LOOKED_UP
         if self._buckets.get(number) is not bucket:
-            return  # its time has come
+            return  # it became due
         self._count -= len(bucket) - len(kept)
         if kept:
             self._buckets[number] = kept
@@ -196,7 +197,7 @@ class Expiry:
             slices.begin(self._stream.world, "expiry", self._drop_due())
 
     def _drop_due(self) -> Pieces[None]:
-        """Remove all messages whose time has come; then wait for the next one."""
+        """Remove all messages that are due, then schedule the next removal."""
         try:
             while self._order and self._order[0] <= self._stream.world.now_ns() // _GRAIN_NS:
                 due = self._buckets.pop(heapq.heappop(self._order), _NONE)  # in order
@@ -213,7 +214,7 @@ class Expiry:
             self._expiring = False
 
     def drop(self, seq: int) -> None:
-        """Remove a message whose time has come, or put a marker in its place."""
+        """Remove a message that is due, or replace it by a marker."""
         subject = self._subject_to_mark(seq)
         if subject is None:
             self._stream.log.remove(seq)
@@ -229,7 +230,7 @@ class Expiry:
         self._stream.publishing.store(marker)
 
     def _subject_to_mark(self, seq: int) -> bytes | None:
-        """The subject of a message that is its last and no marker; None if it needs no marker."""
+        """Return the subject if the message is its last and not a marker; None if no marker is needed."""
         stream = self._stream
         if not stream.config.subject_delete_marker_ttl:
             return None

@@ -1,4 +1,4 @@
-"""Work that is given to a worker thread, and that its owner can have done at once if it cannot wait."""
+"""Work for a worker thread that its owner can run at once if it cannot wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class WorkerJob:
-    """Whoever takes it first runs it."""
+    """Work that is run by whoever takes it first."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.error: Exception | None = None
@@ -22,15 +22,15 @@ class WorkerJob:
             self.end(self._work)
 
     def take(self) -> bool:
-        """Whether the caller is the first, and is to ``end`` it."""
+        """Return True if the caller is the first, and must ``end`` it."""
         return self._untaken.acquire(blocking=False)
 
     def give_back(self) -> None:
-        """Whoever took it does not do it: the next one may."""
+        """Let another take work that its taker does not do."""
         self._untaken.release()
 
     def end(self, last_step: Callable[[], None]) -> None:
-        """Do what is left of it."""
+        """Run the last step and record the outcome."""
         try:
             last_step()
         except Exception as error:
@@ -42,7 +42,7 @@ class WorkerJob:
             self._unended.release()
 
     def finish(self) -> None:
-        """Return when it has ended, wherever it runs."""
+        """Return when the work has ended, wherever it runs."""
         self.run()
         with self._unended:
             pass

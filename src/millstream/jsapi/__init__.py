@@ -1,1 +1,1 @@
-"""The JetStream vocabulary as data: names, errors, types and their JSON, shared by server and clients."""
+"""The vocabulary of JetStream as data: names, errors, types and their JSON, shared by server and clients."""

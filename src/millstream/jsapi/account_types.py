@@ -1,4 +1,4 @@
-"""What an account uses of JetStream, and how much of it it may use; -1 is no limit."""
+"""JetStream usage and limits of an account; -1 means no limit."""
 
 from millstream.jsapi.go_types import Int, Int64, Struct, UInt64, always, always_new, no_members
 
@@ -17,7 +17,7 @@ class AccountLimits(Struct):
 
 
 class AccountTier(Struct):
-    """Usage and limits of streams with the same number of replicas."""
+    """Usage and limits for streams with the same number of replicas."""
 
     go_name = "JetStreamTier"
 
@@ -40,7 +40,7 @@ class ApiStats(Struct):
 
 
 class AccountInfo(AccountTier):
-    """The account as a whole; limits are not filled if there are tiers."""
+    """Usage and limits of the whole account.  With tiers, the limits here stay at their defaults."""
 
     go_name = "JetStreamAccountStats"
 

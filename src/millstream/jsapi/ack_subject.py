@@ -1,10 +1,10 @@
-"""The reply subject of a delivered message: where the message stands, and where it is acknowledged.
+"""The reply subject of a delivered message: the message's position, and the address of its ack.
 
     $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
     $JS.ACK.<domain>.<account>.<stream>.<consumer>.<the same five>[.<anything>]
 
-Whoever has a message at hand reads it with this.  On the path of a message it is read where it lies, compiled
-(``jetstream.consumers.acks``, ``jetstream.sourcing.intake``, ``spark.intake``).
+This reader is for single messages.  The compiled modules on the path of a message read the subject in
+place (``jetstream.consumers.acks``, ``jetstream.sourcing.intake``, ``spark.intake``).
 """
 
 from typing import Final, NamedTuple
@@ -13,36 +13,36 @@ from millstream.jsapi.names import ACK_PREFIX
 
 _TOKENS: Final = 9
 _TOKENS_WITH_DOMAIN: Final = 11
-_MOST_DIGITS: Final = 20  # of 64 bits; Python refuses to read thousands of them
+_MOST_DIGITS: Final = 20  # digits of a 64-bit number; Python refuses to convert thousands of digits
 
 
 class AckSubject(NamedTuple):
-    """What the subject says."""
+    """The parts of an ack subject."""
 
     stream: str
     consumer: str
-    delivered: int  # how often, this time included
+    delivered: int  # number of deliveries, this one included
     stream_seq: int
     consumer_seq: int
     timestamp_ns: int
-    pending: int  # how many the consumer has left after this one
+    pending: int  # messages that the consumer has left after this one
     domain: str = ""  # empty: the short form
-    account: str = ""  # a hash of it
-    rest: str = ""  # behind the numbers of the long form
+    account: str = ""  # a hash of the account's name
+    rest: str = ""  # the tokens after the numbers of the long form
 
     @property
     def numbers(self) -> str:
-        """The five tokens that tell one delivery of a consumer from another."""
+        """Return the five tokens that identify one delivery of a consumer."""
         return f"{self.delivered}.{self.stream_seq}.{self.consumer_seq}.{self.timestamp_ns}.{self.pending}"
 
     @property
     def short_form(self) -> str:
-        """Where the same is acknowledged on a server without a domain."""
+        """Return the ack subject of the same delivery on a server without a domain."""
         return f"{ACK_PREFIX}{self.stream}.{self.consumer}.{self.numbers}"
 
 
 def read_ack_subject(subject: str) -> AckSubject | None:
-    """What `subject` says; None if it is no reply subject of a delivered message."""
+    """Parse an ack subject; return None if `subject` is not one."""
     if not subject.startswith(ACK_PREFIX):
         return None
     tokens = subject.split(".")

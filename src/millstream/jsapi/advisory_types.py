@@ -1,9 +1,9 @@
-"""What JetStream tells those who listen: advisories and metrics, all with the same three fields first."""
+"""Advisories and metrics of JetStream; all begin with the same three fields."""
 
 from typing import Any
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import AdvisoryAction, BatchAbandonReason
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import Duration, Int64, Struct, UInt64, always, always_new, no_items
 from millstream.jsapi.names import advisory_type, metric_type
 from millstream.jsapi.stream_types import StreamState
@@ -14,7 +14,7 @@ def _typed(name: str) -> Any:
 
 
 class ClientInfo(Struct):
-    """Who asked; a part of the server itself has no host."""
+    """The client that made a request; a part of the server itself has no host."""
 
     start: Time | None = None
     host: str = ""
@@ -42,7 +42,7 @@ class ClientInfo(Struct):
 
 
 class Event(Struct):
-    """The part that every advisory and metric begins with."""
+    """The fields that every advisory and metric begins with."""
 
     type: str = always("")
     id: str = always("")
@@ -50,7 +50,7 @@ class Event(Struct):
 
 
 class ApiAudit(Event):
-    """A request and its answer, as JSON inside JSON."""
+    """A request and its response, as JSON inside JSON."""
 
     type: str = _typed("api_audit")
     server: str = always("")
@@ -62,7 +62,7 @@ class ApiAudit(Event):
 
 
 class ApiLimitReached(Event):
-    """So many requests waited that they were dropped; for the system account."""
+    """Requests were dropped because too many were waiting; sent to the system account."""
 
     type: str = _typed("api_limit_reached")
     server: str = always("")
@@ -71,7 +71,7 @@ class ApiLimitReached(Event):
 
 
 class ServerOutOfStorage(Event):
-    """For the system account."""
+    """The server ran out of storage; sent to the system account."""
 
     type: str = _typed("server_out_of_space")
     server: str = always("")
@@ -156,7 +156,7 @@ class ConsumerPause(Event):
 
 
 class MaxDeliveries(Event):
-    """A message was delivered as often as it may be, and never acknowledged."""
+    """A message reached `max_deliver` deliveries without an ack."""
 
     type: str = _typed("max_deliver")
     stream: str = always("")
@@ -208,7 +208,7 @@ class GroupUnpinned(Event):
 
 
 class ConsumerAckMetric(Event):
-    """How long a sampled message took to be acknowledged."""
+    """How long the ack of a sampled message took."""
 
     type: str = always(metric_type("consumer_ack"))
     stream: str = always("")

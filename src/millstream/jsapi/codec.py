@@ -1,12 +1,12 @@
-"""The structs of this package to JSON and back, byte for byte as Go's encoder and decoder do it.
+"""Convert the structs of this package to JSON and back, byte for byte as Go's encoder and decoder do.
 
-Writing: fields in their order, empty ones left out where they may be, keys of maps sorted, characters
-that mean something in HTML escaped.
+Writing: fields keep their order, empty fields are left out where Go leaves them out, keys of maps are
+sorted, and characters that mean something in HTML are escaped.
 
-Reading: names match without regard to case; null leaves a field as it was; a field that comes twice adds
-to what was there; the first mistake is told, in Go's words, since answers carry them to people who search
-for them.  `decode_strict` is how the API reads requests: it refuses names it does not know and takes one
-value after the other as one.  `decode_lenient` is how everything else is read, by server and clients.
+Reading: names match in any case; null leaves a field unchanged; a repeated field is merged into the value
+read before; the first error is raised with Go's text, because responses carry it to people who search for
+it.  `decode_strict` reads API requests: it refuses unknown names and merges several values in one text.
+`decode_lenient` reads everything else, in server and clients.
 """
 
 from functools import lru_cache
@@ -15,56 +15,45 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.field_readers import FieldError, Walk, reader_of_struct
-from millstream.jsapi.go_time import Time, TimeError, format_time, parse_time
-from millstream.jsapi.go_types import EMBEDDED_NAME, Struct
-from millstream.jsapi.json_text import (
+from millstream.golang.json import (
     MOST_VALUES_OF_STRANGERS,
     BadSyntax,
     CutShort,
     TooMany,
+    escape_html,
     read_each,
     read_one,
 )
+from millstream.golang.time import Time, TimeError, format_time, parse_time
+from millstream.jsapi.field_readers import FieldError, Walk, reader_of_struct
+from millstream.jsapi.go_types import EMBEDDED_NAME, Struct
 from millstream.jsapi.plain_json import read_plain
 
 Kind = TypeVar("Kind", bound=Struct)
 
-_ESCAPES: Final = (
-    (b"<", b"\\u003c"),
-    (b">", b"\\u003e"),
-    (b"&", b"\\u0026"),
-    ("\u2028".encode(), b"\\u2028"),
-    ("\u2029".encode(), b"\\u2029"),
-)
-
 
 class JsonError(MillstreamError):
-    """A text can not be read; says why as Go would."""
+    """A text cannot be decoded; the message is the one that Go would give."""
 
 
 def encode(struct: Struct) -> bytes:
-    """The JSON of `struct`."""
+    """Return the JSON of `struct`."""
     json = _encoder.encode(struct)
     embedded = _embedded_attribute(type(struct))
     if embedded is not None:
         inner = getattr(struct, embedded)
         if inner is not None:
-            # Quotes inside a string are escaped, so only the field itself can look like this.
+            # Quotes inside strings are escaped, so only the field itself can match.
             nested = _encoder.encode(inner)
             json = json.replace(b'"%b":%b' % (EMBEDDED_NAME.encode(), nested), nested[1:-1], 1)
     return escape_html(json)
 
 
-def escape_html(json: bytes) -> bytes:
-    """The same JSON without characters that mean something in HTML."""
-    for character, escape in _ESCAPES:  # only strings can hold them
-        json = json.replace(character, escape)
-    return json
-
-
 def decode_strict(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
-    """What `text` says, or JsonError, also for more than `most` values; an empty text says nothing."""
+    """Decode `text`; an empty text gives the defaults.
+
+    Raises JsonError, also if there are more than `most` values.
+    """
     plain = read_plain(text, kind)
     if plain is not None:
         return kind(**plain)
@@ -80,9 +69,9 @@ def decode_strict(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRA
 
 
 def decode_lenient(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
-    """What `text` says as far as `kind` knows it, or JsonError if it is not exactly one value.
+    """Decode exactly one value and ignore names that `kind` does not have.
 
-    That is one which holds at most `most`.
+    Raises JsonError, also if the value contains more than `most` values.
     """
     plain = read_plain(text, kind)
     if plain is not None:
@@ -98,7 +87,10 @@ def decode_lenient(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STR
 
 
 def decode_written(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STRANGERS) -> Kind:
-    """Read what ``encode`` wrote, ten times as fast as ``decode_lenient``, which reads everything else."""
+    """Decode JSON written by ``encode``, ten times as fast as ``decode_lenient``.
+
+    Falls back to ``decode_lenient`` for any other JSON.
+    """
     try:
         found: Kind = _decoder_of(kind).decode(text)
     except msgspec.MsgspecError:

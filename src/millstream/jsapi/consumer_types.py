@@ -1,11 +1,11 @@
-"""Consumers: their configuration and what is told about them.
+"""The configuration of consumers and the information reported about them.
 
-Defaults are what an absent field of a request means before the server puts its own defaults in, which is
-the zero of its type; durations are nanoseconds.
+The default of a field is the zero value of its type: what an absent field of a request means before the
+server applies its own defaults.  Durations are nanoseconds.
 """
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     Int,
@@ -33,13 +33,13 @@ class ConsumerConfig(Struct):
     filter_subject: str = ""
     filter_subjects: list[str] = no_items()
     replay_policy: ReplayPolicy = always(ReplayPolicy.INSTANT)
-    rate_limit_bps: UInt64 = 0  # bits a second
+    rate_limit_bps: UInt64 = 0  # bits per second
     sample_freq: str = ""
     max_waiting: Int = 0
     max_ack_pending: Int = 0
     flow_control: bool = False
     headers_only: bool = False
-    # Bounds of a pull request.
+    # Limits of a pull request.
     max_batch: Int = 0
     max_expires: Duration = 0
     max_bytes: Int = 0
@@ -50,7 +50,7 @@ class ConsumerConfig(Struct):
     inactive_threshold: Duration = 0
     num_replicas: Int = always(0)
     mem_storage: bool = False
-    # Consumers of mirrors and sources, which clients do not see.
+    # Consumers of mirrors and sources, hidden from clients.
     direct: bool = False
     sourcing: bool = False
     metadata: dict[str, str] = no_members()
@@ -61,7 +61,7 @@ class ConsumerConfig(Struct):
 
 
 class SequenceInfo(Struct):
-    """A place in the stream, and in what a consumer has delivered."""
+    """A position in the stream and in the deliveries of a consumer."""
 
     consumer_seq: UInt64 = always(0)
     stream_seq: UInt64 = always(0)

@@ -1,6 +1,6 @@
-"""The words that configuration fields may have, and how a wrong one is refused.
+"""The words that configuration fields accept, and the error for any other word.
 
-The first word of each enumeration is what an absent field means.
+The first word of each enumeration is the meaning of an absent field.
 """
 
 from enum import Enum, StrEnum
@@ -81,12 +81,12 @@ class BatchAbandonReason(StrEnum):
 
 
 class WordRule(NamedTuple):
-    """How a word is read: `complaint` may repeat the bytes {raw} or, as Go quotes them, {quoted}."""
+    """How a word is read.  `complaint` may contain the bytes as {raw} or, in Go's quotes, as {quoted}."""
 
     complaint: str = "can not unmarshal {quoted}"
     any_case: bool = False
     aliases: tuple[tuple[str, str], ...] = ()
-    any_spelling: bool = False  # escapes are resolved before words are compared
+    any_spelling: bool = False  # escapes are resolved before the comparison
 
 
 WORD_RULES: Final[dict[type[Enum], WordRule]] = {
@@ -100,7 +100,7 @@ WORD_RULES: Final[dict[type[Enum], WordRule]] = {
     ReplayPolicy: WordRule(),
     PriorityPolicy: WordRule(complaint="unknown priority policy: {raw}"),
     ConsumerAction: WordRule(complaint="unknown consumer action: {raw}"),
-    # Only clients read these, and only from servers.
+    # Only clients read these, from servers.
     AdvisoryAction: WordRule(),
     BatchAbandonReason: WordRule(),
 }

@@ -1,10 +1,10 @@
-"""Every error that the JetStream API can answer with: the numbers are the contract, the text is for people.
+"""Every error of the JetStream API: the numbers are the contract, the text is for people.
 
-Clients branch on the number (`err_code` on the wire, `code` here), people read the description and the
-status follows HTTP.  The table is the whole of nats-server 2.15.1, errors of clusters and of retired
-features included, so that a client can name whatever a server sends.
+Clients branch on the number (`err_code` on the wire, `code` here), people read the description, and the
+status follows HTTP.  The table is that of nats-server 2.15.1, including errors of clusters and of retired
+features, so that a client can name whatever a server sends.
 
-Not here: when an error is raised (jetstream), and how the JSON of an answer looks (jsapi.responses).
+Not here: when an error is raised (jetstream), the JSON of a response (jsapi.responses).
 """
 
 from enum import Enum
@@ -16,7 +16,7 @@ INTERNAL_ERROR = "internal error: the log of the server has its cause"
 
 
 class Err(Enum):
-    """(status, code, description); a description may have {named} fields."""
+    """(status, code, description); a description may contain {named} fields."""
 
     ACCOUNT_RESOURCES_EXCEEDED = (400, 10002, "resource limits exceeded for account")
     BAD_REQUEST = (400, 10003, "bad request")
@@ -384,17 +384,17 @@ class Err(Enum):
 
 
 class ErrorBody(Struct):
-    """The `error` object of an answer."""
+    """The `error` object of a response."""
 
     go_name = "ApiError"
 
-    code: Int = always(0)  # as HTTP has them
+    code: Int = always(0)  # an HTTP status
     err_code: UInt16 = 0
     description: str = ""
 
 
 class ApiError(MillstreamError):
-    """A request is refused; `fields` fill the description of `err`."""
+    """A refused request; `fields` fill the description of `err`."""
 
     def __init__(self, err: Err, /, **fields: object) -> None:
         self.err = err
@@ -405,12 +405,12 @@ class ApiError(MillstreamError):
 
     @property
     def body(self) -> ErrorBody:
-        """What an answer carries under `error`."""
+        """Return the `error` object of a response."""
         return ErrorBody(code=self.status, err_code=self.code, description=self.description)
 
 
 def not_enabled(server: str, domain: str = "") -> str:
-    """Return what it means that nobody answers a request of the JetStream API, and what to do."""
+    """Return the message for a JetStream API request without a responder: the cause and what to do."""
     if domain:
         return f"JetStream domain {domain} is not reached through {server}; check its name"
     switch_on = "start the server with -js, or millstream.Server with store_dir"

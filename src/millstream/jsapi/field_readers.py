@@ -1,9 +1,9 @@
-"""From JSON values to the fields of structs, one reader for each type a field may have.
+"""Convert JSON values to the fields of structs, with one reader for each type of field.
 
-Readers are made from the annotations of a struct, once.  Each gets the value found, what the field holds
-so far and the path that led there, and gives what the field holds from then on.
+Readers are built once, from the annotations of a struct.  A reader gets the value found, the current value
+of the field and the path to it, and returns the new value of the field.
 
-Not here: finding values in a text (jsapi.json_text), who decodes what (jsapi.codec).
+Not here: finding values in a text (golang.json), the entry points (jsapi.codec).
 """
 
 import base64
@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, Protocol, Union, get_args, get_origin,
 import msgspec
 
 from millstream.base.errors import MillstreamError
+from millstream.golang.json import Kind, Value
+from millstream.golang.quote import quoted
+from millstream.golang.time import Time, TimeError, parse_time
 from millstream.jsapi.enums import WORD_RULES
-from millstream.jsapi.go_time import Time, TimeError, parse_time
 from millstream.jsapi.go_types import EMBEDDED_NAME, GoInt, GoName, Struct
-from millstream.jsapi.json_text import Kind, Value, quoted
 
 _WHOLE: Final = re.compile(rb"-?[0-9]+")
 _UNSIGNED: Final = re.compile(rb"[0-9]+")
@@ -29,18 +30,18 @@ Path = tuple[str | int, ...]
 
 
 class FieldError(MillstreamError):
-    """A value does not fit the field it was found for."""
+    """A value does not fit its field."""
 
 
 class Walk:
-    """One decoding: what it is of, and whether unknown names are refused."""
+    """One decoding: the struct being decoded, and whether unknown names are refused."""
 
     def __init__(self, kind: type[Struct], *, strict: bool) -> None:
         self.strict = strict
         self._kind = kind
 
     def mismatch(self, value: Value, wanted: str, path: Path, *, tell_number: bool = False) -> FieldError:
-        """The complaint that `value` is not what is `wanted` at `path`."""
+        """Return the error for a `value` at `path` that is not of the type `wanted`."""
         found = f"number {value.raw.decode()}" if tell_number else value.kind
         owner = go_name_of(self._kind)
         if not path:
@@ -53,14 +54,14 @@ class Walk:
 class Reader(Protocol):
     """Reads values of one type."""
 
-    go_type: str  # as complaints name it
+    go_type: str  # the name used in error messages
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        """What a field that holds `current` holds after `value`."""
+        """Return the new value of a field that holds `current`."""
 
 
 def go_name_of(kind: type[Struct]) -> str:
-    """What Go calls the struct."""
+    """Return Go's name of the struct."""
     return kind.__name__ if kind.go_name is None else kind.go_name
 
 
@@ -97,7 +98,7 @@ class _Whole:
             return current
         if value.kind is not Kind.NUMBER:
             raise walk.mismatch(value, self.go_type, path)
-        # A number that may have any number of digits is not worth converting to see that it does not fit.
+        # Longer numbers do not fit; skip the conversion, whose cost grows with the digits.
         if self._form.fullmatch(value.raw) and len(value.raw) <= 20 and int(value.raw) in self._range:
             return int(value.raw)
         raise walk.mismatch(value, self.go_type, path, tell_number=True)
@@ -146,7 +147,7 @@ class _Word:
                 raise walk.mismatch(value, self.go_type, ())
             spelling = value.text
         else:
-            # Only what is spelt like the word is the word: no escapes, no null.
+            # The word must be spelled without escapes, and null is not a word.
             spelling = value.raw[1:-1].decode(errors="replace") if value.kind is Kind.STRING else "\0"
         if self._rule.any_case:
             spelling = spelling.lower()
@@ -200,12 +201,13 @@ class _Optional:
 
 
 class StructReader:
-    """Reads one kind of struct."""
+    """Reads one type of struct."""
 
     def __init__(self, kind: type[Struct]) -> None:
         self.go_type = "server." + go_name_of(kind)
         self._kind = kind
-        # By name on the wire: the attribute, and before it the attribute of the struct that holds it.
+        # By name on the wire: the attribute of the embedded struct that has the field (or ""), the
+        # attribute, the reader.
         self._fields: dict[str, tuple[str, str, Reader]] = {}
         self._embedded: dict[str, type[Struct]] = {}
         self._add_fields(kind)
@@ -216,7 +218,7 @@ class StructReader:
         return struct
 
     def fill(self, walk: Walk, value: Value, struct: Struct, path: Path) -> None:
-        """Set the fields of `struct` that `value` has."""
+        """Set the fields of `struct` that occur in `value`."""
         if value.kind is Kind.NULL:
             return
         if value.kind is not Kind.OBJECT:
@@ -253,7 +255,7 @@ class StructReader:
 
 @lru_cache(maxsize=256)
 def reader_of_struct(kind: type[Struct]) -> StructReader:
-    """The reader of `kind`."""
+    """Return the reader of `kind`."""
     return StructReader(kind)
 
 
@@ -286,7 +288,7 @@ def _reader_of(annotation: Any) -> Reader:
 
 
 def _zero_of(annotation: Any) -> Any:
-    """What makes the value that null stands for among others of its kind."""
+    """Return the factory of the value that null stands for in a list or map of this type."""
     if get_origin(annotation) is Annotated:
         return _zero_of(get_args(annotation)[0])
     return annotation

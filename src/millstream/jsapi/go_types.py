@@ -1,8 +1,8 @@
-"""How a field of a struct says what Go's encoder would do with it.
+"""Declare how Go's encoder treats a field of a struct.
 
-msgspec's `omit_defaults` is Go's omitempty as long as the default of a field is the zero of its type; a
-field that is written whatever its value says so with `always`.  Numbers carry their Go type, because its
-bounds hold and complaints name it.  Structs are written with their own name, unless `go_name` differs.
+msgspec's `omit_defaults` equals Go's omitempty as long as the default of a field is the zero value of its
+type; a field that is always written is declared with `always`.  Numbers carry their Go type for its range
+and for error messages.  `go_name` is set where Go's name of a struct differs from ours.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ class GoInt(NamedTuple):
 
 
 class GoName(NamedTuple):
-    """What complaints call the type of a field, where it does not follow from the Python type."""
+    """The type name in error messages, where it does not follow from the Python type."""
 
     name: str
 
 
-EMBEDDED_NAME: Final = "@"  # what `embedded` fields are called, which never reaches the wire
+EMBEDDED_NAME: Final = "@"  # the internal name of `embedded` fields; never written
 
 _INT64 = (-(2**63), 2**63 - 1)
 
@@ -38,33 +38,33 @@ Duration = Annotated[int, GoInt("time.Duration", *_INT64)]  # nanoseconds
 
 
 class Struct(msgspec.Struct, omit_defaults=True):
-    """A JSON object of the API: its fields in the order in which they are written."""
+    """A JSON object of the API; its fields are in the order in which they are written."""
 
     go_name: ClassVar[str | None] = None
 
 
 def always(default: Any) -> Any:
-    """A field that is written even if it is zero; `default` must not be something that changes."""
+    """Declare a field that is written even if it is zero; `default` must be immutable."""
     return msgspec.field(default_factory=lambda: default)
 
 
 def always_new(factory: Callable[[], Any]) -> Any:
-    """As `always`, with a new value for each struct."""
+    """Declare a field like `always`, with a new value for each struct."""
     return msgspec.field(default_factory=lambda: factory())
 
 
 def no_items() -> Any:
-    """A list that is left out while it is empty."""
+    """Declare a list that is left out while it is empty."""
     return msgspec.field(default_factory=list)
 
 
 def no_members() -> Any:
-    """A map that is left out while it is empty."""
+    """Declare a map that is left out while it is empty."""
     return msgspec.field(default_factory=dict)
 
 
 def embedded(factory: Callable[[], Any] | None = None) -> Any:
-    """A struct whose fields are written among those of the one that holds it; absent without `factory`."""
+    """Declare a struct whose fields are written among its holder's; without `factory` it defaults to None."""
     if factory is None:
         return msgspec.field(default=None, name=EMBEDDED_NAME)
     return msgspec.field(default_factory=lambda: factory(), name=EMBEDDED_NAME)

@@ -1,17 +1,17 @@
-"""The headers that JetStream reads and writes, and the values that have a meaning.
+"""The headers that JetStream reads and writes, and their predefined values.
 
-Not here: the form of a header block (protocol), and what the headers do (jetstream).
+Not here: the format of a header block (protocol), the effect of the headers (jetstream).
 """
 
 from typing import Final
 
-# On API requests and their answers.
+# Headers of API requests and responses.
 REQUIRED_API_LEVEL: Final = "Nats-Required-Api-Level"
 STREAM_IDENTITY: Final = "Nats-Stream-Identity"
-REQUEST_INFO: Final = "Nats-Request-Info"  # who asks, on requests that cross accounts
+REQUEST_INFO: Final = "Nats-Request-Info"  # the requesting client, on requests from another account
 RESPONSE_TYPE: Final = "Nats-Response-Type"
 
-# On published messages.
+# Headers of published messages.
 MSG_ID: Final = "Nats-Msg-Id"
 EXPECTED_PREFIX: Final = "Nats-Expected-"
 EXPECTED_STREAM: Final = "Nats-Expected-Stream"
@@ -39,9 +39,9 @@ BATCH_ID: Final = "Nats-Batch-Id"
 BATCH_SEQUENCE: Final = "Nats-Batch-Sequence"
 BATCH_COMMIT: Final = "Nats-Batch-Commit"
 BATCH_COMMIT_THIS: Final = "1"  # this message is the last of its batch
-BATCH_COMMIT_END: Final = "eob"  # this message only says that the batch is complete
+BATCH_COMMIT_END: Final = "eob"  # this message only ends the batch and is not stored
 
-SCHEDULE_PREFIX: Final = "Nats-Schedule"  # also begins SCHEDULER
+SCHEDULE_PREFIX: Final = "Nats-Schedule"  # also a prefix of SCHEDULER
 SCHEDULE: Final = "Nats-Schedule"
 SCHEDULE_TIME_ZONE: Final = "Nats-Schedule-Time-Zone"
 SCHEDULE_TTL: Final = "Nats-Schedule-TTL"
@@ -58,7 +58,7 @@ KV_OPERATION: Final = "KV-Operation"
 KV_OPERATION_DELETE: Final = "DEL"
 KV_OPERATION_PURGE: Final = "PURGE"
 
-# On republished messages and on answers to a direct get.
+# Headers of republished messages and of responses to a direct get.
 STREAM: Final = "Nats-Stream"
 SUBJECT: Final = "Nats-Subject"
 SEQUENCE: Final = "Nats-Sequence"
@@ -68,7 +68,7 @@ MSG_SIZE: Final = "Nats-Msg-Size"
 NUM_PENDING: Final = "Nats-Num-Pending"
 UP_TO_SEQUENCE: Final = "Nats-UpTo-Sequence"
 
-# On what a consumer sends beside messages.
+# Headers of status messages of consumers.
 LAST_CONSUMER: Final = "Nats-Last-Consumer"
 LAST_STREAM: Final = "Nats-Last-Stream"
 CONSUMER_STALLED: Final = "Nats-Consumer-Stalled"

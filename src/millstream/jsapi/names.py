@@ -1,11 +1,11 @@
-"""The names of JetStream: subjects, the `type` strings of what travels on them, keys of metadata.
+"""The names of JetStream: subjects, the `type` strings of the messages on them, metadata keys.
 
-A name with wildcards is what a server listens to; `fill` makes the subject of one request out of it::
+A server subscribes to names with wildcards; `fill` turns one into the subject of a request::
 
     fill(STREAM_CREATE, "ORDERS")                     # $JS.API.STREAM.CREATE.ORDERS
     fill(CONSUMER_CREATE_FILTERED, "ORDERS", "c", "eu.>")   # $JS.API.CONSUMER.CREATE.ORDERS.c.eu.>
 
-Not here: header names (jsapi.headers), which body and answer belong to a subject (jsapi.requests,
+Not here: header names (jsapi.headers), the body and response of a subject (jsapi.requests,
 jsapi.responses).
 """
 
@@ -32,10 +32,10 @@ STREAM_RESTORE: Final = "$JS.API.STREAM.RESTORE.*"
 
 DIRECT_GET_PREFIX: Final = "$JS.API.DIRECT.GET"
 DIRECT_GET: Final = "$JS.API.DIRECT.GET.*"
-DIRECT_GET_LAST: Final = "$JS.API.DIRECT.GET.*.>"  # the last message of the subject at the end
+DIRECT_GET_LAST: Final = "$JS.API.DIRECT.GET.*.>"  # the last message of the subject in the final tokens
 
 CONSUMER_CREATE: Final = "$JS.API.CONSUMER.CREATE.*"
-CONSUMER_CREATE_FILTERED: Final = "$JS.API.CONSUMER.CREATE.*.>"  # a name, perhaps followed by a filter
+CONSUMER_CREATE_FILTERED: Final = "$JS.API.CONSUMER.CREATE.*.>"  # a consumer name, then an optional filter
 CONSUMER_DURABLE_CREATE: Final = "$JS.API.CONSUMER.DURABLE.CREATE.*.*"
 CONSUMER_NAMES: Final = "$JS.API.CONSUMER.NAMES.*"
 CONSUMER_LIST: Final = "$JS.API.CONSUMER.LIST.*"
@@ -46,7 +46,7 @@ CONSUMER_RESET: Final = "$JS.API.CONSUMER.RESET.*.*"
 CONSUMER_UNPIN: Final = "$JS.API.CONSUMER.UNPIN.*.*"
 CONSUMER_MSG_NEXT: Final = "$JS.API.CONSUMER.MSG.NEXT.*.*"
 
-# Only a cluster does what these ask for.
+# Requests that only a cluster can fulfil.
 STREAM_LEADER_STEPDOWN: Final = "$JS.API.STREAM.LEADER.STEPDOWN.*"
 STREAM_PEER_REMOVE: Final = "$JS.API.STREAM.PEER.REMOVE.*"
 STREAM_PEER_EVACUATE: Final = "$JS.API.STREAM.PEER.EVACUATE.*"
@@ -55,7 +55,7 @@ CONSUMER_LEADER_STEPDOWN: Final = "$JS.API.CONSUMER.LEADER.STEPDOWN.*.*"
 CONSUMER_PEER_REMOVE: Final = "$JS.API.CONSUMER.PEER.REMOVE.*.*"
 CONSUMER_PEER_EVACUATE: Final = "$JS.API.CONSUMER.PEER.EVACUATE.*.*"
 
-# Only the system account is heard here.
+# Requests that only the system account may send.
 META_LEADER_STEPDOWN: Final = "$JS.API.META.LEADER.STEPDOWN"
 META_RESCUE: Final = "$JS.API.META.RESCUE"
 SERVER_REMOVE: Final = "$JS.API.SERVER.REMOVE"
@@ -64,7 +64,7 @@ ACCOUNT_PURGE: Final = "$JS.API.ACCOUNT.PURGE.*"
 ACCOUNT_STREAM_MOVE: Final = "$JS.API.ACCOUNT.STREAM.MOVE.*.*"
 ACCOUNT_STREAM_CANCEL_MOVE: Final = "$JS.API.ACCOUNT.STREAM.CANCEL_MOVE.*.*"
 
-# What `$JS.<domain>.API.` may be followed by, and what it stands for.
+# Suffixes of `$JS.<domain>.API.`, and the subject that each stands for.
 _DOMAIN_MAPPINGS: Final = {
     "INFO": "$JS.API.INFO",
     "STREAM.>": "$JS.API.STREAM.>",
@@ -86,14 +86,14 @@ SNAPSHOT_RESTORE_PREFIX: Final = "$JS.SNAPSHOT.RESTORE."
 MIRROR_DELIVER_PREFIX: Final = "$JS.M."
 SOURCE_DELIVER_PREFIX: Final = "$JS.S."
 SOURCE_REPLY_PREFIX: Final = "$JSC.R."
-FAST_INGEST_SUFFIX: Final = ".$FI"  # ends the reply subject of a message of a fast batch
+FAST_INGEST_SUFFIX: Final = ".$FI"  # ends the reply subject of a message in a fast batch
 
 KV_STREAM_PREFIX: Final = "KV_"
 KV_SUBJECT_PREFIX: Final = "$KV."
 OBJECT_STREAM_PREFIX: Final = "OBJ_"
 OBJECT_SUBJECT_PREFIX: Final = "$O."
 
-# Keys of the metadata of streams and consumers that belong to the server.
+# Metadata keys of streams and consumers that belong to the server.
 METADATA_PREFIX: Final = "_nats."
 METADATA_REQUIRED_LEVEL: Final = "_nats.req.level"
 METADATA_SERVER_VERSION: Final = "_nats.ver"
@@ -130,22 +130,25 @@ _TYPES: Final = "io.nats.jetstream."
 
 
 def response_type(name: str) -> str:
-    """The `type` of an answer: ``response_type("stream_info")``."""
+    """Return the `type` of a response: ``response_type("stream_info")``."""
     return f"{_TYPES}api.v1.{name}_response"
 
 
 def advisory_type(name: str) -> str:
-    """The `type` of an advisory: ``advisory_type("stream_action")``."""
+    """Return the `type` of an advisory: ``advisory_type("stream_action")``."""
     return f"{_TYPES}advisory.v1.{name}"
 
 
 def metric_type(name: str) -> str:
-    """The `type` of a metric: ``metric_type("consumer_ack")``."""
+    """Return the `type` of a metric: ``metric_type("consumer_ack")``."""
     return f"{_TYPES}metric.v1.{name}"
 
 
 def fill(pattern: str, *tokens: str) -> str:
-    """`pattern` with its wildcards replaced in turn; what is left over belongs to a final ``>``."""
+    """Replace the wildcards of `pattern` by `tokens` in order; a final ``>`` takes all that are left.
+
+    Raises ValueError if the numbers do not fit or a token is empty.
+    """
     filled = []
     rest = list(tokens)
     for token in pattern.split("."):
@@ -162,11 +165,11 @@ def fill(pattern: str, *tokens: str) -> str:
 
 
 def domain_api_prefix(domain: str) -> str:
-    """What stands in place of ``$JS.API`` to reach `domain`."""
+    """Return the prefix that replaces ``$JS.API`` in requests to `domain`."""
     return f"$JS.{domain}.API"
 
 
 def domain_mappings(domain: str) -> dict[str, str]:
-    """Which subjects of `domain` stand for which plain ones."""
+    """Return a map of the API subjects of `domain` to the subjects without a domain."""
     prefix = domain_api_prefix(domain)
     return {f"{prefix}.{suffix}": plain for suffix, plain in _DOMAIN_MAPPINGS.items()}

@@ -1,9 +1,9 @@
-"""Reads the small objects that most requests are, without a tree: known names with plain values.
+"""A fast path for the small JSON objects that most requests are: known names with simple values.
 
-A value is plain if every reader of JSON understands it alike: ASCII text without escapes, a whole number that
-is not negative and has at most 18 digits, true or false.  Everything else (other spellings of a name, a name
-that comes twice, null, fractions, nested values) is left to `json_text` and `field_readers`, which know what
-Go does with it.  So a request is read in a tenth of the time, and means the same.
+A value is simple if every JSON reader agrees on it: ASCII text without escapes, a non-negative integer of
+at most 18 digits, true or false.  Anything else (other spellings of a name, repeated names, null,
+fractions, nested values) is left to `golang.json` and `field_readers`, which do what Go does.  The fast path
+takes a tenth of the time and gives the same result.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from millstream.jsapi.go_time import Time, TimeError, parse_time
+from millstream.golang.time import Time, TimeError, parse_time
 from millstream.jsapi.go_types import GoInt, Struct
 
 _LONGEST: Final = 512
@@ -25,7 +25,7 @@ _MOST_PLAIN: Final = 10**18 - 1
 
 
 def read_plain(text: bytes, kind: type[Struct]) -> dict[str, Any] | None:
-    """The fields of a `kind` by their attributes; None if the text is not plain."""
+    """Return the fields of a `kind` by attribute, or None if the text needs the slow path."""
     if len(text) > _LONGEST or text[:1] != b"{":
         return None
     known = _plain_fields(kind)
@@ -60,7 +60,7 @@ def read_plain(text: bytes, kind: type[Struct]) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=256)
 def _plain_fields(kind: type[Struct]) -> dict[bytes, tuple[str, type]]:
-    """Attribute and type of each field that can be plain, by its name on the wire."""
+    """Return attribute and type of each field that the fast path reads, by name on the wire."""
     hints = get_type_hints(kind, include_extras=True)
     found = {}
     for field in msgspec.structs.fields(kind):
@@ -71,7 +71,7 @@ def _plain_fields(kind: type[Struct]) -> dict[bytes, tuple[str, type]]:
 
 
 def _plain_type(annotation: Any) -> type | None:
-    """The type of a plain value, or None; a number may have any value that is plain."""
+    """Return the Python type for the fast path, or None; integers need a range that holds 18 digits."""
     if get_origin(annotation) is Annotated:
         _, *notes = get_args(annotation)
         whole = (note for note in notes if isinstance(note, GoInt))

@@ -1,20 +1,20 @@
-"""What a publisher gets back, for single messages and for batches.
+"""Responses to publishers, for single messages and for batches.
 
-A success is written by hand, with the domain before the sequence and a blank where nats-server has one,
-because it is written for every message; refusals are ordinary structs.  One struct reads them all.
+A success is built from byte strings, because one is written for every message: the domain comes before the
+sequence, with a space where nats-server has one.  Refusals are structs.  `PubAckResponse` reads both.
 """
 
 from collections.abc import Mapping
 
+from millstream.golang.quote import quoted
 from millstream.jsapi.errors import ErrorBody
 from millstream.jsapi.go_types import Struct, UInt16, UInt64, always
-from millstream.jsapi.json_text import quoted
 
-CounterSources = Mapping[str, Mapping[str, str]]  # by stream and subject, in a header
+CounterSources = Mapping[str, Mapping[str, str]]  # by stream and subject; the content of a header
 
 
 class PubAckResponse(Struct):
-    """The answer to a publish to a stream."""
+    """The response to a message published to a stream."""
 
     go_name = "JSPubAckResponse"
 
@@ -23,19 +23,19 @@ class PubAckResponse(Struct):
     seq: UInt64 = always(0)
     domain: str = ""
     duplicate: bool = False
-    val: str = ""  # of a counter
+    val: str = ""  # the value of a counter
     batch: str = ""
-    count: UInt64 = 0  # messages of the batch
+    count: UInt64 = 0  # messages in the batch
 
 
 class CounterValue(Struct):
-    """The body of a message of a counter."""
+    """The payload of a counter message."""
 
     val: str = always("")
 
 
 class BatchFlowAck(Struct):
-    """So far a fast batch is stored; the next of these comes after `msgs` more messages."""
+    """A fast batch is stored up to `seq`; the next such ack follows after `msgs` messages."""
 
     type: str = always("ack")
     seq: UInt64 = always(0)
@@ -43,7 +43,7 @@ class BatchFlowAck(Struct):
 
 
 class BatchFlowGap(Struct):
-    """Messages of a fast batch from `last_seq` up to, not including, `seq` were lost."""
+    """Messages of a fast batch from `last_seq` up to, but not including, `seq` were lost."""
 
     type: str = always("gap")
     last_seq: UInt64 = always(0)
@@ -59,7 +59,7 @@ class BatchFlowErr(Struct):
 
 
 def pub_ack_start(stream: str, domain: str = "") -> bytes:
-    """What a success begins with; sequence and one of the ends below follow."""
+    """Return the beginning of a success; the sequence and one of the ends below follow."""
     name = quoted(stream).encode()
     if domain:
         return b'{"stream":%b,"domain":%b,"seq":' % (name, quoted(domain).encode())
@@ -71,10 +71,10 @@ PUB_ACK_DUPLICATE_END = b',"duplicate": true}'
 
 
 def pub_ack_counter_end(value: str) -> bytes:
-    """The end for a message of a counter."""
+    """Return the end for a counter message."""
     return b',"val":"%b"}' % value.encode()
 
 
 def pub_ack_batch_end(batch: str, count: int) -> bytes:
-    """The end for the last message of a batch."""
+    """Return the end for the last message of a batch."""
     return b',"batch":%b,"count":%d}' % (quoted(batch).encode(), count)

@@ -1,8 +1,8 @@
-"""The bodies of API requests; which subject takes which is said with each."""
+"""The bodies of API requests; each docstring names the request."""
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import ConsumerAction
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     Int,
@@ -53,7 +53,7 @@ class StreamInfoRequest(Struct):
 
 
 class StreamPurgeRequest(Struct):
-    """STREAM.PURGE: of the messages that match `filter`, those below `seq`, or all but the last `keep`."""
+    """STREAM.PURGE: removes messages that match `filter`: those below `seq`, or all but the last `keep`."""
 
     go_name = "JSApiStreamPurgeRequest"
 
@@ -151,9 +151,9 @@ class ConsumerUnpinRequest(Struct):
 
 
 class PullRequest(Struct):
-    """CONSUMER.MSG.NEXT, and what follows +NXT in an ack."""
+    """CONSUMER.MSG.NEXT, and the text after +NXT in an ack."""
 
-    go_name = ""  # complaints leave it out
+    go_name = ""  # error messages leave it out
 
     expires: Duration = 0
     batch: Int = 0
@@ -168,7 +168,7 @@ class PullRequest(Struct):
 
 
 class NakOptions(Struct):
-    """What may follow -NAK in an ack."""
+    """The text after -NAK in an ack."""
 
     go_name = "ConsumerNakOptions"
 

@@ -1,7 +1,7 @@
-"""The answers of the API: a type, an error if there was one, and what belongs to the type.
+"""The responses of the API: a type, an error if there is one, and the fields of the type.
 
-An answer that tells about a stream, a consumer or an account holds the struct under `info` and writes its
-fields among its own; with an error there is none.
+A response about a stream, a consumer or an account has the struct in `info`, whose fields are written among
+its own; with an error `info` is None.
 
     encode(StreamCreateResponse(info=info, did_create=True))
     encode(StreamCreateResponse(error=refusal.body))
@@ -9,10 +9,10 @@ fields among its own; with an error there is none.
 
 from typing import Any
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.account_types import AccountInfo
 from millstream.jsapi.consumer_types import ConsumerInfo
 from millstream.jsapi.errors import ErrorBody
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     Int,
@@ -33,14 +33,14 @@ def _typed(name: str) -> Any:
 
 
 class Response(Struct):
-    """The part that every answer begins with."""
+    """The fields that every response begins with."""
 
     type: str = always("")
     error: ErrorBody | None = None
 
 
 class PagedResponse(Response):
-    """One page of many things: `limit` at most, after `offset` others, of `total`."""
+    """One page of a list: at most `limit` items after the first `offset`, of `total`."""
 
     total: Int = always(0)
     offset: Int = always(0)
@@ -48,13 +48,13 @@ class PagedResponse(Response):
 
 
 class SuccessResponse(Response):
-    """Nothing to tell but that it is done."""
+    """A response without data."""
 
     success: bool = False
 
 
 class SystemResponse(Response):
-    """What the system account gets to hear where it has no JetStream."""
+    """The response to the system account where it has no JetStream."""
 
     type: str = _typed("system")
 
@@ -84,7 +84,7 @@ class StreamUpdateResponse(Response):
 
 
 class StreamInfoResponse(PagedResponse):
-    """The page is one of the subjects of the stream."""
+    """Stream information; the paging applies to the stream's subjects."""
 
     type: str = _typed("stream_info")
     info: StreamInfo | None = embedded()
@@ -92,7 +92,7 @@ class StreamInfoResponse(PagedResponse):
 
 class StreamNamesResponse(PagedResponse):
     type: str = _typed("stream_names")
-    streams: list[str] | None = always(None)  # none at all is null, not an empty list
+    streams: list[str] | None = always(None)  # no streams at all is null, not an empty list
 
 
 class StreamListResponse(PagedResponse):
@@ -177,7 +177,7 @@ class ConsumerUnpinResponse(Response):
     type: str = _typed("consumer_unpin")
 
 
-# -- only a cluster has more to say than an error -----------------------------------------------------
+# -- requests for a cluster, which a single server answers with an error -------------------------------
 
 
 class StreamLeaderStepdownResponse(SuccessResponse):

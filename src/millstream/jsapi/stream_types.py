@@ -1,14 +1,14 @@
-"""Streams: their configuration, their state and what is told about them.
+"""The configuration and state of streams and the information reported about them.
 
-Defaults are what an absent field of a request means before the server puts its own defaults in, which is
-the zero of its type; durations are nanoseconds.
+The default of a field is the zero value of its type: what an absent field of a request means before the
+server applies its own defaults.  Durations are nanoseconds.
 """
 
 from typing import Annotated
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ErrorBody
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.go_types import (
     Duration,
     GoName,
@@ -25,7 +25,7 @@ from millstream.jsapi.go_types import (
 
 
 class Placement(Struct):
-    """Where a cluster should keep a stream."""
+    """The servers of a cluster on which a stream is placed."""
 
     cluster: str = ""
     tags: list[str] = no_items()
@@ -38,21 +38,21 @@ class SubjectTransformConfig(Struct):
 
 
 class ExternalStream(Struct):
-    """How to reach a stream of another account or domain."""
+    """The API prefix and delivery subject for a stream of another account or domain."""
 
     api: str = always("")
     deliver: str = always("")
 
 
 class StreamConsumerSource(Struct):
-    """The durable consumer that a mirror or source reads through."""
+    """The durable consumer through which a mirror or source reads."""
 
     name: str = ""
     deliver_subject: str = ""
 
 
 class StreamSource(Struct):
-    """What a mirror mirrors, or one of the streams that a stream takes its messages from."""
+    """The origin of a mirror, or one of the origins of a stream with sources."""
 
     name: str = always("")
     opt_start_seq: UInt64 = 0
@@ -70,7 +70,7 @@ class RePublish(Struct):
 
 
 class StreamConsumerLimits(Struct):
-    """Defaults and upper bounds for the consumers of a stream."""
+    """Defaults and upper limits for the consumers of a stream."""
 
     inactive_threshold: Duration = 0
     max_ack_pending: Int = 0
@@ -118,7 +118,7 @@ class StreamConfig(Struct):
 
 
 class LostStreamData(Struct):
-    """What a damaged store could not give back."""
+    """Messages that a damaged store has lost."""
 
     msgs: list[UInt64] | None = always(None)
     bytes: UInt64 = always(0)
@@ -140,20 +140,20 @@ class StreamState(Struct):
 
 
 class StreamSourceInfo(Struct):
-    """How far a mirror or source has come."""
+    """The progress of a mirror or source."""
 
     name: str = always("")
     external: ExternalStream | None = None
     lag: UInt64 = always(0)
-    seq: UInt64 = 0  # the last one taken over; mirrors do not tell
-    active: Duration = always(0)  # since the last sign of life; -1 if there was none
+    seq: UInt64 = 0  # the last sequence copied; not reported for mirrors
+    active: Duration = always(0)  # since the origin was last heard from; -1: never
     error: ErrorBody | None = None
     filter_subject: str = ""
     subject_transforms: list[SubjectTransformConfig] = no_items()
 
 
 class PeerInfo(Struct):
-    """One server of a cluster that keeps a stream or consumer."""
+    """A server of a cluster that stores a stream or consumer."""
 
     name: str = always("")
     current: bool = always(False)
@@ -165,7 +165,7 @@ class PeerInfo(Struct):
 
 
 class ClusterInfo(Struct):
-    """Who keeps a stream or consumer; a single server names only itself."""
+    """The servers that store a stream or consumer; a single server names only itself."""
 
     name: str = ""
     raft_group: str = ""
@@ -177,7 +177,7 @@ class ClusterInfo(Struct):
 
 
 class StreamAlternate(Struct):
-    """A stream that holds the same messages, in a cluster nearer by."""
+    """A stream with the same messages in a nearer cluster."""
 
     name: str = always("")
     domain: str = ""
@@ -197,7 +197,7 @@ class StreamInfo(Struct):
 
 
 class StoredMessage(Struct):
-    """A message as STREAM.MSG.GET gives it."""
+    """A message in a STREAM.MSG.GET response."""
 
     go_name = "StoredMsg"
 

@@ -117,21 +117,19 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
     if options.creds_file or options.creds_text:
         from millstream.base.seeds import read_credentials  # only here: cryptography takes its time to import
 
-        text = options.creds_text
-        if options.creds_file:
-            try:
-                text = Path(options.creds_file).read_text()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
-                raise BadOptions(f"cannot read the credentials in {options.creds_file}: {reason}") from None
+        text = _read(options.creds_file, "credentials") if options.creds_file else options.creds_text
         try:
             jwt, seed = read_credentials(text)
         except MillstreamError as error:
             what = f"the credentials file {options.creds_file}" if options.creds_file else "the credentials"
             raise BadOptions(f"{what} cannot be used: {error}") from None
         return Credentials({"jwt": jwt} if jwt else {}, seed)
-    if options.nkey_seed:
-        return Credentials({}, options.nkey_seed)
+    if options.nkey_file:
+        seed = _read(options.nkey_file, "nkey seed").strip()
+        _signer(seed, f"nkey file {options.nkey_file}")
+        return Credentials({}, seed)
+    if options.nkey_seed or options.jwt:
+        return Credentials({"jwt": options.jwt} if options.jwt else {}, options.nkey_seed)
     if options.token:
         return Credentials({"auth_token": options.token})
     if options.user:
@@ -141,6 +139,14 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
     if server.user:
         return Credentials({"auth_token": server.user})
     return Credentials({})
+
+
+def _read(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, ValueError) as error:
+        reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
+        raise BadOptions(f"cannot read the {what} in {path}: {reason}") from None
 
 
 def connect_frames(
@@ -176,13 +182,13 @@ def connect_frames(
     return b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(fields)
 
 
-def _signer(seed: str) -> "Signer":
+def _signer(seed: str, what: str = "nkey seed") -> "Signer":
     from millstream.base.seeds import Signer
 
     try:
         return Signer(seed)
     except MillstreamError as error:
-        raise BadOptions(f"the nkey seed cannot be used: {error}") from None
+        raise BadOptions(f"the {what} cannot be used: {error}") from None
 
 
 def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkError:

@@ -1,15 +1,36 @@
-"""How to reach a server and as whom: plain data that can be pickled and never shows a secret."""
+"""How to reach a server and as whom: plain data that can be pickled and never shows a secret.
 
-from collections.abc import Sequence
+Each option is declared here, once, with all its names; see `fields`.  Contradictions are found here only.
+Not here: where options come from (`sources`, `sections`, `contexts`), and the files that they name (`login`).
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote
 
 from millstream.base.addresses import DEFAULT_PORT, BadAddress, parse_address
 from millstream.link.errors import BadOptions
+from millstream.link.fields import Field, Kind, Names, declared, fields_of
 
-DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 DEFAULT_CONNECT_S: Final = 5.0
 DEFAULT_REQUEST_S: Final = 10.0
+_LOGIN: Final = "way to log in"
+_API: Final = "name of the JetStream API"
+
+
+class Contradiction(BadOptions):
+    """Options that cannot be given together; `paths` names them as `LinkOptions` does."""
+
+    def __init__(self, text: str, *paths: str) -> None:
+        super().__init__(text.format(" and ".join(paths)))
+        self._text = text
+        self.paths: Final = paths
+
+    def in_words(self, words: Mapping[str, str]) -> str:
+        """Return the text with the names that the options were given by."""
+        return self._text.format(" and ".join(words.get(path, path) for path in self.paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +47,20 @@ class ServerAddress:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
+    @property
+    def url(self) -> str:
+        """The address with its scheme, without user and password."""
+        return f"{'tls' if self.tls else 'nats'}://{self}"
+
+    @property
+    def full_url(self) -> str:
+        """The address with user and password, if it has them: not for people."""
+        if not self.user:
+            return self.url
+        scheme, _, rest = self.url.partition("://")
+        who = ":".join(quote(part, safe="") for part in (self.user, self.password) if part)
+        return f"{scheme}://{who}@{rest}"
+
     @classmethod
     def parse(cls, text: str) -> "ServerAddress":
         """`nats://host:port`, `tls://host`, `user:password@host:port`, `host`."""
@@ -40,73 +75,183 @@ class ServerAddress:
 class TlsOptions:
     """Files in PEM; without `ca_file` the authorities of the system are trusted."""
 
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    first: bool = False  # shake hands before the server says anything
+    ca_file: str = declared("", Names(
+        kind=Kind.FILE, metavar="FILE", help="file with the certificates to trust; also switches TLS on",
+        flags=("--tlsca",), variable="NATS_CA", spark="nats.tls.ca", key="tls.ca", also=("tls.authorities",),
+        context="ca",
+    ))  # fmt: skip
+    cert_file: str = declared("", Names(
+        kind=Kind.FILE, metavar="FILE", help="file with the client's certificate",
+        flags=("--tlscert",), variable="NATS_CERT", spark="nats.tls.cert", key="tls.cert",
+        also=("tls.certificate",), context="cert",
+    ))  # fmt: skip
+    key_file: str = declared("", Names(
+        kind=Kind.FILE, metavar="FILE", help="file with the key of the client's certificate",
+        flags=("--tlskey",), variable="NATS_KEY", spark="nats.tls.key", key="tls.key", context="key",
+    ))  # fmt: skip
+    first: bool = declared(False, Names(
+        kind=Kind.SWITCH, help="begin with TLS, before the server says anything",
+        flags=("--tlsfirst",), spark="nats.tls.first", key="tls.first", context="tls_first",
+    ))  # fmt: skip
     verify: bool = True  # False trusts whoever answers
 
     def __post_init__(self) -> None:
         if self.key_file and not self.cert_file:
-            raise BadOptions("a TLS key without its certificate can not be used")
+            raise Contradiction("{} needs the certificate that the key belongs to", "tls.key_file")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
     """Everything about a connection.  At most one way to say who we are."""
 
-    servers: tuple[ServerAddress, ...] = (ServerAddress("127.0.0.1"),)
-    name: str = ""  # of the connection, as monitoring shows it
-    user: str = field(default="", repr=False)
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    nkey_seed: str = field(default="", repr=False)
-    creds_file: str = ""
-    creds_text: str = field(default="", repr=False)
+    servers: tuple[ServerAddress, ...] = declared((ServerAddress("127.0.0.1"),), Names(
+        kind=Kind.SERVERS, metavar="URL", help="address of the server; several of a cluster with commas",
+        flags=("--server", "-s"), variable="NATS_URL", spark="nats.servers", key="servers",
+        also=("server_uri",), context="url",
+    ))  # fmt: skip
+    context: str = declared("", Names(
+        kind=Kind.TEXT, metavar="NAME", help="NATS context, of the `nats` tool, for what is not given here",
+        flags=("--context",), variable="NATS_CONTEXT", spark="nats.context", key="context",
+    ))  # fmt: skip
+    user: str = declared("", Names(
+        kind=Kind.TEXT, metavar="NAME", help="user name", choice=(_LOGIN, "user"),
+        flags=("--user",), variable="NATS_USER", spark="nats.user", key="user", context="user",
+    ))  # fmt: skip
+    password: str = declared("", Names(
+        kind=Kind.TEXT, metavar="PASSWORD", help="password of the user", secret=True, choice=(_LOGIN, "user"),
+        flags=("--password",), variable="NATS_PASSWORD", spark="nats.password", key="password",
+        context="password",
+    ))  # fmt: skip
+    token: str = declared("", Names(
+        kind=Kind.TEXT, metavar="TOKEN", help="token instead of user and password", secret=True,
+        choice=(_LOGIN, "token"),
+        flags=("--token",), variable="NATS_TOKEN", spark="nats.token", key="token", context="token",
+    ))  # fmt: skip
+    creds_file: str = declared("", Names(
+        kind=Kind.FILE, metavar="FILE", help="file with a user's JWT and seed, as `nsc` writes it",
+        choice=(_LOGIN, "creds"),
+        flags=("--creds",), variable="NATS_CREDS", spark="nats.creds", key="creds",
+        also=("credentials_file",), context="creds",
+    ))  # fmt: skip
+    creds_text: str = declared("", Names(
+        kind=Kind.TEXT, help="text of such a file", secret=True, choice=(_LOGIN, "creds text"),
+        spark="nats.creds.secret",
+    ))  # fmt: skip
+    nkey_file: str = declared("", Names(
+        kind=Kind.FILE, metavar="FILE", help="file with the seed of an NKey user",
+        choice=(_LOGIN, "nkey file"),
+        flags=("--nkey",), variable="NATS_NKEY", spark="nats.nkey", key="nkey_file", context="nkey",
+    ))  # fmt: skip
+    nkey_seed: str = declared("", Names(
+        kind=Kind.TEXT, metavar="SEED", help="seed of an NKey user, or of a JWT", secret=True,
+        choice=(_LOGIN, "seed"),
+        flags=("--seed",), variable="NATS_SEED", spark="nats.nkey.secret", key="nkey_seed",
+        context="user_seed",
+    ))  # fmt: skip
+    jwt: str = declared("", Names(
+        kind=Kind.TEXT, metavar="JWT", help="JWT of a user; needs the seed unless it is a bearer token",
+        secret=True, choice=(_LOGIN, "seed"),
+        flags=("--jwt",), variable="NATS_JWT", spark="nats.jwt.secret", key="jwt", context="user_jwt",
+    ))  # fmt: skip
     tls: TlsOptions | None = None  # None: only if the server asks for it
-    inbox_prefix: str = "_INBOX"
-    domain: str = ""
-    api_prefix: str = ""  # in place of $JS.API; not with a domain
-    connect_timeout_s: float = DEFAULT_CONNECT_S  # for each server
-    request_timeout_s: float = DEFAULT_REQUEST_S
+    domain: str = declared("", Names(
+        kind=Kind.TEXT, metavar="NAME", help="JetStream domain", choice=(_API, "domain"),
+        flags=("--js-domain",), spark="nats.jsDomain", key="domain", context="jetstream_domain",
+    ))  # fmt: skip
+    api_prefix: str = declared("", Names(
+        kind=Kind.SUBJECT, metavar="PREFIX", choice=(_API, "prefix"),
+        help="prefix of the JetStream API, for imports from another account",
+        flags=("--js-api-prefix",), spark="nats.apiPrefix", key="api_prefix", context="jetstream_api_prefix",
+    ))  # fmt: skip
+    inbox_prefix: str = declared("_INBOX", Names(
+        kind=Kind.SUBJECT, metavar="PREFIX", help="prefix of the subjects that answers are sent to",
+        flags=("--inbox-prefix",), spark="nats.inboxPrefix", key="inbox_prefix", context="inbox_prefix",
+    ))  # fmt: skip
+    connect_timeout_s: float = declared(DEFAULT_CONNECT_S, Names(
+        kind=Kind.SECONDS, metavar="TIME", help="how long to wait for one server to answer",
+        flags=("--connect-timeout",), spark="nats.connectTimeout", key="connect_timeout",
+        also=("connect_timeout_sec",),
+    ))  # fmt: skip
+    request_timeout_s: float = declared(DEFAULT_REQUEST_S, Names(
+        kind=Kind.SECONDS, metavar="TIME", help="how long to wait for the answer to a request",
+        flags=("--timeout",), variable="NATS_TIMEOUT", spark="nats.requestTimeout", key="request_timeout",
+        also=("request_timeout_sec",),
+    ))  # fmt: skip
+    name: str = ""  # of the connection, as monitoring shows it
     no_echo: bool = False
 
     def __post_init__(self) -> None:
         if not self.servers:
             raise BadOptions("no server is given")
-        ways = {
-            "user": bool(self.user or self.password),
-            "token": bool(self.token),
-            "nkey seed": bool(self.nkey_seed),
-            "creds": bool(self.creds_file or self.creds_text),
-        }
-        given = [name for name, there in ways.items() if there]
-        if len(given) > 1:
-            raise BadOptions(f"give one way to log in, not {' and '.join(given)}")
+        for what in (_LOGIN, _API):
+            ways: dict[str, str] = {}
+            for each in FIELDS:
+                group, way = each.names.choice
+                if group == what and getattr(self, each.path):
+                    ways.setdefault(way, each.path)
+            if len(ways) > 1:
+                raise Contradiction(f"give one {what}, not {{}}", *ways.values())
         if self.password and not self.user:
-            raise BadOptions("a password without a user can not be used")
-        if self.creds_file and self.creds_text:
-            raise BadOptions("give the credentials as a file or as a text, not both")
-        if self.domain and self.api_prefix:
-            raise BadOptions("give a JetStream domain or an API prefix, not both")
-        for what, subject in (("inbox prefix", self.inbox_prefix), ("API prefix", self.api_prefix)):
+            raise Contradiction("{} needs a user", "password")
+        for path in ("inbox_prefix", "api_prefix"):
+            subject: str = getattr(self, path)
             if any(character in subject for character in " \t\r\n*>") or subject.strip(".") != subject:
-                raise BadOptions(f"the {what} {subject!r} is no plain subject")
+                raise Contradiction(f"{{}} is no plain subject: {subject!r}", path)
+
+    def __str__(self) -> str:
+        """The addresses, without user names and passwords in them."""
+        return ", ".join(server.url for server in self.servers)
 
     @property
     def says_who(self) -> bool:
         """Whether there are credentials, beside those of an address."""
-        return bool(self.user or self.token or self.nkey_seed or self.creds_file or self.creds_text)
+        return any(getattr(self, each.path) for each in FIELDS if each.names.choice[0] == _LOGIN)
 
     @property
     def api(self) -> str:
-        """What the subjects of the JetStream API begin with."""
+        """What the subjects of the JetStream API begin with, without the last dot."""
         if self.domain:
             return f"$JS.{self.domain}.API"
         return self.api_prefix or "$JS.API"
 
+    def of_nobody(self) -> "LinkOptions":
+        """Return the same options without anything that says who we are."""
+        nothing: dict[str, Any] = {
+            each.path: each.default for each in FIELDS if each.names.choice[0] == _LOGIN
+        }
+        servers = tuple(dataclasses.replace(server, user="", password="") for server in self.servers)
+        return dataclasses.replace(self, servers=servers, **nothing)
+
+    def with_files(self, place: Callable[[str], str]) -> "LinkOptions":
+        """Return the same options with `place` applied to the path of every file that they name."""
+        values = {
+            each.path: place(found)
+            for each in FIELDS
+            if each.names.kind is Kind.FILE and (found := value_of(self, each.path))
+        }
+        return replace_values(self, values) if values else self
+
+
+def value_of(options: LinkOptions, path: str) -> Any:
+    """Return the value of a declared field; None for one of TLS where there is none."""
+    head, _, rest = path.partition(".")
+    found = getattr(options, head)
+    return getattr(found, rest) if rest and found is not None else found
+
+
+def replace_values(options: LinkOptions, values: Mapping[str, Any]) -> LinkOptions:
+    """Return the options with other values for the fields at these paths."""
+    flat = {path: value for path, value in values.items() if "." not in path}
+    inner = {path.partition(".")[2]: value for path, value in values.items() if "." in path}
+    if any(inner.values()):
+        flat["tls"] = dataclasses.replace(options.tls or TlsOptions(), **inner)
+    return dataclasses.replace(options, **flat)
+
 
 def parse_servers(servers: str | Sequence[str]) -> tuple[ServerAddress, ...]:
-    """Addresses out of a list, or of a text with commas."""
+    """Read addresses out of a list, or of a text with commas; blanks around them are left out."""
     texts = servers.split(",") if isinstance(servers, str) else servers
     return tuple(ServerAddress.parse(text) for text in texts if text.strip())
+
+
+FIELDS: Final[tuple[Field, ...]] = tuple(fields_of(LinkOptions, {"tls": TlsOptions}))

@@ -13,11 +13,11 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.golang.json import MOST_VALUES
 from millstream.jsapi import names
 from millstream.jsapi import responses as answers
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ErrorBody
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.link.errors import ApiError, BadMessage, ProtocolViolation
 
 Answer = TypeVar("Answer", bound=answers.Response)

@@ -1,1 +1,1 @@
-"""The NATS client protocol, bytes only: no sockets, no event loop, no accounts."""
+"""The NATS client protocol as bytes: no sockets, no event loop, no accounts."""

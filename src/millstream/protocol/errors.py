@@ -1,4 +1,4 @@
-"""The exact texts of ``-ERR`` lines: clients match on them, so they are a contract."""
+"""The exact texts of ``-ERR`` lines.  They are a contract: clients match on them."""
 
 from typing import Final
 
@@ -38,5 +38,5 @@ def too_many_tokens(subject: bytes) -> bytes:
 
 
 def subscription_revoked(subject: bytes, queue: bytes | None, sid: bytes) -> bytes:
-    """For a live subscription that a reload of the configuration no longer allows."""
+    """Return the error for an active subscription that a reloaded configuration no longer permits."""
     return b'%b (sid "%b")' % (subscription_violation(subject, queue), sid)

@@ -1,21 +1,22 @@
-"""Header blocks: looking one up, taking some out, putting one in.
+"""Header blocks: find, remove and add headers.
 
     NATS/1.0[ status[ description]]\\r\\n
     Key: Value\\r\\n
     \\r\\n
 
-Lookups follow the reference: keys are compared to the letter, the first one counts, blanks before the
-value are skipped.  Blocks that clients send are not validated, so nothing here assumes that they are
-well-formed; what cannot be found is not there.
+Lookups follow nats-server: keys are case-sensitive, the first match counts, blanks before the value are
+skipped.  Blocks from clients are not validated, so nothing here assumes that they are well-formed.
 
-What the server says with authority (who asks, which sequence a message has) is put in with ``claim``: readers
-differ in what they make of letters, stray line ends and lines that are none, so such a block is made anew.
+Headers that only the server may set (the requester, the sequence of a message) are added with ``claim``.
+Readers disagree about the case of names, stray line ends and lines without a colon, so ``claim`` rebuilds
+the block to leave no second header that a reader could take for the server's.
 """
 
 import re
 from typing import Final
 
 START: Final = b"NATS/1.0\r\n"
+_LINE: Final = b"\r\n"
 _END: Final = b"\r\n\r\n"
 _VERSION: Final = b"NATS/1.0"
 _BLANK: Final = ord(" ")
@@ -23,24 +24,24 @@ _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 
 
 def find(block: bytes, key: bytes) -> bytes | None:
-    """The value of the first header called `key`, or None."""
+    """Return the value of the first header called `key`, or None."""
     needle = b"\r\n" + key + b":"
     at = block.find(needle)
     if at < 0:
         return None
     start = at + len(needle)
-    end = block.find(b"\r\n", start)
+    end = block.find(_LINE, start)
     return block[start : end if end >= 0 else len(block)].lstrip(b" ")
 
 
 def status(block: bytes) -> bytes:
-    """What follows the version on the first line; empty for a block without a status."""
+    """Return the status and description on the first line; empty if there are none."""
     line, _, _ = block.partition(b"\r\n")
     return line[len(b"NATS/1.0") :].strip()
 
 
 def without_status(block: bytes) -> bytes:
-    """The same headers under a plain first line; empty if a status was all there was."""
+    """Return the block without its status; empty if it has no headers."""
     line, separator, rest = block.partition(b"\r\n")
     if not separator or len(line) <= len(b"NATS/1.0"):
         return block
@@ -48,7 +49,7 @@ def without_status(block: bytes) -> bytes:
 
 
 def remove(block: bytes, *prefixes: bytes) -> bytes:
-    """The block without headers whose names begin with one of `prefixes`; empty if none is left."""
+    """Return the block without headers whose names begin with one of `prefixes`; empty if none is left."""
     lines = block.split(b"\r\n")
     kept = [line for line in lines[1:] if line and not line.startswith(prefixes)]
     if not kept:
@@ -57,7 +58,7 @@ def remove(block: bytes, *prefixes: bytes) -> bytes:
 
 
 def put(block: bytes, key: bytes, value: bytes) -> bytes:
-    """The block, or a new one, with one header more at its end."""
+    """Return the block, or a new one if it is empty or malformed, with one header added at its end."""
     line = b"%b: %b\r\n\r\n" % (key, value)
     if not block:
         return START + line
@@ -65,21 +66,21 @@ def put(block: bytes, key: bytes, value: bytes) -> bytes:
 
 
 def replace(block: bytes, key: bytes, value: bytes) -> bytes:
-    """The block with this value for `key`, wherever it was before."""
+    """Return the block with `key` set to `value` and all its earlier values removed."""
     return put(remove(block, key + b":"), key, value)
 
 
 def claim(block: bytes, *headers: tuple[bytes, bytes]) -> bytes:
-    """The block with these headers at its end, and no others of their names, in whatever letters."""
+    """Return a well-formed block that ends in these headers and has no others of their names, in any case."""
     block = without(block, *(key for key, _ in headers))
     return block[:-2] + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n"
 
 
 def without(block: bytes, *keys: bytes) -> bytes:
-    """A well-formed block, without headers called `keys` in any case of letters; never empty.
+    """Return a well-formed block without headers called `keys`, in any case; it is never empty.
 
-    A line is kept if it is a header to every reader: what begins with a blank, has no colon, or follows an
-    empty line is dropped.
+    Keeps only lines that every reader takes for a header: drops lines that begin with a blank, have no colon
+    or follow an empty line.
     """
     unwanted = {key.lower() for key in keys}
     first, *lines = _LINE_END.split(block)
@@ -96,7 +97,7 @@ def without(block: bytes, *keys: bytes) -> bytes:
 
 
 def is_sound(block: bytes, key: bytes) -> bool:
-    """Whether a header called `key` can be put at the end of the block and is the only one of its name."""
+    """Return True if the block is well-formed and nowhere contains `key`, so that it can be appended."""
     return (
         block.startswith(_VERSION)
         and block.find(_END) == len(block) - len(_END)
@@ -106,6 +107,6 @@ def is_sound(block: bytes, key: bytes) -> bool:
 
 
 def make(*headers: tuple[bytes, bytes]) -> bytes:
-    """A block with these headers."""
+    """Return a block of these headers."""
     lines = b"".join(b"%b: %b\r\n" % header for header in headers)
     return START + lines + b"\r\n"

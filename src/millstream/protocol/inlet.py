@@ -1,7 +1,7 @@
-"""Where messages arrive whose subject is another one each time: a base class, as ``outlet`` for the way out.
+"""Base classes for receivers of messages whose subject differs each time; the counterpart of ``outlet``.
 
-An acknowledgement says everything in its subject.  Who takes it (JetStream) reads it where it lies, so that
-who brings it (the broker) need not make an object of it.  On the path of a message, so compiled.
+An ack carries everything in its subject.  The receiver (JetStream) reads the subject in place, so the sender
+(the broker) creates no object for it.  Compiled, because it is on the path of a message.
 """
 
 from millstream.protocol.outlet import Outlet
@@ -9,10 +9,10 @@ from millstream.protocol.parser import Frame
 
 
 class Inlet:
-    """Also callable with subject and frame, as any other taker of messages."""
+    """A receiver; also callable with subject and frame, like any other."""
 
     def take_at(self, buf: bytes, start: int, size: int, frame: Frame) -> None:
-        """A message whose subject lies in `buf`; nothing of it may be kept."""
+        """Receive a message whose subject is in `buf`; neither `buf` nor `frame` may be kept."""
         raise NotImplementedError(type(self).__name__)
 
     def __call__(self, subject: bytes, frame: Frame) -> None:
@@ -20,11 +20,11 @@ class Inlet:
 
 
 class Responder:
-    """Answers requests of the form that most have, without making an object of them."""
+    """Answers the common form of a request without creating an object for it."""
 
     def respond(self, subject: bytes, frame: Frame, outlet: Outlet) -> bool:
-        """Send the answer to the frame's reply subject; False if that takes whoever knows all forms.
+        """Send the response to the frame's reply subject; return False if the request needs the slow path.
 
-        The frame has a reply subject and no headers, and nothing of it may be kept.
+        The frame has a reply subject and no headers, and must not be kept.
         """
         raise NotImplementedError(type(self).__name__)

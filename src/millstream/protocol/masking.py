@@ -1,8 +1,8 @@
 """XOR a websocket payload with its four-byte masking key (RFC 6455, section 5.3).
 
-A browser or client masks every byte it sends, so this runs over all inbound websocket traffic.  The
-compiled build goes eight bytes at a time through memory; the interpreted one lets two big integers do
-the work, because a loop over bytes would be a hundred times slower.  Masking and unmasking are the same.
+Clients mask every byte they send, so this runs over all inbound websocket traffic.  The compiled build works
+on eight bytes at a time; the interpreted build uses two big integers, because a loop over bytes would be a
+hundred times slower.  Masking and unmasking are the same operation.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ if cython.compiled:
 
 
 def unmask(data: bytes, key: bytes, offset: int) -> bytes:
-    """Return `data` XORed with `key`, as if its first byte stood at `offset` in the frame's payload."""
+    """Return `data` XORed with `key`; the first byte of `data` is at `offset` in the frame's payload."""
     if len(key) != 4:
         raise ValueError(f"a masking key has 4 bytes, not {len(key)}")
     size = len(data)
@@ -35,7 +35,8 @@ def unmask(data: bytes, key: bytes, offset: int) -> bytes:
 if cython.compiled:
 
     def _xor(target: Any, source: Any, pattern: Any, size: int) -> None:
-        # Words go through memcpy because a payload starts at any address; compilers make it one load.
+        # A payload can start at any address, so words go through memcpy, which compilers turn into one
+        # load.
         position = mask = word = 0
         memcpy(cython.address(mask), pattern, 8)
         while position + 8 <= size:

@@ -1,7 +1,7 @@
-"""Bytes on their way to a client; messages are written by copy.
+"""The bytes that a connection is about to write.
 
-No object is made for a message: line, reply, size and body go straight into the buffer, and the
-whole of it leaves in one write.
+No object is created per message: line, reply, size and body are copied into the buffer, which leaves in one
+write.
 """
 
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ _MSG = b"MSG "
 
 
 class OutBuffer(GrowingBuffer):
-    """What a connection is about to write."""
+    """Outgoing bytes of a connection."""
 
     def append_message(self, prefix: bytes, frame: "Frame", keep_headers: bool) -> None:
-        """Write MSG, or HMSG if the frame has headers and they are to be kept.
+        """Append MSG, or HMSG if the frame has headers and `keep_headers` is set.
 
-        `prefix` is the start of the line, ``MSG <subject> <sid> `` with its last blank.
+        `prefix` is the start of the line, ``MSG <subject> <sid> `` with the blank at its end.
         """
         self.reserve(len(prefix) + frame.reply_size + frame.body_size + 2 * _MAX_NUMBER + 8)
         if frame.header_size < 0:
@@ -57,7 +57,7 @@ class OutBuffer(GrowingBuffer):
     def append_answer(
         self, sid: bytes, source: bytes, at: int, size: int, start: bytes, number: int, end_size: int
     ) -> int:
-        """Write MSG with ``start + number + end``; how long that is.
+        """Append a MSG whose payload is ``start + number + end``; return the size of the payload.
 
         Subject and `end` follow each other in `source`.
         """

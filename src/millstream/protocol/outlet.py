@@ -1,7 +1,7 @@
-"""Where messages leave: a base class, so that who sends (JetStream) need not know who delivers (the broker).
+"""Base class for destinations of messages, so that the sender (JetStream) does not depend on the broker.
 
-A message of a consumer is routed by one subject, its destination, and seen by the receiver under another,
-the one it was published on.  On the path of a message, so compiled.
+A message of a consumer is routed by its destination, while the receiver sees the subject that the message
+was published on.  Compiled, because it is on the path of a message.
 """
 
 from millstream.protocol.parser import Frame
@@ -11,17 +11,17 @@ class Outlet:
     """One destination."""
 
     def send(self, subject: bytes, frame: Frame) -> int:
-        """Deliver a message under its own subject; how many took it.  The frame is only lent."""
+        """Deliver a message under `subject`; return the number of receivers.  The frame must not be kept."""
         raise NotImplementedError(type(self).__name__)
 
     def has_interest(self) -> bool:
-        """Whether anybody listens."""
+        """Return True if there is a subscription for this destination."""
         raise NotImplementedError(type(self).__name__)
 
     def is_named(self) -> bool:
-        """Whether somebody listens to exactly this destination, not only to a pattern that has it, too."""
+        """Return True if there is a subscription to exactly this destination, not to a pattern."""
         return self.has_interest()
 
     def behind(self) -> bool:
-        """Whether a receiver has not taken what it was sent, so that more had better wait."""
+        """Return True if a receiver has a backlog, so that the sender should wait."""
         raise NotImplementedError(type(self).__name__)

@@ -1,27 +1,26 @@
-"""Bytes from a client in, operations out: a pull parser without an object per message.
+"""A pull parser for the bytes of a client, without an object per message.
 
-``feed`` hands over a chunk as it came from the socket; ``next`` returns the code of the next
-operation in it, or ``NEED_MORE``.  What belongs to the operation is left in the parser: offsets of
-the argument line, or for PUB and HPUB a ``Frame``, which is the same object every time and speaks
-about the same memory, so it is only true until the next call.  Whoever wants to keep something
-takes a copy.
+``feed`` takes a chunk as it came from the socket; ``next`` returns the code of the next operation in it, or
+``NEED_MORE``.  The details of the operation stay in the parser: offsets of the argument line or, for PUB and
+HPUB, a ``Frame``.  The frame is always the same object and refers to the parser's memory, so it is valid only
+until the next call; copy what you keep.
 
     PUB orders.eu inbox.1 5\\r\\nhello\\r\\n
         ^subject  ^reply        ^body        (offsets into `frame.buf`)
 
-A frame cut in two by a read boundary is put together here, and nothing else is copied: of the next
-chunk only the rest of that line or body is taken, then parsing goes on where the chunk lies.  A cut
-argument line is parsed anew when more arrives (it is at most ``max_control_line`` long); the room for a
-cut body is made once, and filled by the chunks that follow, whatever their sizes; or whoever reads the
-socket reads into it (``wants``, ``room``, ``filled``), which saves copies of large bodies.
+Only a frame that a read boundary cuts in two is copied: the rest of its line or body is taken from the next
+chunk, then parsing continues in that chunk.  A cut argument line, at most ``max_control_line`` long, is
+parsed again when more arrives.  The memory for a cut body is allocated once and filled by the chunks that
+follow, or directly by whoever reads the socket (``wants``, ``room``, ``filled``), which saves copies of large
+bodies.
 
-The rules are nats-server's, including its odd ones: a bare LF ends a line, ``CONNECT{}`` needs no
-blank, whatever follows ``PING`` on its line is ignored.  The arguments begin with the first byte that is
-no blank, be it the end of the line; and a CR anywhere behind that byte, at the end of the line or not,
-costs the line its last byte.  Not here: what an operation means.
+The rules are nats-server's, including the odd ones: a bare LF ends a line, ``CONNECT{}`` needs no blank, and
+anything after ``PING`` on its line is ignored.  The arguments begin with the first byte that is not a blank,
+even if it is the end of the line; a CR anywhere after that byte removes the last byte of the line.  Not here:
+what an operation means.
 
-A subject or a reply with a control character in it is a word of its line all the same, but no line that we
-write may have it: such a message is found as ``UNCLEAN_PUB`` and reaches nobody.
+A subject or reply that contains a control character is accepted as a word of its line, but no line that we
+write may contain it: such a message is reported as ``UNCLEAN_PUB`` and delivered to nobody.
 """
 
 import re
@@ -38,7 +37,7 @@ if cython.compiled:
 
 
 class Op(IntEnum):
-    """What ``Parser.next`` found.  Negative numbers end the connection."""
+    """The results of ``Parser.next``.  Negative numbers end the connection."""
 
     NEED_MORE = 0
     PUB = 1  # PUB or HPUB: see `frame`
@@ -52,14 +51,14 @@ class Op(IntEnum):
     ERR = 9
     UNCLEAN_PUB = 10  # PUB or HPUB with a control character in its subject or reply: see `frame`
     UNKNOWN = -2  # no such operation
-    BAD_ARGUMENTS = -3  # wrong count or a bad number: closed without a word
+    BAD_ARGUMENTS = -3  # wrong count or a bad number: close without -ERR
     LINE_TOO_LONG = -4
     PAYLOAD_TOO_BIG = -5  # the declared size is in `frame.body_size`
-    CONNECT_WANTED = -6  # something else came while `connect_first` was set; nothing was consumed
-    BAD_BODY = -7  # it does not end in CRLF; the subject is known
+    CONNECT_WANTED = -6  # another operation came while `connect_first` was set; it was not consumed
+    BAD_BODY = -7  # the body does not end in CRLF; the subject is known
 
 
-# The same numbers for C (see parser.pxd): a C-declared name is invisible to Python.
+# The same numbers for C (see parser.pxd): Python cannot see a C-declared name.
 _NEED_MORE = Op.NEED_MORE
 _PUB = Op.PUB
 _UNCLEAN_PUB = Op.UNCLEAN_PUB
@@ -83,29 +82,29 @@ _LF = ord("\n")
 _CR = ord("\r")
 _SPACE = ord(" ")
 _ZERO = ord("0")
-_LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
+_LOWER = 0x20  # OR-ed with an ASCII letter, makes it lower case
 
 _WORD = re.compile(rb"[^ \t]+")
-_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f]")  # what may be in such a word and must not leave again
-_MAX_DIGITS = 9  # of a size; nats-server's limit, and it keeps every size inside 32 bits
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f]")  # accepted in a word, but never written
+_MAX_DIGITS = 9  # of a size; nats-server's limit, which keeps every size within 32 bits
 
 
 class Frame:
-    """Where reply, headers and body of one message lie in `buf`; CRLF follows the body."""
+    """The positions of reply, headers and body of one message in `buf`; CRLF follows the body."""
 
     def __init__(self) -> None:
         self.buf = b""
         self.reply_start = 0
         self.reply_size = 0
         self.header_size = -1  # -1: a message without headers
-        self.body_start = 0  # of headers and payload together
+        self.body_start = 0  # start of headers and payload
         self.body_size = 0
 
     def reply(self) -> bytes:
         return self.buf[self.reply_start : self.reply_start + self.reply_size]
 
     def headers(self) -> bytes:
-        """The header block with its closing blank line; empty if there is none."""
+        """Return the header block with its final blank line; empty if there is none."""
         if self.header_size < 0:
             return b""
         return self.buf[self.body_start : self.body_start + self.header_size]
@@ -116,7 +115,7 @@ class Frame:
 
 
 def make_frame(reply: bytes, headers: bytes | None, payload: bytes) -> Frame:
-    """A frame of our own making, for messages that no client sent."""
+    """Return a new frame, for messages that no client sent."""
     frame = Frame()
     frame.reply_size = len(reply)
     frame.body_start = len(reply)
@@ -131,12 +130,12 @@ def make_frame(reply: bytes, headers: bytes | None, payload: bytes) -> Frame:
 
 
 class Parser:
-    """One per connection.  The limits may be changed between any two calls."""
+    """The parser of one connection.  Its limits may change between any two calls."""
 
     def __init__(self, max_control_line: int, max_payload: int) -> None:
         self.max_control_line = max_control_line
         self.max_payload = max_payload
-        self.headers_allowed = False  # HPUB before headers were negotiated is a violation
+        self.headers_allowed = False  # HPUB is a violation before headers are negotiated
         self.connect_first = False  # refuse everything but CONNECT
         self.frame = Frame()
         self.subject_start = 0
@@ -146,18 +145,18 @@ class Parser:
         self._buf = b""
         self._position = 0
         self._end = 0
-        self._chunk = b""  # what was fed last
-        self._taken = 0  # how much of it is in `_buf`, or was
-        self._frame: Any = b""  # room for a frame whose body has not come entirely
-        self._missing = 0  # bytes until it has
+        self._chunk = b""  # the last chunk fed
+        self._taken = 0  # how much of it was moved to `_buf`
+        self._frame: Any = b""  # memory for a frame whose body is incomplete
+        self._missing = 0  # bytes missing from it
 
     def feed(self, data: bytes) -> None:
-        """Take the next chunk; what is left of the last one comes before it."""
+        """Append the next chunk to what is left of the last one."""
         self._chunk = data if self._taken >= len(self._chunk) else self._chunk[self._taken :] + data
         self._taken = 0
 
     def next(self) -> int:
-        """The code of the next operation; see ``Op``."""
+        """Return the code of the next operation; see ``Op``."""
         while True:
             if self._position < self._end and self._missing == 0:
                 found = self._parse(self._position)
@@ -165,18 +164,18 @@ class Parser:
                     return found
             if not self._advance():
                 if self._position >= self._end and self._missing == 0:
-                    self._buf = self.frame.buf = b""  # an idle connection keeps no chunk
+                    self._buf = self.frame.buf = b""  # an idle connection holds no chunk
                 return _NEED_MORE
 
     def _advance(self) -> bool:
-        """Bring more of the chunk into `_buf`; returns False if that needs another chunk."""
+        """Move more of the chunk into `_buf`; return False if another chunk is needed."""
         data = self._chunk
         taken = self._taken
         if taken >= len(data):
             return False
         if self._missing > 0:
             return self._fill(data, taken)
-        if self._position < self._end:  # a line was cut: its rest is enough
+        if self._position < self._end:  # a line was cut: take only its rest
             end = data.find(b"\n", taken) + 1
             if end == 0:
                 end = len(data)
@@ -192,7 +191,7 @@ class Parser:
         return True
 
     def _fill(self, data: bytes, taken: int) -> bool:
-        """Copy what belongs to the cut frame; returns False if it is not whole and may still become so."""
+        """Copy the chunk's part of the cut frame; return False if more is needed before it can be parsed."""
         have = len(self._frame) - self._missing
         count = len(data) - taken
         if count > self._missing:
@@ -205,12 +204,12 @@ class Parser:
         return self._is_filled(have, count)
 
     def _is_filled(self, have: int, count: int) -> bool:
-        """Note that `count` bytes followed the `have` of the cut frame; returns whether it can be parsed."""
+        """Count `count` bytes after the first `have` of the cut frame; return True if it can be parsed."""
         self._missing -= count
         have += count
         if self._missing > 1 or (self._missing == 1 and self._frame[have - 1] == _CR):
             return False
-        # Whole, or its CRLF is none: then there is nothing to wait for.
+        # Complete, or it does not end in CRLF: then there is nothing to wait for.
         self._buf = self._frame if cython.compiled else bytes(self._frame)
         self._frame = b""
         self._position = 0
@@ -221,13 +220,13 @@ class Parser:
     # -- large bodies ---------------------------------------------------------------------------
 
     def wants(self) -> int:
-        """Return how many bytes of a cut frame are still to come, all of them in chunks to be fed."""
+        """Return the number of bytes missing from a cut frame; 0 while unparsed bytes of a chunk are left."""
         return self._missing if self._taken >= len(self._chunk) else 0
 
     def room(self) -> memoryview:
-        """Return the memory of these bytes: who reads them straight into it calls ``filled``, not ``feed``.
+        """Return the memory for the missing bytes; after reading into it call ``filled`` instead of ``feed``.
 
-        It must not be used after that, nor after ``feed``.
+        The memory is invalid after either call.
         """
         have = len(self._frame) - self._missing
         if cython.compiled:
@@ -238,19 +237,19 @@ class Parser:
         return memoryview(self._frame)[have:]
 
     def filled(self, count: int) -> None:
-        """Take the first `count` bytes of the room as the next ones of the cut frame."""
+        """Take the first `count` bytes of ``room`` as the next bytes of the cut frame."""
         if count > self._missing:
             raise ValueError("the room is smaller than that")
         self._is_filled(len(self._frame) - self._missing, count)
 
     def _use_up(self, taken: int) -> None:
-        """Everything before `taken` was taken from the chunk; one that is used up is not kept."""
+        """Mark everything before `taken` as consumed; drop a chunk that is used up."""
         self._taken = taken
         if taken >= len(self._chunk):
             self._chunk = b""
 
     def _parse(self, i: int) -> int:
-        """The code of the operation at `i`, or NEED_MORE if it is cut."""
+        """Return the code of the operation at `i`, or NEED_MORE if it is cut."""
         n = self._end
         p = self._buf
         c = p[i] | _LOWER
@@ -267,11 +266,11 @@ class Parser:
         return self._control(i)
 
     def subject(self) -> bytes:
-        """The subject of the message just parsed."""
+        """Return the subject of the message just parsed."""
         return self._buf[self.subject_start : self.subject_start + self.subject_size]
 
     def subject_is(self, subject: bytes) -> bool:
-        """Whether the message just parsed goes to `subject`: spares making a bytes object."""
+        """Return True if the message just parsed goes to `subject`, without creating a bytes object."""
         size = self.subject_size
         if len(subject) != size:
             return False
@@ -284,19 +283,19 @@ class Parser:
         return True
 
     def argument(self) -> bytes:
-        """The argument line of the operation just parsed."""
+        """Return the argument line of the operation just parsed."""
         return self._buf[self.argument_start : self.argument_end]
 
     def line(self) -> bytes:
-        """Return the memory that `argument_start` and `argument_end` speak about."""
+        """Return the memory that `argument_start` and `argument_end` refer to."""
         return self._buf
 
     def has_rest(self) -> bool:
-        """Whether unparsed bytes are left (a frame cut short, or a parser that was stopped)."""
+        """Return True if unparsed bytes are left: a cut frame, or operations not yet asked for."""
         return self._position < self._end or self._missing > 0 or self._taken < len(self._chunk)
 
     def body_is_cut(self) -> bool:
-        """Whether the line of a message has come, but not all of its body; the subject is known."""
+        """Return True if the line of a message is complete but its body is not; the subject is known."""
         return self._missing > 0
 
     # -- PUB and HPUB ---------------------------------------------------------------------------
@@ -310,7 +309,7 @@ class Parser:
         if i >= n:
             return self._keep_word(line_start)
         line_start = i
-        # Where the last tokens begin and end: a is the newest, d the oldest of four.
+        # Start and end of the last tokens: a is the newest, d the oldest of four.
         a = a_end = b = b_end = c = c_end = d = d_end = 0
         count = 0
         plain = True
@@ -335,7 +334,7 @@ class Parser:
             while i < n and p[i] > _SPACE:
                 i += 1
             while i < n and p[i] != _SPACE and p[i] != _LF and p[i] != _TAB and p[i] != _CR:
-                found = _UNCLEAN_PUB  # a control character: the word goes on, but it must not leave again
+                found = _UNCLEAN_PUB  # a control character: the word continues, but must not be written
                 i += 1
             a_end = i
         if count == 0 or not plain:
@@ -372,7 +371,7 @@ class Parser:
             if header_size < 0 or header_size > size:
                 return _BAD_ARGUMENTS
             if header_size == 0:
-                header_size = -1  # no headers after all
+                header_size = -1  # a header size of zero means no headers
             b = c
             b_end = c_end
             c = d
@@ -420,11 +419,11 @@ class Parser:
         return value
 
     def _end_of_arguments(self, start: int, line_end: int) -> int:
-        """The end of arguments that begin at `start`, before the LF at `line_end`."""
+        """Return the end of the arguments that begin at `start` and precede the LF at `line_end`."""
         return line_end - 1 if self._find(_CR, start + 1, line_end) > 0 else line_end
 
     def _keep_word(self, word_end: int) -> int:
-        """All behind the word means nothing: drop it, so that an endless line costs nothing."""
+        """Drop everything after the word: it means nothing, and an endless line must not use memory."""
         self._buf = self._buf[self._position : word_end]
         self._position = 0
         self._end = len(self._buf)
@@ -436,7 +435,7 @@ class Parser:
         return _NEED_MORE
 
     def _cut_body(self, missing: int) -> int:
-        """Make room for the whole frame; the start of it moves there."""
+        """Allocate memory for the whole frame and move its beginning there."""
         start = self._position
         have = self._end - start
         if cython.compiled:
@@ -451,7 +450,7 @@ class Parser:
     # -- everything else ------------------------------------------------------------------------
 
     def _control(self, i: int) -> int:
-        """An operation other than PUB.  A wrong letter is an error as soon as it is seen."""
+        """Parse an operation other than PUB.  A wrong letter is an error at once."""
         first = self._buf[i] | _LOWER
         second = self._buf[i + 1] | _LOWER if i + 1 < self._end else 0
         if first == 0x70:  # p
@@ -478,7 +477,7 @@ class Parser:
         return _UNKNOWN
 
     def _keyword(self, i: int, word: bytes) -> int:
-        """1 if `word` (a blank in it stands for a tab too) is there, 0 if cut short, else UNKNOWN."""
+        """Return 1 if `word` is at `i`, 0 if it is cut, else UNKNOWN; a blank in it also matches a tab."""
         for index in range(len(word)):
             if i + index >= self._end:
                 return _NEED_MORE
@@ -492,7 +491,7 @@ class Parser:
         return 1
 
     def _find(self, byte: int, start: int, end: int) -> int:
-        """Return where `byte` is, from `start` on and before `end`; -1 if it is not there."""
+        """Return the first position of `byte` in ``_buf[start:end]``, or -1."""
         if not cython.compiled:
             return self._buf.find(byte, start, end)
         if start >= end:
@@ -526,5 +525,5 @@ class Parser:
 
 
 def _tokens(buf: bytes, start: int, end: int) -> list[tuple[int, int]]:
-    """Where the words between blanks begin and end, in a line that is not as it should be."""
+    """Return the positions of the words in a line that did not parse on the fast path."""
     return [match.span() for match in _WORD.finditer(buf, start, end)]

@@ -1,11 +1,11 @@
-"""Answers to many publishers, gathered without an object for each.
+"""Responses to many publishers, collected without an object for each.
 
     +-----------------+---------------+------------+-------+-----+
     | reply size u16  | end size u16  | number u64 | reply | end |
     +-----------------+---------------+------------+-------+-----+
 
-The answer to `reply` is some text, `number` in digits, and `end`.  A reply subject is part of a line of
-the protocol, so 16 bits hold its size.
+The response to `reply` is a fixed text, `number` in decimal digits, and `end`.  A reply subject is part of a
+protocol line, so 16 bits hold its size.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _MOST = 0xFFFF
 
 
 class Replies(GrowingBuffer):
-    """Whom to answer, in order."""
+    """Pending responses, in order."""
 
     def __init__(self) -> None:
         GrowingBuffer.__init__(self)
@@ -28,7 +28,7 @@ class Replies(GrowingBuffer):
         return self.count
 
     def add(self, source: bytes, start: int, size: int, number: int, end: bytes) -> None:
-        """Answer to the subject in ``source[start:start + size]``."""
+        """Add a response to the subject in ``source[start:start + size]``."""
         end_size = len(end)
         if start < 0 or size < 0 or size > _MOST or end_size > _MOST or start + size > len(source):
             raise ValueError("an answer does not fit")
@@ -41,13 +41,13 @@ class Replies(GrowingBuffer):
         self.count += 1
 
     def extend(self, others: "Replies") -> None:
-        """Answer these as well, behind those so far."""
+        """Append the responses in `others`."""
         if others.count:
             self.append(others.peek())
             self.count += others.count
 
     def __iter__(self) -> Iterator[tuple[bytes, int, bytes]]:
-        """(reply, number, end) of each, for where speed does not count."""
+        """Yield (reply, number, end) of each; slow."""
         data = self.peek()
         at = 0
         while at < len(data):

@@ -1,4 +1,4 @@
-"""Websocket frames, the server's side of RFC 6455: bytes in, events out; bytes in, frames out.
+"""Websocket frames for a server (RFC 6455): a decoder from bytes to events, and an encoder.
 
      0                   1                   2                   3
      0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -6,13 +6,12 @@
     |F|R|R|R| op    |M| length 7    | length 16 (126) or 64 (127)   |    M: a key of 4 bytes follows
     +-+-+-+-+-------+-+-------------+-------------------------------+    R1: message is compressed
 
-To NATS a websocket is a stream of bytes, so message boundaries mean nothing: payload is handed on as it
-arrives, text like binary, and what one read brought comes out in one piece.  Only a compressed message
-(RFC 7692, no context kept between messages) has to be gathered first; its size is bounded on both sides
-of the decompression.
+NATS uses a websocket as a stream of bytes, so message boundaries mean nothing: payload is passed on as it
+arrives, text like binary, joined for each read.  Only a compressed message (RFC 7692, without context
+takeover) is collected first; its size is limited before and after decompression.
 
-Always true:  after `Close` or `Failure` nothing more comes out;  the server never masks.
-Not here:     the HTTP upgrade and who decides what was negotiated (broker.websocket_upgrade),
+Always true:  after `Close` or `Failure` there are no more events;  the server never masks.
+Not here:     the HTTP upgrade and the negotiation (broker.websocket_upgrade),
               sockets and timers (broker.websocket).
 """
 
@@ -38,20 +37,20 @@ _RSV2_OR_3: Final = 0x30
 _MASKED: Final = 0x80
 
 MAX_CONTROL_PAYLOAD: Final = 125
-BROWSER_FRAME_SIZE: Final = 4096  # nats-server found that browsers do better with small frames
+BROWSER_FRAME_SIZE: Final = 4096  # nats-server's choice: browsers handle small frames better
 COMPRESS_ABOVE: Final = 64  # bytes; less does not shrink
 
-# A compressed message may carry several operations of max_payload each, but not any number of them.
+# A compressed message may carry several operations of max_payload each, but not an unlimited number.
 _COMPRESSED_LIMIT_FACTOR: Final = 8
 _COMPRESSED_LIMIT: Final = 64 * 1024 * 1024
-# The sync marker that the sender leaves out, then an empty last block so that the decoder sees an end.
+# The sync marker that the sender leaves out, then an empty final block so that the decoder sees an end.
 _DEFLATE_TAIL: Final = b"\x00\x00\xff\xff\x01\x00\x00\xff\xff"
 _SYNC_MARKER_SIZE: Final = 4
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 
 
 class CloseStatus(IntEnum):
-    """Why a websocket is closed; RFC 6455, section 7.4.1."""
+    """The reasons for closing a websocket; RFC 6455, section 7.4.1."""
 
     NORMAL = 1000
     GOING_AWAY = 1001
@@ -64,19 +63,19 @@ class CloseStatus(IntEnum):
 
 
 class Ping(msgspec.Struct, frozen=True):
-    """The peer wants a pong with the same payload."""
+    """The peer expects a pong with the same payload."""
 
     payload: bytes
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The peer closes; `reply` is the frame that answers it."""
+    """The peer closes; `reply` is the close frame to send back."""
 
     reply: bytes
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The peer broke the rules; send a close frame with this status and text, then hang up."""
+    """The peer violated the protocol; send a close frame with this status and text, then disconnect."""
 
     status: CloseStatus
     message: str
@@ -93,13 +92,13 @@ class _Refused(MillstreamError):
 
 
 class FrameDecoder:
-    """Turns what a client sends after the upgrade into payload and control events."""
+    """Decodes the bytes that a client sends after the upgrade into payload and control events."""
 
     def __init__(self, *, require_mask: bool, compressed: bool, max_payload: int) -> None:
         self.max_payload = max_payload  # bytes of one message after decompression
         self._require_mask = require_mask
         self._compression_negotiated = compressed
-        self._unread = b""  # a header, or a whole control frame, of which the rest is to come
+        self._unread = b""  # an incomplete header or control frame
         self._ended = False
         # The frame whose payload is being read.
         self._in_payload = False
@@ -114,7 +113,7 @@ class FrameDecoder:
         self._payload: list[bytes] = []
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take what one read brought; return what it means, payload joined as far as it is contiguous."""
+        """Decode the bytes of one read; return the events, with adjacent payload joined."""
         events: list[Event] = []
         if self._ended:
             return events
@@ -145,7 +144,7 @@ class FrameDecoder:
             self._payload.clear()
 
     def _read_header(self, data: bytes, start: int, events: list[Event]) -> int:
-        """Read one header, or one whole control frame; return `start` if there is not enough yet."""
+        """Read a header or a whole control frame; return the new position, `start` if bytes are missing."""
         available = len(data) - start
         if available < 2:
             return start
@@ -251,7 +250,7 @@ class FrameDecoder:
         except zlib.error as error:
             raise _Refused(f"corrupt compressed message: {error}", CloseStatus.INVALID_PAYLOAD) from None
         if len(payload) > self.max_payload:
-            # As nats-server does: the operations that fit are still carried out.
+            # As in nats-server, the operations that fit are still processed.
             self._payload.append(payload[: self.max_payload])
             raise _Refused("maximum payload exceeded", CloseStatus.MESSAGE_TOO_BIG)
         if payload:
@@ -287,12 +286,12 @@ def _close_reply(payload: bytes) -> bytes:
 
 def _may_be_sent(status: int) -> bool:
     if status in (1004, 1005, 1006, CloseStatus.TLS_HANDSHAKE):
-        return False  # reserved for the ends to tell their own users
+        return False  # reserved for local use, never sent
     return 1000 <= status < 1016 or 3000 <= status < 5000
 
 
 def close_frame(status: int, text: str) -> bytes:
-    """Return the close frame; a text too long for a control frame ends in dots."""
+    """Return a close frame; a text too long for a control frame is cut and ends in dots."""
     body = text.encode()
     room = MAX_CONTROL_PAYLOAD - 2
     if len(body) > room:
@@ -301,22 +300,22 @@ def close_frame(status: int, text: str) -> bytes:
 
 
 def pong_frame(payload: bytes) -> bytes:
-    """Return the answer to a ping."""
+    """Return the response to a ping."""
     return bytes((_FINAL | _PONG, len(payload))) + payload
 
 
 class FrameEncoder:
-    """Puts outgoing bytes into frames, as was negotiated and as the peer likes them."""
+    """Puts outgoing bytes into frames, as negotiated and in the sizes that the peer prefers."""
 
     def __init__(
         self, *, compressed: bool, max_frame_size: int = 0, fragment_compressed: bool = True
     ) -> None:
         self._compressed = compressed
-        self._max_frame_size = max_frame_size  # bytes of payload; 0: any
+        self._max_frame_size = max_frame_size  # bytes of payload; 0: unlimited
         self._fragment_compressed = fragment_compressed
 
     def frame(self, payload: bytes) -> bytes:
-        """Return the frames that carry `payload`; none if there is nothing to carry."""
+        """Return the frames that carry `payload`; empty if it is empty."""
         if self._compressed and len(payload) > COMPRESS_ABOVE:
             deflater = zlib.compressobj(zlib.Z_BEST_SPEED, zlib.DEFLATED, _RAW_DEFLATE)
             packed = deflater.compress(payload) + deflater.flush(zlib.Z_SYNC_FLUSH)
@@ -330,7 +329,7 @@ class FrameEncoder:
 
 
 def _fragments(message: bytes, size: int) -> bytes:
-    """Frame one compressed message; a message in pieces is marked compressed on the first only."""
+    """Return the frames of one compressed message; only the first fragment is marked as compressed."""
     if not 0 < size < len(message):
         return _header(_FINAL | _RSV1 | _BINARY, len(message)) + message
     frames = []

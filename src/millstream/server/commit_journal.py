@@ -6,8 +6,8 @@ The format, and what becomes of it after a crash, is in ``store.commit_journal``
 written in turn are in ``journal_files``.  If both are in use, commits go their own way, which slows
 publishers down to what the disk takes.
 
-Batches are small, and one half of each is for streams that had nothing to commit: a publisher that waits for
-each of its messages does not wait for all streams that somebody else keeps busy.
+Batches are small.  What does not fit into the next one waits with its stream (``jetstream.committer``), where
+publishers take turns: whoever waits for each of its messages does not wait for all that somebody else sent.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from __future__ import annotations
 import logging
 import os
 import time
-from array import array
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.server.journal_files import Done, JournalFile, JournalFiles, Submit
-from millstream.store.commit_journal import ALIGNMENT, Entry, encode_batch
-from millstream.store.journal_writer import COLUMNS, JournalWriter
+from millstream.store.commit_journal import START
+from millstream.store.journal_batch import ALIGNMENT, JournalBatch
+from millstream.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,22 +40,27 @@ _ROOM: Final = "beginning commits"
 
 SIZE: Final = 32 * 1024 * 1024  # of a file
 MOST_OF_ONE: Final = 64 * 1024  # bytes of a commit; larger ones are worth a sync of their own
-_MOST_OF_A_BATCH: Final = 4 * 1024 * 1024
-_MOST_IN_A_BATCH: Final = 512  # commits
+_MOST_OF_A_BATCH: Final = 2 * 1024 * 1024
+_MOST_IN_A_BATCH = 512  # commits
 _ENTRY_OVERHEAD: Final = 1024  # at most, of a commit in a batch: its key and numbers
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
+_ENDS_BETWEEN_LOOKS: Final = 8  # at the clock
 _LONGEST_STEP_S: Final = 0.0015  # in which publishers are answered before others have their turn
 
 
-class _Taken(NamedTuple):
-    """A commit that is to be written."""
+class _Gathered:
+    """A batch, and the commits that are in it."""
 
-    job: CommitJob
-    done: Done
-    descriptor: int  # of the log's own file
-    device: int  # that this is on
-    entry: Entry
+    def __init__(self) -> None:
+        self.batch = JournalBatch()
+        self.jobs: list[CommitJob] = []
+        self.dones: list[Done] = []
+
+    def clear(self) -> None:
+        self.batch.clear()
+        self.jobs = []
+        self.dones = []
 
 
 class CommitJournal:
@@ -96,37 +101,41 @@ class CommitJournal:
         self._came_until = 0.0
         self._order = time.time_ns()  # above all of the server before
         self._writer: JournalWriter | None = None
-        self._fresh: deque[_Taken] = deque()  # gathered: of streams that had nothing to commit
-        self._following: deque[_Taken] = deque()  # gathered: of streams that commit all the time
+        # What a batch may have at most; the next one always fits into a file that is empty.
+        self._most_bytes = min(_MOST_OF_A_BATCH, (size - START) // 2)
+        self._device = os.stat(folder).st_dev
+        self._gathering = _Gathered()
+        self._spare = _Gathered()  # nobody uses it, unless a batch is being written
+        self._running: _Gathered | None = None
+        self.crowded = False  # the next batch is full: what comes now would only wait
         self._planned = False
-        self._running: list[_Taken] = []
         self._file: JournalFile | None = None  # that the running batch goes to
-        self._table: array[int] = array("q")
-        self._ending: deque[_Taken] = deque()
+        self._ending: deque[tuple[CommitJob, Done]] = deque()
         self._under_way: set[CommitJob] = set()  # all of these
         self._wait_for = self._wait
-        self._wait_for_room: list[Callable[[], None]] = []
+        self._wait_for_room: deque[Callable[[], None]] = deque()
+        self._gives_room = False  # somebody is about to be told
 
     @property
     def busy(self) -> bool:
         """Tell whether a batch gathers or is being written: what joins it waits for no sync of its own."""
-        return bool(self._fresh or self._following or self._running)
-
-    @property
-    def crowded(self) -> bool:
-        """Tell whether the next batch is full: what comes now would only wait."""
-        return len(self._fresh) + len(self._following) >= _MOST_IN_A_BATCH
+        return self._running is not None or self._gathering.batch.count > 0
 
     def when_room(self, then: Callable[[], None]) -> None:
-        """Call back, later and once, when the journal is not crowded."""
+        """Call back, later and once, when the journal is not crowded; those who wait take turns."""
         self._wait_for_room.append(then)
         self._tell_room()
 
     def _tell_room(self) -> None:
+        if self._wait_for_room and not self.crowded and not self._gives_room:
+            self._gives_room = True
+            self._loop.call_soon(self._run_turn, _ROOM, self._give_room)
+
+    def _give_room(self) -> None:
+        self._gives_room = False
         if self._wait_for_room and not self.crowded:
-            waiting, self._wait_for_room = self._wait_for_room, []
-            for each in waiting:
-                self._loop.call_soon(self._run_turn, _ROOM, each)
+            self._wait_for_room.popleft()()
+        self._tell_room()
 
     def take(self, job: CommitJob, done: Done) -> bool:
         """Write a commit with the next batch, then call `done`; False if it has to go another way."""
@@ -134,15 +143,18 @@ class CommitJournal:
             return False
         if self.files.active is None and not self._is_wanted():
             return False
-        part = job.begin_journaled()
-        if part is None:
+        gathering = self._gathering
+        batch = gathering.batch
+        if batch.size + job.size + _ENTRY_OVERHEAD > self._most_bytes and batch.count > 0:
             return False
-        entry = Entry(job.journal_key, part.segment, part.base, part.data)
-        queue = self._following if job.follows else self._fresh
-        queue.append(_Taken(job, done, part.descriptor, part.device, entry))
+        if not job.begin_journaled(batch, self._device):
+            return False
+        gathering.jobs.append(job)
+        gathering.dones.append(done)
+        self.crowded = batch.count >= _MOST_IN_A_BATCH or batch.size + MOST_OF_ONE > self._most_bytes
         self._under_way.add(job)
         job.begun(self._wait_for)
-        if not self._planned and not self._running and self.files.active is not None:
+        if not self._planned and self._running is None and self.files.active is not None:
             self._planned = True
             self._loop.call_soon(self._run_turn, _WRITTEN, self._begin)
         return True
@@ -161,69 +173,43 @@ class CommitJournal:
     def _begin(self) -> None:
         """Write what has gathered, unless a batch is being written or many commits have yet to end."""
         self._planned = False
-        if self._running or self.files.making or len(self._ending) >= _MOST_IN_A_BATCH:
+        gathered = self._gathering
+        if self._running is not None or self.files.making or gathered.batch.count == 0:
             return
-        if not self._fresh and not self._following:
+        if len(self._ending) >= _MOST_IN_A_BATCH:
             return
-        file = self.files.with_room(ALIGNMENT + _ENTRY_OVERHEAD + MOST_OF_ONE)
+        file = self.files.with_room(gathered.batch.size + ALIGNMENT)
+        self._gathering = self._spare
+        self.crowded = False
         if file is None or not self._start_writer():
-            for queue in (self._fresh, self._following):
-                while queue:
-                    self._turn_down(queue.popleft())
-            self._tell_room()
-            return
-        room = min(self.files.size - file.end, _MOST_OF_A_BATCH) - ALIGNMENT
-        self._running = self._next_batch(room, file.device)
-        if self._running:
-            self._write(file)
+            self._spare = gathered
+            jobs, dones = gathered.jobs, gathered.dones
+            gathered.clear()
+            for job, done in zip(jobs, dones, strict=True):
+                self._turn_down(job, done)
+        else:
+            self._running = gathered
+            self._write(file, gathered)
         self._tell_room()
 
-    def _next_batch(self, room: int, device: int) -> list[_Taken]:
-        """Take from both queues in turn what fits into a batch.
-
-        What is on another disk than the journal goes its own way: a sync of the journal's would leave it out.
-        """
-        batch: list[_Taken] = []
-        queue, other = self._fresh, self._following
-        while (queue or other) and len(batch) < _MOST_IN_A_BATCH:
-            if not queue:
-                queue, other = other, queue
-            if queue[0].device != device:
-                self._turn_down(queue.popleft())
-                continue
-            room -= len(queue[0].entry.data) + _ENTRY_OVERHEAD
-            if room < 0:
-                break
-            batch.append(queue.popleft())
-            queue, other = other, queue
-        return batch
-
-    def _turn_down(self, taken: _Taken) -> None:
+    def _turn_down(self, job: CommitJob, done: Done) -> None:
         """Have a commit run its own way: the journal has no room, or something could not be written."""
-        self._under_way.discard(taken.job)
-        taken.job.turned_down()
+        self._under_way.discard(job)
+        job.turned_down()
         try:
-            self._submit(taken.job.run, taken.done)
+            self._submit(job.run, done)
         except Exception as error:
-            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, taken.done, error)
+            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, done, error)
 
-    def _write(self, file: JournalFile) -> None:
+    def _write(self, file: JournalFile, gathered: _Gathered) -> None:
         self._order += 1
-        batch = encode_batch(file.mark, self._order, [taken.entry for taken in self._running])
-        table = array("q", bytes(8 * COLUMNS * len(self._running)))
-        at = 0
-        for taken, start in zip(self._running, batch.starts, strict=True):
-            table[at] = taken.descriptor
-            table[at + 1] = start
-            table[at + 2] = len(taken.entry.data)
-            table[at + 3] = taken.entry.base
-            at += COLUMNS
-            file.keys.add(taken.entry.key)
-        self._table = table
+        gathered.batch.finish(file.mark, self._order)
+        for job in gathered.jobs:
+            file.keys.add(job.journal_key)
         self._file = file
-        position = self.files.batch_begins(file, len(batch.data))
+        position = self.files.batch_begins(file, gathered.batch.size)
         assert self._writer is not None
-        self._writer.begin(file.descriptor, batch.data, position, table)
+        self._writer.begin(file.descriptor, gathered.batch, position)
 
     def _readable(self) -> None:
         if self._writer is not None and self._writer.collect():
@@ -234,14 +220,18 @@ class CommitJournal:
         """Note how a batch went, and begin the next; the ends of its commits follow, some at a time."""
         assert self._writer is not None
         assert self._file is not None
+        assert self._running is not None
         failed = self._writer.failed
-        written, self._running = self._running, []
-        for number, taken in enumerate(written):
-            if failed or self._table[number * COLUMNS + 4]:
-                self._turn_down(taken)  # the other way works, or tells why not
+        written = self._running
+        unsynced = self._file.unsynced
+        for number, (job, done) in enumerate(zip(written.jobs, written.dones, strict=True)):
+            if failed or written.batch.error_of(number):
+                self._turn_down(job, done)  # the other way works, or tells why not
             else:
-                self._file.unsynced[taken.entry.key] = taken.job.vouched
-                self._ending.append(taken)
+                unsynced[job.journal_key] = job.vouched
+                self._ending.append((job, done))
+        written.clear()
+        self._spare, self._running = written, None
         if failed:
             _log.error("the commit journal cannot be written: %s", os.strerror(failed))
         self.files.batch_ended(failed=bool(failed))
@@ -250,9 +240,15 @@ class CommitJournal:
     def _end_some(self) -> None:
         self.ending = True
         end = self._loop.time() + _LONGEST_STEP_S
+        count = 0
         while self._ending:
-            guard.alone("the end of a commit", self._end_one(), None)
-            if self._loop.time() > end:
+            done = self._end_one()
+            try:
+                done(None)
+            except Exception as error:
+                guard.report("the end of a commit", error)
+            count += 1
+            if count % _ENDS_BETWEEN_LOOKS == 0 and self._loop.time() > end:
                 break
         self.ending = False
         self._begin()
@@ -260,10 +256,10 @@ class CommitJournal:
             self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_some)
 
     def _end_one(self) -> Done:
-        taken = self._ending.popleft()
-        self._under_way.discard(taken.job)
-        taken.job.journaled_ended()
-        return taken.done
+        job, done = self._ending.popleft()
+        self._under_way.discard(job)
+        job.journaled_ended()
+        return done
 
     # -- those who cannot wait --------------------------------------------------------------------
 
@@ -276,7 +272,7 @@ class CommitJournal:
         """Wait for what is under way."""
         if self._ending:
             self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_one(), None)
-        elif self._running:
+        elif self._running is not None:
             assert self._writer is not None
             if self._writer.wait():
                 self._batch_ended()

@@ -16,11 +16,13 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
+from millstream.golang.quote import quoted
+from millstream.golang.time import format_time
 from millstream.jetstream.committer import DEFAULT_SYNC_INTERVAL_S
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.limits import API_LEVEL
-from millstream.server.monitor.formats import nanoseconds, quoted, timestamp
+from millstream.server.monitor.formats import nanoseconds
 from millstream.server.monitor.healthz import HealthError, HealthErrorType, HealthzOptions
 from millstream.server.monitor.jsz import ApiStats, JszOptions
 from millstream.server.monitor.rendering import Listing
@@ -133,7 +135,7 @@ class EngineView:
         return Jsz(
             **stats,
             server_id=engine.server_id,
-            now=timestamp(time.time_ns()),
+            now=format_time(time.time_ns()),
             config=self._config(),
             limits=self._limits(),
             streams=streams,
@@ -234,7 +236,7 @@ class EngineView:
         mirror = stream.inflows.mirror()
         return StreamDetail(
             name=stream.name,
-            created=timestamp(stream.created_ns),
+            created=format_time(stream.created_ns),
             cluster={"leader": self._engine.server_name},
             config=msgspec.Raw(encode(stream.config)) if options.config else None,
             state=msgspec.Raw(encode(stream.state())),

@@ -20,10 +20,10 @@ from millstream.broker.outlet import AnswerOutlet
 from millstream.broker.reply_outlet import answer_outlet, outlet_to
 from millstream.broker.router import REPLY_PREFIX, Subscription
 from millstream.broker.watchdog import PART_S
+from millstream.golang.time import Time
 from millstream.jetstream.api import find_endpoint, name_of_endpoint
 from millstream.jetstream.ports import CommitJob, JournalOfCommits, Request, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
-from millstream.jsapi.go_time import Time
 from millstream.protocol.inlet import Inlet, Responder
 from millstream.protocol.parser import make_frame
 
@@ -76,6 +76,10 @@ class AccountWorld:
     @property
     def journal(self) -> JournalOfCommits:
         return self._workers.journal
+
+    @property
+    def publisher(self) -> int:
+        return self._broker.tick.reader
 
     def hold_publisher(self) -> None:
         self._broker.tick.crowded = self._broker.tick.flooded = True

@@ -1,8 +1,10 @@
-"""What a server imports after its start: the parts that not every server needs, or none needs at once.
+"""Import after the start the modules that not every server needs, or that none needs at once.
 
-`millstream serve` answers its first client before it imports them, because scripts and test suites wait for
-that.  A thread imports them soon after, so that the first request that needs one does not hold up the loop.
-A server inside another program imports them when it is started: a thread that imports must not meet a fork.
+`millstream serve` answers its first client before it imports them, because scripts and test suites wait
+for that answer.  Soon afterwards a thread imports the modules that first requests may need, so that such a
+request does not block the loop.  It imports the others when the server has little to do, because the
+interpreter runs one thread at a time.  A server inside another program imports all of them when it is
+started, because a fork must not happen while a thread imports.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ _log = logging.getLogger("millstream.server")
 
 # After the parts of streams, which clients use at once.  Servers that live shorter never import the rest.
 DELAY_S: Final = 0.5
+_PATIENCE_S: Final = 10.0  # for a server that always has much to do
+_LOOK_S: Final = 0.05
+_IDLE: Final = 0.2  # of a core
 
 _FOR_STREAMS: Final = (
     "millstream.jetstream.stream_api",
@@ -74,4 +79,16 @@ def load_in_thread(options: ServerOptions) -> None:
 def _load_in_turn(options: ServerOptions) -> None:
     load(needed_at_once(options))
     time.sleep(DELAY_S)
-    load(needed_later(options))
+    until = time.monotonic() + _PATIENCE_S
+    for name in needed_later(options):
+        wait_until_idle(until)
+        load([name])
+
+
+def wait_until_idle(until: float) -> None:
+    """Return when this process has little to do, and at this moment of the steady clock at the latest."""
+    while time.monotonic() < until:
+        began, used = time.monotonic(), time.process_time()
+        time.sleep(_LOOK_S)
+        if time.process_time() - used < (time.monotonic() - began) * _IDLE:
+            return

@@ -1,6 +1,6 @@
-"""The answers to system requests: documents about the server, commands to it, and who am I.
+"""Answer system requests: documents about the server, commands, and user information.
 
-Which subjects are listened to is in ``system_requests``.
+``system_requests`` subscribes to the subjects.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.server")
 
-_ACCOUNT_TOKEN: Final = 3  # of $SYS.REQ.ACCOUNT.<name>.<document>
-_OPTIONS: Final = "EventOptions"  # how the names of options end
+_ACCOUNT_TOKEN: Final = 3  # in $SYS.REQ.ACCOUNT.<name>.<document>
+_OPTIONS: Final = "EventOptions"  # suffix of the names of options
 _BAD_REQUEST: Final = 400
 _FAILED: Final = 500
 
@@ -57,13 +57,13 @@ class ClientRequest(msgspec.Struct, frozen=True):
 
 
 class AccountRequest(msgspec.Struct, frozen=True):
-    """The body of CONNS; the account is named in the subject too."""
+    """The body of CONNS; the subject names the account too."""
 
     acc: str = ""
 
 
 class SystemAnswers:
-    """Answers requests, each with the account that it was asked in."""
+    """Answers requests, each in the account it came from."""
 
     def __init__(self, server: Server, outbox: Outbox, is_listening: Callable[[], bool]) -> None:
         self._server = server
@@ -72,7 +72,7 @@ class SystemAnswers:
         self._is_listening = is_listening
 
     def handle(self, handler: Handler, message: Message, account: Account) -> None:
-        """Answer a request; one that fails unexpectedly gets an error."""
+        """Answer a request; an unexpected failure becomes an error response."""
         try:
             handler(self, message, account)
         except Exception as error:
@@ -94,7 +94,7 @@ class SystemAnswers:
     def about_named_account(self, name: str, message: Message, account: Account) -> None:
         about = message.subject.split(b".")[_ACCOUNT_TOKEN].decode(errors="replace")
         if name == "STATZ" and about == "PING":
-            about = ""  # of all accounts
+            about = ""  # about all accounts
         self._answer(message, account, ACCOUNT_DOCUMENTS[name], about)
 
     def _answer(self, message: Message, account: Account, document: Document, about: str) -> None:
@@ -137,7 +137,7 @@ class SystemAnswers:
         self._outbox.answer(account, message.reply, response)
 
     def statsz(self, message: Message, account: Account) -> None:
-        """Without a reply subject the answer goes where heartbeats go."""
+        """Send the statistics to the reply subject or, without one, to the subject of heartbeats."""
         subject = message.reply or b"$SYS.SERVER.%b.STATSZ" % self._broker.server_id.encode()
         try:
             _, filters = decode(message.payload, "StatszEventOptions", NoOptions)
@@ -153,7 +153,7 @@ class SystemAnswers:
             self._outbox.answer(account, message.reply, self._outbox.server_id())
 
     def account_connections(self, message: Message, account: Account) -> None:
-        """How many connections an account has, in the form of the event; nothing if it has none."""
+        """Send the number of an account's connections, as in the event; nothing if it has none."""
         name = message.subject.split(b".")[_ACCOUNT_TOKEN].decode(errors="replace")
         try:
             request, _ = decode(message.payload, "AccountRequest", AccountRequest)
@@ -173,7 +173,7 @@ class SystemAnswers:
 
     def subscribers(self, message: Message, account: Account) -> None:
         if message.reply:
-            # Reached through an import, it is about the account of whoever asked.
+            # Through an import, the response is about the requester's account.
             asker = message.source
             about = asker.account if isinstance(asker, Connection) else account
             self._outbox.in_slices(
@@ -225,7 +225,7 @@ class SystemAnswers:
         self._broker.close(connection, CloseReason.KICKED)
 
     def _send_away(self, cid: int) -> None:
-        """Tell one client what lame duck mode tells all."""
+        """Send one client the notification that lame duck mode sends to all."""
         connection = self._broker.connections.get(cid)
         if connection is None:
             raise BadRequest("no such client id")
@@ -245,7 +245,7 @@ def _counted(account: Account) -> Pieces[Callable[[ServerInfo], AccountConnectio
 
 
 def _accepted_encoding(headers: bytes) -> str:
-    """What the asker would like an answer to be compressed with, in small letters."""
+    """Return the compression that the requester accepts, in lower case."""
     for line in headers.split(b"\r\n"):
         name, colon, value = line.partition(b":")
         if colon and name == b"Accept-Encoding":

@@ -1,6 +1,6 @@
-"""The documents that system requests ask for, and the options that each of them takes.
+"""The documents that system requests can ask for, and the options of each.
 
-The documents themselves are made where HTTP gets them from, in ``server.monitor``.
+``server.monitor`` builds the documents, for HTTP as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.base.errors import MillstreamError
 from millstream.base.slices import Pieces
+from millstream.golang.quote import quoted
 from millstream.server.monitor.accountz import (
     AccountStatzOptions,
     AccountzOptions,
@@ -22,7 +23,6 @@ from millstream.server.monitor.accountz import (
 )
 from millstream.server.monitor.clusterz import gatewayz, leafz, routez
 from millstream.server.monitor.connz import ConnzOptions, connz
-from millstream.server.monitor.formats import quoted
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.jsz import JszOptions, jetstream_of, jsz
 from millstream.server.monitor.queries import BadRequest
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 class NoAnswer(MillstreamError):
-    """There is nothing to say: the asker hears nothing, as if it had asked another server."""
+    """No response is sent, as if the request was meant for another server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What can be asked for.
+    """A document that can be requested.
 
-    `build` gets the server, the options and the name of the account that it is about (empty: all), and does
-    its work in pieces (see ``base.slices``); a MillstreamError from it is told to the asker.
+    `build` gets the server, the options and the name of the account that it is about (empty: all), and works
+    in pieces (``base.slices``); a MillstreamError from it is sent to the requester.
     """
 
-    owner: str  # what complaints call the options
+    owner: str  # the name of the options in error messages
     options: type[msgspec.Struct]
     build: Callable[[Server, Any, str], Pieces[Any]]
 
@@ -81,7 +81,7 @@ def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> 
 
 
 def _short(make: Callable[[Server], Any]) -> Callable[[Server, Any, str], Pieces[Any]]:
-    """A document that is as short with everything at once."""
+    """Return the `build` of a document that is short enough for one piece."""
 
     def build(server: Server, _: Any, __: str) -> Pieces[Any]:
         yield 1

@@ -1,8 +1,8 @@
-"""The JSON of the system account: who the server and its clients are, and what happened.
+"""The JSON messages of the system account: the server, its clients, and events.
 
-Fields and their order are the reference's.  A field without a default is always there, one with a
-default only when it says something.  When and to whom these go is in ``events`` and
-``system_requests``; the statistics of the server are in ``system_statsz``.
+Fields and their order are nats-server's.  A field without a default is always written, one with a default
+only if it differs.  ``events`` and ``system_requests`` send the messages; the statistics of the server are in
+``system_statsz``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from msgspec import UNSET, UnsetType
 
 from millstream.base.ids import nuid
 from millstream.broker.options import ConnectionType
+from millstream.golang.time import format_time
 from millstream.server.monitor.accountz import Amount, AmountByKind, account_stat
-from millstream.server.monitor.formats import nanoseconds, timestamp
+from millstream.server.monitor.formats import nanoseconds
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
@@ -34,7 +35,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ServerInfo(_Document, frozen=True, kw_only=True):
-    """Which server says so; `seq` rises with every message."""
+    """The server that sends a message; `seq` increases with every message."""
 
     name: str
     host: str
@@ -82,7 +83,7 @@ class ConnectEvent(_Document, frozen=True, kw_only=True):
 
 
 class DisconnectEvent(_Document, frozen=True, kw_only=True):
-    """`sent` and `received` are told from the client's side."""
+    """The end of a connection; `sent` and `received` are from the client's point of view."""
 
     type: str
     id: str
@@ -116,7 +117,7 @@ class ApiError(_Document, frozen=True, kw_only=True):
 
 
 class Response(_Document, frozen=True, kw_only=True):
-    """The answer to a request.  `data` is null where a document was wanted but could not be made."""
+    """The response to a request.  `data` is null if a document could not be built."""
 
     server: ServerInfo
     data: Any = UNSET
@@ -124,11 +125,11 @@ class Response(_Document, frozen=True, kw_only=True):
 
 
 def client_info(connection: Connection, stopped_ns: int | None = None) -> ClientInfo:
-    """A client as events show it; with the round trip only when it has ended."""
+    """Return a client as events show it; the round trip is included only after its end."""
     session = connection.session
     connect = session.connect
     return ClientInfo(
-        start=timestamp(session.started_ns),
+        start=format_time(session.started_ns),
         host=session.ip,
         id=connection.cid,
         acc=connection.account.name,
@@ -137,7 +138,7 @@ def client_info(connection: Connection, stopped_ns: int | None = None) -> Client
         lang=connect.lang,
         ver=connect.version,
         rtt=0 if stopped_ns is None else nanoseconds(connection.keepalive.round_trip_s),
-        stop="" if stopped_ns is None else timestamp(stopped_ns),
+        stop="" if stopped_ns is None else format_time(stopped_ns),
         issuer_key=connection.account.name if session.identity is not None and session.identity.nkey else "",
         name_tag=connection.account.name,
         kind="Client",
@@ -146,7 +147,7 @@ def client_info(connection: Connection, stopped_ns: int | None = None) -> Client
 
 
 def user_of(connection: Connection) -> str:
-    """Who a client is, or claims to be as long as it was not admitted."""
+    """Return the client's user or, before it is admitted, the user that it claims."""
     session = connection.session
     if session.identity is not None:
         return str(session.identity.user)
@@ -158,7 +159,7 @@ def connect_event(server: ServerInfo, connection: Connection) -> ConnectEvent:
     return ConnectEvent(
         type=CONNECT_TYPE,
         id=nuid(),
-        timestamp=timestamp(time.time_ns()),
+        timestamp=format_time(time.time_ns()),
         server=server,
         client=client_info(connection),
     )
@@ -169,7 +170,7 @@ def disconnect_event(server: ServerInfo, connection: Connection, reason: str) ->
     return DisconnectEvent(
         type=DISCONNECT_TYPE,
         id=nuid(),
-        timestamp=timestamp(now),
+        timestamp=format_time(now),
         server=server,
         client=client_info(connection, stopped_ns=now),
         sent=Amount(msgs=connection.in_messages, bytes=connection.in_bytes),
@@ -184,16 +185,16 @@ def account_connections(
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
         id=event_id,
-        timestamp=timestamp(time.time_ns()),
+        timestamp=format_time(time.time_ns()),
         server=server,
         **msgspec.structs.asdict(account_stat(account, traffic)),
     )
 
 
 def trace_message(server: ServerInfo, trace: MessageTrace) -> dict[str, Any]:
-    """What became of a message."""
+    """Return the trace of a message."""
     return {
         "server": server,
         "request": {"header": dict(sorted(trace.headers.items())), "msgsize": trace.size},
-        "events": [{**event, "ts": timestamp(event["ts"])} for event in trace.events],
+        "events": [{**event, "ts": format_time(event["ts"])} for event in trace.events],
     }

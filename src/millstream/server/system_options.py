@@ -1,7 +1,7 @@
-"""The body of a system request: which options it sets, and which servers it is meant for.
+"""Parse the body of a system request: its options, and the servers it is meant for.
 
-Names are compared without regard to case, null means unset, unknown names are ignored, and complaints
-are worded as the reference words them, because people search for those words.
+Names are case-insensitive, null means unset, unknown names are ignored, and error messages are nats-server's,
+because people search for them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from millstream.jsapi.json_text import syntax_error
+from millstream.golang.json import syntax_error
 from millstream.server.monitor.queries import BadRequest
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 
 _WORDS: Final = "[]string"
 _GO_TYPES: Final[dict[Any, str]] = {str: "string", bool: "bool", int: "int", list[str]: _WORDS}
-# Options whose type has a name of its own, or other bounds.
+# Options whose type has a name of its own, or another range.
 _SPECIAL_TYPES: Final = {"cid": "uint64", "state": "server.ConnState", "sort": "server.SortOpt"}
 _INTEGERS: Final = {
     "int": range(-(2**63), 2**63),
@@ -31,7 +31,7 @@ _INTEGERS: Final = {
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which servers a request is meant for; every request may carry them."""
+    """The servers that a request is meant for; every request may have these fields."""
 
     server_name: str = ""
     cluster: str = ""
@@ -41,11 +41,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     domain: str = ""
 
     def accept(self, broker: Broker) -> bool:
-        """Whether an answer of this server is wanted."""
+        """Return True if this server should respond."""
         return (
             self._fits(self.server_name, broker.server_name)
             and self._fits(self.host, broker.listen_host)
-            and self._fits(self.cluster, "")  # we are never part of one
+            and self._fits(self.cluster, "")  # Millstream is never part of a cluster
             and {tag.lower() for tag in self.tags} <= set(broker.options.server_tags)
             and (not self.domain or self.domain == broker.jetstream_domain)
         )
@@ -55,11 +55,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoOptions(msgspec.Struct, frozen=True):
-    """For requests that know nothing but the filters."""
+    """No options but the filters."""
 
 
 def decode(payload: bytes, owner: str, kind: type[Options]) -> tuple[Options, Filters]:
-    """Options and filters; BadRequest if `payload` cannot be read as what complaints call `owner`."""
+    """Return options and filters; raise BadRequest, which calls the type `owner`, if the body is invalid."""
     set_options = _decode(payload, owner, _fields(kind) | _fields(Filters)) if payload else {}
     try:
         return msgspec.convert(set_options, kind, strict=False), msgspec.convert(set_options, Filters)
@@ -83,7 +83,7 @@ def _decode(payload: bytes, owner: str, fields: dict[str, str]) -> dict[str, Any
             continue
         wanted = fields[name]
         if not _is_a(value, wanted):
-            # Which number it was is only told where another one would have done.
+            # The number itself is in the message only where another number would be valid.
             text = f"number {value}" if _is_number(value) and wanted in _INTEGERS else _kind(value)
             raise BadRequest(
                 f"json: cannot unmarshal {text} into Go struct field {owner}.{name} of type {wanted}"
@@ -94,7 +94,7 @@ def _decode(payload: bytes, owner: str, fields: dict[str, str]) -> dict[str, Any
 
 @lru_cache(maxsize=32)
 def _fields(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """The type of each option, as complaints name it."""
+    """Return the type of each option, as named in error messages."""
     return {
         field.encode_name: _SPECIAL_TYPES.get(field.encode_name) or _GO_TYPES[field.type]
         for field in msgspec.structs.fields(kind)

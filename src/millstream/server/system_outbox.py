@@ -1,6 +1,6 @@
-"""The server's own messages: signed with who it is, numbered, and encoded only for somebody.
+"""Messages of the server itself: with its identity and a number, and encoded only if there is a subscriber.
 
-What makes the documents is imported with the first one: a server starts without it.
+The modules that build the documents are imported with the first message, for a faster start.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from millstream.broker.broker import Broker
     from millstream.server.system_messages import ServerId, ServerInfo
 
-# JetStream, binary snapshots of streams, replication inside the account: what a 2.15 with JetStream says.
+# JetStream, binary snapshots of streams, replication inside the account: the flags of a 2.15 with
+# JetStream.
 _JETSTREAM_CAPABILITIES: Final = 7
 
-_AT_A_TIME: Final = 4  # long answers that are made at once
-_MOST_WAITING: Final = 256  # others; what comes then is not answered
+_AT_A_TIME: Final = 4  # long responses that are built at once
+_MOST_WAITING: Final = 256  # waiting requests; further ones are dropped
 _GZIP: Final = 31  # window bits: the largest window, in gzip's format
-_BYTES_PER_ITEM: Final = 256  # compressed in the time of an item
+_BYTES_PER_ITEM: Final = 256  # compressing this many takes as long as an item
 
 _log = logging.getLogger("millstream.server")
 
 
 class Outbox:
-    """Where events and answers leave from."""
+    """Sends events and responses."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -46,8 +47,8 @@ class Outbox:
         return ServerId(name=broker.server_name, host=broker.listen_host, id=broker.server_id)
 
     def server_info(self) -> ServerInfo:
-        """The signature of the next message."""
-        from millstream.server.monitor.formats import timestamp
+        """Return the identity for the next message, with its number."""
+        from millstream.golang.time import format_time
         from millstream.server.monitor.varz import FEATURE_FLAGS
         from millstream.server.system_messages import ServerInfo
 
@@ -66,14 +67,14 @@ class Outbox:
             jetstream=has_jetstream,
             flags=_JETSTREAM_CAPABILITIES if has_jetstream else 0,
             seq=self._sequence,
-            time=timestamp(time.time_ns()),
+            time=format_time(time.time_ns()),
         )
 
     def is_heard(self, account: Account, subject: bytes) -> bool:
         return self._broker.has_interest(account, subject)
 
     def announce(self, account: Account, subject: bytes, make: Callable[[ServerInfo], Any]) -> None:
-        """Publish what `make` returns, if somebody listens; otherwise it is not even called."""
+        """Publish what `make` returns; without a subscriber `make` is not called."""
         if self.is_heard(account, subject):
             from millstream.server.monitor.formats import compact
 
@@ -82,7 +83,7 @@ class Outbox:
     def announce_in_slices(
         self, name: str, account: Account, subject: bytes, document: Pieces[Callable[[ServerInfo], Any]]
     ) -> None:
-        """The same for a document that may take long: what the work returns makes it."""
+        """Publish a document that takes long to build; the work returns its `make`."""
 
         def made(make: Callable[[ServerInfo], Any] | None, _: Exception | None) -> None:
             if make is not None:
@@ -92,11 +93,11 @@ class Outbox:
             self.in_slices(name, document, made)
 
     def answer(self, account: Account, reply: bytes, document: Any, encoding: str = "") -> None:
-        """Send a short document to whoever asked; `encoding` is the kind of compression asked for."""
+        """Send a short document to the requester, compressed with `encoding`."""
         self.send(account, reply, finish(encoded(document, encoding)), encoding)
 
     def send(self, account: Account, reply: bytes, payload: bytes, encoding: str = "") -> None:
-        """Send what ``encoded`` made."""
+        """Send bytes returned by ``encoded``."""
         headers = f"NATS/1.0\r\nContent-Encoding: {_used(encoding)}\r\n\r\n".encode() if encoding else None
         self._broker.publish(account, reply, payload, headers=headers)
 
@@ -107,7 +108,7 @@ class Outbox:
         done: Callable[[Result | None, Exception | None], None],
         wanted: Callable[[], bool] | None = None,
     ) -> bool:
-        """Do long work (see ``base.lanes``); False if too much waits already."""
+        """Run long work (``base.lanes``); return False if too much is waiting."""
         if self._long.begin(name, pieces, done, wanted) is not None:
             return True
         self._full.warn("too many system requests wait, one is dropped")
@@ -115,7 +116,7 @@ class Outbox:
 
 
 def encoded(document: Any, encoding: str) -> Pieces[bytes]:
-    """The bytes of a document, compressed as they are asked for, made in pieces."""
+    """Return the bytes of a document, compressed as requested; works in pieces."""
     from millstream.server.monitor.rendering import render
 
     parts = yield from render(document, pretty=False)

@@ -1,18 +1,17 @@
-"""Requests that the server answers itself: documents about it, commands to it, and who am I.
+"""Subscribe to the requests that the server answers itself: documents, commands and user information.
 
-In the system account they are asked by operators and tools; every other account can ask about itself.
+In the system account operators and tools use them; every other account can ask about itself.
 
     $SYS.REQ.SERVER.PING              statistics of every server (there is one)
     $SYS.REQ.SERVER.PING.<document>   a document of every server
     $SYS.REQ.SERVER.<id>.<document>   … of this one;  RELOAD, KICK and LDM are commands
     $SYS.REQ.ACCOUNT.<name>.<doc>     a document about an account
     $SYS.REQ.ACCOUNT.PING.<doc>       … about all accounts, or in other accounts about one's own
-    $SYS.REQ.USER.INFO                who am I, in any account
+    $SYS.REQ.USER.INFO                the requesting user, in any account
 
-A request is answered after the read that brought it, never in the middle of a delivery, because
-some answers close connections or change accounts.  A request that makes no sense gets an error; one
-that is meant for another server gets nothing.  The answers are in ``system_answers``, which is imported with
-the first request: a server starts without it.
+A request is answered after the read that brought it, never during a delivery, because some handlers close
+connections or change accounts.  An invalid request gets an error; one for another server gets no response.
+The handlers are in ``system_answers``, which is imported with the first request, for a faster start.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from millstream.server.system_answers import SystemAnswers
     from millstream.server.system_outbox import Outbox
 
-# What can be asked for; ``system_documents`` makes them.
+# The names of the documents; ``system_documents`` builds them.
 SERVER_DOCUMENTS: Final = (
     "VARZ",
     "CONNZ",
@@ -42,12 +41,12 @@ SERVER_DOCUMENTS: Final = (
 )
 ACCOUNT_DOCUMENTS: Final = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "STATZ")
 
-# Answers a request, given the account it was asked in.
+# Answers a request; the last argument is the account it came from.
 Handler = Callable[["SystemAnswers", "Message", "Account"], None]
 
 
 class SystemRequests:
-    """Listens for requests and has them answered."""
+    """Subscribes to system requests and passes them to their handlers."""
 
     def __init__(self, server: Server, outbox: Outbox) -> None:
         self._server = server
@@ -57,7 +56,7 @@ class SystemRequests:
         self._answers: SystemAnswers | None = None
 
     def listen(self) -> None:
-        """Subscribe in every account that there is now."""
+        """Subscribe in every existing account."""
         self.stop_listening()
         for account in self._broker.accounts.values():
             if account.is_system:

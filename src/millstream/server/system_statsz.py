@@ -1,4 +1,4 @@
-"""How the server is doing, as it tells the system account: on request and with every heartbeat."""
+"""The server's statistics for the system account, on request and with every heartbeat."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from millstream.base.slices import Pieces
+from millstream.golang.time import format_time
 from millstream.server.monitor.accountz import Amount
-from millstream.server.monitor.formats import number, timestamp
+from millstream.server.monitor.formats import number
 from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.process import cores, processor_load, resident_bytes
 from millstream.server.monitor.totals import server_traffic, subscription_count
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Fields and their order are the reference's."""
+    """The statistics; fields and their order are nats-server's."""
 
     start: str
     mem: int
@@ -51,20 +52,20 @@ class StatszMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def statsz(server: Server) -> Pieces[Callable[[ServerInfo], StatszMessage]]:
-    """A heartbeat that lacks nothing but who sends it."""
+    """Build a heartbeat; only the server's identity is added later."""
     found = yield from statistics(server)
     return lambda info: StatszMessage(server=info, statsz=found)
 
 
 def statistics(server: Server) -> Pieces[Statistics]:
-    """A look at the server now; costs a pass over its connections."""
+    """Return the current statistics; passes over all connections."""
     broker = server.broker
     traffic = yield from server_traffic(broker)
     view = jetstream_of(server)
     sent = Amount(msgs=traffic.out_messages, bytes=traffic.out_bytes)
     received = Amount(msgs=traffic.in_messages, bytes=traffic.in_bytes)
     return Statistics(
-        start=timestamp(server.started_ns),
+        start=format_time(server.started_ns),
         mem=resident_bytes(),
         cores=cores(),
         cpu=number(processor_load.percent()),
@@ -83,5 +84,5 @@ def statistics(server: Server) -> Pieces[Statistics]:
         stalled_clients=broker.stalled_clients,
         active_servers=1,
         jetstream=view.varz() if view is not None else None,
-        gomaxprocs=1,  # messages are handled by one thread
+        gomaxprocs=1,  # one thread handles messages
     )

@@ -1,4 +1,4 @@
-"""What a client may learn about itself and its account: who it is, and who listens to a subject."""
+"""Information for clients about themselves and their account: the user, and the subscribers of a subject."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def user_info(asker: Connection | None, account: Account) -> UserInfo:
-    """Who asks; a program inside the server is nobody in particular."""
+    """Return the requester's user and permissions; a program inside the server has no user."""
     if asker is None:
         return UserInfo(user="", account=account.name, account_name=account.name)
     identity = asker.session.identity
@@ -72,9 +72,9 @@ def _rules(rules: SubjectRules) -> SubjectPermission:
 
 
 def count_subscribers(account: Account, question: bytes) -> Pieces[int]:
-    """How many subscriptions of clients fit `subject` or `subject queue`; counted in pieces.
+    """Count the clients' subscriptions for `subject` or `subject queue`, in pieces.
 
-    For a literal subject those that would get a message on it, for a pattern those within it.
+    For a literal subject these are the receivers of a message on it, for a pattern those within it.
     """
     words = question.strip().split(b" ")
     subject, queue = words[0], words[1] if len(words) > 1 else None
@@ -87,7 +87,7 @@ def count_subscribers(account: Account, question: bytes) -> Pieces[int]:
 
 
 def _candidates(account: Account, subject: bytes) -> Iterator[Subscription | None]:
-    """Subscriptions that fit, and None for those that were looked at in vain."""
+    """Yield the subscriptions that match, and None for each that does not."""
     if any(token in (b"*", b">") for token in subject.split(b".")):
         for connection in list(account.connections.values()):
             for each in list(connection.subscriptions.values()):

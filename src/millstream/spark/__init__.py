@@ -1,5 +1,5 @@
 """Streams as Spark tables: `format("jetstream")` for reading and writing, and the jobs around it.
 
-The only package that imports pyspark.  It talks to any NATS server over the wire.  Nothing is imported here:
-every Python worker of Spark imports this package, most need little of it.
+The only package that imports pyspark.  It works with any NATS server.  This file imports nothing, because
+every Python worker of Spark imports the package and most need little of it.
 """

@@ -1,4 +1,4 @@
-"""The reader of `spark.read`: ranges between a start and an end that are fixed when the query is planned."""
+"""The reader of `spark.read`: start and end of the ranges are fixed when the query is planned."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""The streams of a query as the side that plans sees them: which there are, how they stand, how to read them.
+"""The streams of a query during planning: which exist, their state, and how to read them.
 
-Lives in the planning process and asks over one connection.  For a stream of advisories it asks once and then
-looks at the last message only, since every other question would add a message to it.
+Lives in the planning process and uses one connection.  It requests the state of a stream of advisories only
+once and then reads its last message, because every other request would add a message to it.
 """
 
 import logging
@@ -27,7 +27,7 @@ from millstream.spark.transports import choose
 
 logger: Final = logging.getLogger("millstream.spark")
 
-_PATTERN_AGE_S: Final = 1.0  # how old the list of streams may be that a pattern is matched with
+_PATTERN_AGE_S: Final = 1.0  # maximum age of the list of streams that a pattern is matched with
 
 
 class Catalog:
@@ -42,12 +42,12 @@ class Catalog:
         self._sparse: set[str] = set()
 
     def refresh(self) -> dict[str, StreamFacts]:
-        """How all streams of the query stand now, by name."""
+        """Request the current state of all streams of the query; return it by stream name."""
         self._latest = {name: self._look_at(name) for name in self.names()}
         return self._latest
 
     def known(self) -> dict[str, StreamFacts]:
-        """How they stood when they were last looked at."""
+        """Return the state from the last refresh."""
         return self._latest
 
     def names(self) -> list[str]:
@@ -65,7 +65,7 @@ class Catalog:
         return self._names
 
     def facts(self, name: str) -> StreamFacts:
-        """Of one stream, asked for only if it was not before."""
+        """Return the state of one stream; request it only if it is unknown."""
         found = self._latest.get(name)
         if found is None:
             found = self._latest[name] = self._look_at(name)
@@ -80,7 +80,7 @@ class Catalog:
             return next_message(self._server.api, name, seq, ())
 
     def partition(self, part: Range, filters: tuple[str, ...]) -> RangePartition:
-        """A range with all that its task has to know."""
+        """Return a range with everything that its task needs."""
         facts = self.facts(part.stream)
         wanted = self._options.fetching.transport
         transport, fallback = choose(facts, wanted, arrow_offered=self.arrow_offered())
@@ -96,7 +96,7 @@ class Catalog:
         )
 
     def arrow_offered(self) -> bool:
-        """Whether the server is a Millstream that hands ranges out as Arrow; asked once."""
+        """Return True if the server is a Millstream that serves ranges as Arrow; asks the server once."""
         if self._options.fetching.transport not in ("auto", "arrow"):
             return False
         if self._arrow is None:

@@ -1,9 +1,9 @@
-"""Messages become Arrow record batches, column by column, without an object per message.
+"""Build Arrow record batches from messages, column by column, without an object per message.
 
-`Columns` copies what a row consists of from where it lies, the buffer of a connection, to growing pieces of
-memory, and hands those to Arrow without another copy.  Headers become `map<string, array<string>>`: names
-in the order they first came, the values of one name together.  Names are compared to the letter, blanks
-around a value are no part of it, and what is not UTF-8 is replaced: `headers_raw` keeps it.
+`Columns` copies the parts of a row from a connection's buffer to growing pieces of memory and passes those to
+Arrow without another copy.  Headers become `map<string, array<string>>`: names in order of first appearance,
+with all values of a name together.  Names are case-sensitive, blanks around a value are removed, and bytes
+that are not UTF-8 are replaced; `headers_raw` keeps the original.
 
 Not here: where messages come from (`intake`).
 """
@@ -25,15 +25,15 @@ _COLON = ord(":")
 _DOT = ord(".")
 
 _FIRST_END = bytes(4)
-_FEW_HEADERS = 32  # compared with each other one by one; more go through a dict
+_FEW_HEADERS = 32  # compared one by one; more go through a dict
 _MESSAGE_ID = b"Nats-Msg-Id"
 _MESSAGE_ID_SIZE = len(_MESSAGE_ID)
 
 
 class Columns:
-    """The rows of a batch that grows.
+    """The rows of a growing batch.
 
-    `with_headers` False leaves the column `headers` empty, which saves the time to take them apart.
+    `with_headers` False leaves the column `headers` empty, which saves parsing them.
     """
 
     def __init__(self, columns: tuple[str, ...], stream: str, *, with_headers: bool = True) -> None:
@@ -93,11 +93,11 @@ class Columns:
         payload_size: int,
         size: int,
     ) -> None:
-        """Append a message; the numbers say where its parts lie in `p`, compiled a pointer.
+        """Append a message; the numbers are positions in `p`, which is a pointer in the compiled build.
 
-        The header block is given without the blank line at its end; `size` is of the payload that is stored.
+        The header block comes without its final blank line; `size` is that of the stored payload.
         """
-        # The first line is not a header; a block that has nothing else is as good as none.
+        # The first line is not a header; a block without further lines counts as none.
         lines = find_byte(p, _LF, header, header_end) + 1 if header_end > header else 0
         if lines <= 0 or lines >= header_end:
             lines = header = header_end
@@ -130,7 +130,7 @@ class Columns:
         self.volume += subject_size + (header_end - header) + payload_size
 
     def _add_headers(self, p: bytes | bytearray, start: int, end: int) -> None:
-        """All headers of a message; values of one name stand together, in the order they came."""
+        """Append all headers of a message; values of one name are together, in their order."""
         count = self._find_headers(p, start, end)
         if count < 0:
             self._add_many(p[start:end])
@@ -138,7 +138,7 @@ class Columns:
             self._add_found(p, count)
 
     def _find_headers(self, p: bytes | bytearray, start: int, end: int) -> int:
-        """Note where names and values are and return how many; -1 if there are more than places."""
+        """Record the positions of names and values; return their number, or -1 if there are too many."""
         count = 0
         at = start
         while at < end:
@@ -164,7 +164,7 @@ class Columns:
     def _add_found(self, p: bytes | bytearray, count: int) -> None:
         for i in range(count):
             if self._places[4 * i + 1] < 0:
-                continue  # stands with its first namesake
+                continue  # appended with the first header of that name
             self._keys.add_text(p, self._places[4 * i], self._places[4 * i + 1])
             self._values.add_text(p, self._places[4 * i + 2], self._places[4 * i + 3])
             self._value_count += 1
@@ -183,7 +183,7 @@ class Columns:
         return same_bytes(p, self._places[4 * i], self._places[4 * j], count)
 
     def _add_many(self, lines: bytes | bytearray) -> None:
-        """The same for a message with so many headers that comparing each with each would take long."""
+        """Append the headers of a message that has too many to compare each with each."""
         found: dict[bytes, list[bytes]] = {}
         for line in bytes(lines).split(b"\r\n"):
             name, colon, value = line.partition(b":")
@@ -198,7 +198,7 @@ class Columns:
             self._key_count += 1
 
     def _line_end(self, p: bytes | bytearray, start: int, end: int) -> int:
-        """Where the CR LF that ends a header line is."""
+        """Return the position of the CR LF that ends a header line."""
         at = start
         while True:
             at = find_byte(p, _LF, at, end)
@@ -209,7 +209,7 @@ class Columns:
             at += 1
 
     def _add_id(self, p: bytes | bytearray, at: int, end: int) -> None:
-        """The first message id, as the server looks for it."""
+        """Append the first message id; found the way the server finds it."""
         known = 0
         while at < end:
             line_end = self._line_end(p, at, end)
@@ -240,7 +240,7 @@ class Columns:
     # -- batches out --------------------------------------------------------------------------------
 
     def flush(self, schema: Any) -> Any:
-        """The rows so far as a record batch of this schema, and none are left."""
+        """Return the rows as a record batch of this schema, and start an empty one."""
         arrays = [self._array(field.name, field.type) for field in schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         self.rows = 0

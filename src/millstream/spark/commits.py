@@ -1,14 +1,14 @@
-"""Telling JetStream how far a query has come, after Spark has written it down itself.
+"""Report a query's progress to JetStream, after Spark has recorded it itself.
 
-    none      nothing is told; progress is in the checkpoint and nowhere else
-    consumer  a durable consumer stands where the query stands, so every NATS tool shows its lag, and an
-              interest stream keeps what the query has not read
-    purge     what was read is removed: how a work queue is drained
+    none      nothing is reported; progress is only in the checkpoint
+    consumer  a durable consumer follows the query, so every NATS tool shows its lag, and an interest stream
+              keeps what the query has not read
+    purge     messages that were read are removed, which drains a work queue
 
-It is a side effect after the fact.  Called with an offset that is in Spark's commit log, it may be called
-again with the same one, and a failure is logged and made good by a later call: it never fails the query.
-Single messages are never acknowledged.  A stream that was deleted and created again is told nothing of the
-old one's progress: its messages have the old sequences, and nobody has read them.
+Reporting is a side effect after the fact.  It is called with an offset from Spark's commit log, possibly more
+than once with the same one.  A failure is logged and made good by a later call; it never fails the query.
+Single messages are never acknowledged.  Progress of a stream that was deleted and created again is not
+reported to the new stream: its messages reuse the old sequences and have not been read.
 
 A durable belongs to one query.  The query claims it with a name that is in its offsets, hence in its
 checkpoint; a consumer that carries another query's name is refused.
@@ -32,14 +32,13 @@ from millstream.spark.streams import StreamFacts
 logger: Final = logging.getLogger("millstream.spark")
 
 OWNER: Final = "millstream.spark.query"  # key in the metadata of a durable
-_NO_CONSUMER: Final = Err.CONSUMER_NOT_FOUND.value[1]
 _FIRST_PAUSE_S: Final = 1.0  # before the same thing is told again: an idle query would do it all the time
 _LONGEST_PAUSE_S: Final = 60.0
 
 
 @dataclass(slots=True)
 class _Failure:
-    """Progress that could not be told."""
+    """Progress that could not be reported."""
 
     at: Position
     pause_s: float
@@ -47,7 +46,7 @@ class _Failure:
 
 
 class Commits:
-    """Lives in the process that plans a streaming query."""
+    """Reports the progress of one streaming query, from the process that plans it."""
 
     def __init__(self, options: SourceOptions, server: Server) -> None:
         self._options = options
@@ -59,11 +58,11 @@ class Commits:
         self._checked: set[str] = set()
 
     def new_query_name(self) -> str | None:
-        """A name for the offsets of a new query, where one is needed."""
+        """Return a name for the offsets of a new query, or None if no consumer is claimed."""
         return nuid() if self._options.commit_mode == "consumer" else None
 
     def check(self, streams: Mapping[str, StreamFacts]) -> None:
-        """Refuse a mode that would do harm, before anything is read; each stream is looked at once."""
+        """Refuse a mode that would lose messages, before anything is read; checks each stream once."""
         options = self._options
         for name, facts in streams.items():
             if name in self._checked:
@@ -88,7 +87,7 @@ class Commits:
             self._checked.add(name)
 
     def begin(self, offset: Offset) -> None:
-        """Streams are read from this offset on: durables that are moved have to be there from now on."""
+        """Create the durables before streams are read from this offset on."""
         if self._options.commit_mode != "consumer":
             return
         for name, at in offset.streams.items():
@@ -103,9 +102,9 @@ class Commits:
             self._begun.add((name, at.id))
 
     def tell(self, offset: Offset, streams: Mapping[str, StreamFacts]) -> None:
-        """JetStream may know now that everything before this offset has been dealt with.
+        """Report to JetStream that everything before this offset has been processed.
 
-        `streams` are as they stand now: those of the offset that are not among them are left alone.
+        `streams` is their current state; streams of the offset that are not in it are skipped.
         """
         mode = self._options.commit_mode
         if mode == "none" or offset.is_initial:
@@ -158,12 +157,13 @@ class Commits:
         except RequestTimeout:
             if self._info(stream) is not None:
                 raise
-            # No server answers for a consumer that is not there: it was deleted, perhaps with its stream.
+            # The server does not answer for a consumer that does not exist: it was deleted, perhaps with
+            # its stream.
             self._claimed.discard(stream)
             self._claim(stream, following, query)
 
     def _claim(self, stream: str, following: int, query: str | None) -> None:
-        """Put the query's name on the durable, or find that it is there."""
+        """Write the query's name into the durable's metadata, unless it is already there."""
         found = self._info(stream)
         if found is None:
             logger.warning("durable %s of stream %s is gone; created again", self._options.durable, stream)
@@ -188,7 +188,7 @@ class Commits:
         try:
             return self._server.api_once(f"CONSUMER.INFO.{stream}.{self._options.durable}")
         except ApiError as error:
-            if error.err_code == _NO_CONSUMER:
+            if error.err is Err.CONSUMER_NOT_FOUND:
                 return None
             raise
 
@@ -230,6 +230,6 @@ class Commits:
 
 
 def _own_metadata(config: dict[str, Any]) -> dict[str, str]:
-    """What is in a consumer's metadata beside the server's own entries."""
+    """Return a consumer's metadata without the server's own entries."""
     metadata = config.get("metadata") or {}
     return {key: value for key, value in metadata.items() if not key.startswith("_nats.")}

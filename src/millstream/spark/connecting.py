@@ -6,6 +6,7 @@ that comes back: a request that found it broken is made again, for as long as it
 """
 
 import contextlib
+import dataclasses
 import logging
 import os
 import time
@@ -23,49 +24,24 @@ from millstream.link.errors import (
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions
 from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
-from millstream.spark.options import ConnectionOptions
 
 logger: Final = logging.getLogger("millstream.spark")
 
 T = TypeVar("T")
 
-_idle: dict[tuple[int, ConnectionOptions], BlockingLink] = {}
+_idle: dict[tuple[int, LinkOptions], BlockingLink] = {}
 
 
-def link_options(options: ConnectionOptions, name: str) -> LinkOptions:
-    """The same in the words of the wire; files may be names that were given to Spark's `--files`."""
-    tls = None
-    if options.tls_ca or options.tls_cert or options.tls_first:
-        tls = TlsOptions(
-            ca_file=_file(options.tls_ca),
-            cert_file=_file(options.tls_cert),
-            key_file=_file(options.tls_key),
-            first=options.tls_first,
-        )
-    try:
-        return LinkOptions(
-            servers=parse_servers(options.servers),
-            name=name,
-            user=options.user or "",
-            password=options.password or "",
-            token=options.token or "",
-            nkey_seed=options.nkey_secret or "",
-            creds_file=_file(options.creds),
-            tls=tls,
-            inbox_prefix=options.inbox_prefix,
-            domain=options.js_domain or "",
-            api_prefix=options.api_prefix or "",
-            connect_timeout_s=options.connect_timeout,
-        )
-    except BadOptions as error:
-        raise OptionError(str(error)) from None
+def named(options: LinkOptions, name: str) -> LinkOptions:
+    """Return the options of a connection with this name; files may be those that were given to `--files`."""
+    return dataclasses.replace(options.with_files(_file), name=name)
 
 
-def _file(path: str | None) -> str:
-    if not path or os.path.isabs(path) or os.path.exists(path):
-        return path or ""
+def _file(path: str) -> str:
+    if os.path.isabs(path) or os.path.exists(path):
+        return path
     with contextlib.suppress(
         Exception
     ):  # whatever goes wrong without Spark: then it is the name that was meant
@@ -77,11 +53,11 @@ def _file(path: str | None) -> str:
     return path
 
 
-def explain(error: LinkError, options: ConnectionOptions, stream: str | None = None) -> SparkError:
+def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -> SparkError:
     """What a failure on the wire is to someone who reads or writes a table."""
     where = f" of stream {stream}" if stream else ""
     match error:
-        case ApiError() if error.err_code == Err.STREAM_NOT_FOUND.value[1]:
+        case ApiError() if error.err is Err.STREAM_NOT_FOUND:
             return StreamMissing(
                 f"there is no stream {stream or ''} on {options}; create it, or check the name"
             )
@@ -107,7 +83,7 @@ def explain(error: LinkError, options: ConnectionOptions, stream: str | None = N
 
 
 @contextlib.contextmanager
-def explained(options: ConnectionOptions, stream: str | None = None) -> Iterator[None]:
+def explained(options: LinkOptions, stream: str | None = None) -> Iterator[None]:
     try:
         yield
     except LinkError as error:
@@ -115,18 +91,18 @@ def explained(options: ConnectionOptions, stream: str | None = None) -> Iterator
 
 
 @contextlib.contextmanager
-def borrowed_link(options: ConnectionOptions, name: str) -> Iterator[BlockingLink]:
+def borrowed_link(options: LinkOptions, name: str) -> Iterator[BlockingLink]:
     """A link of this process, connected or not; it is kept for the next task if the block ends well."""
     key = (os.getpid(), options)
     link = _idle.pop(key, None)
     if link is not None:
         try:
-            link.flush(options.connect_timeout)
+            link.flush(options.connect_timeout_s)
         except LinkError:
             link.close()
             link = None
     if link is None:
-        link = BlockingLink(link_options(options, name))
+        link = BlockingLink(named(options, name))
     try:
         yield link
     except BaseException:
@@ -146,10 +122,10 @@ def close_idle_links() -> None:
 class Server:
     """A connection for requests, which is made when it is needed and made again when it breaks."""
 
-    def __init__(self, options: ConnectionOptions, name: str, patience_s: float) -> None:
+    def __init__(self, options: LinkOptions, name: str, patience_s: float) -> None:
         self.options: Final = options
         self._patience_s = patience_s
-        self._link: Final = BlockingLink(link_options(options, name))
+        self._link: Final = BlockingLink(named(options, name))
 
     def api(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask the JetStream API; only for what may be done twice.  Failures are those of the wire."""

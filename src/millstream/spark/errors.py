@@ -1,41 +1,41 @@
-"""What can go wrong between Spark and a stream, each with the cause in its text.
+"""Errors between Spark and a stream, each with the cause in its text.
 
     SparkError
-    ├── OptionError          an option is unknown, missing, or has a value that means nothing
+    ├── OptionError          an option is unknown, missing, or has an invalid value
     ├── SchemaError          a column that this source does not have, or not with that type
-    ├── CheckpointError      the offset that Spark kept is not one that this source wrote
-    ├── SourceUnavailable    no server answered; trying again may help
-    │   └── RangeNotFinished a range could not be read to its end in time; the task is to be tried again
-    ├── NotAllowed           wrong credentials, or an account that may not do this
+    ├── CheckpointError      the offset in Spark's checkpoint was not written by this source
+    ├── SourceUnavailable    no server answered; a retry may help
+    │   └── RangeNotFinished a range could not be read to its end in time; the task should be retried
+    ├── NotAllowed           wrong credentials, or an account without the permission
     ├── StreamMissing        no stream of that name
     ├── JavaMissing          Spark finds no Java that it can run on
-    └── DataLoss             messages that were to be read are gone
+    └── DataLoss             messages that should be read no longer exist
 
-Spark carries an error to the user as text, so the text has to say everything.  All can be pickled: an error
-crosses processes here.
+Spark passes an error to the user as text, so the text must be complete.  All errors can be pickled, because
+they cross processes.
 """
 
 from millstream.base.errors import MillstreamError
 
 
 class SparkError(MillstreamError):
-    """Root of what the data source raises on purpose."""
+    """Base class of the errors that the data source raises on purpose."""
 
 
 class OptionError(SparkError):
-    """An option is unknown, missing, or has a value that means nothing."""
+    """An option is unknown, missing, or has an invalid value."""
 
 
 class SchemaError(SparkError):
-    """The schema asks for a column that the source does not have, or for another type of it."""
+    """The schema names a column that the source does not have, or has with another type."""
 
 
 class CheckpointError(SparkError):
-    """The offset that Spark kept is not one that this source wrote."""
+    """The offset in Spark's checkpoint was not written by this source."""
 
 
 class SourceUnavailable(SparkError):
-    """No server answered; trying again may help."""
+    """No server answered; a retry may help."""
 
 
 class RangeNotFinished(SourceUnavailable):
@@ -43,7 +43,7 @@ class RangeNotFinished(SourceUnavailable):
 
 
 class NotAllowed(SparkError):
-    """Wrong credentials, or an account that may not do this."""
+    """The credentials are wrong, or the account lacks the permission."""
 
 
 class StreamMissing(SparkError):
@@ -51,7 +51,7 @@ class StreamMissing(SparkError):
 
 
 class DataLoss(SparkError):
-    """Messages that were to be read are gone."""
+    """Messages that should be read no longer exist."""
 
 
 class JavaMissing(SparkError):

@@ -1,14 +1,14 @@
-"""Messages from a connection's parser, in the two forms that JetStream sends them, into `Columns`.
+"""Parse messages in the two forms that JetStream sends them, and append them to `Columns`.
 
-`take` goes on until something happens that the reader has to know of, and says what:
+`take` continues until an event that the reader must handle, and returns its code:
 
-    NEED_MORE   the parser wants bytes               FULL      the batch is big enough: flush
-    OTHER       an operation that is no message      FINISHED  the last sequence of the range is behind us
+    NEED_MORE   the parser needs bytes               FULL      the batch is big enough: flush
+    OTHER       an operation that is no message      FINISHED  the last sequence of the range was passed
     FOREIGN     a message of another subscription    LOST      a message between two of them did not arrive
-    STATUS      a message that only tells something
+    STATUS      a status message
 
 A consumer sends a message under its own subject, with sequence and time in the reply subject.  A direct get
-sends it to our inbox, with everything about it in header lines behind the message's own:
+sends it to our inbox, with its position in header lines after the message's own:
 
     $JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time ns>.<pending>
     $JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>.<seq>.<consumer seq>.<time ns>.<pending>.<…>
@@ -17,7 +17,7 @@ sends it to our inbox, with everything about it in header lines behind the messa
 
 Lines that the server added are in no column, so both forms give the same rows.
 
-Not here: asking for messages, and what the codes lead to (`readers`).
+Not here: requesting messages, and handling the codes (`readers`).
 """
 
 from typing import Any, Final
@@ -36,12 +36,12 @@ STATUS: Final = 3
 FULL: Final = 4
 FINISHED: Final = 5
 LOST: Final = 6
-ADDED: Final = 7  # returned by `add` alone: there is more to come
+ADDED: Final = 7  # returned only by `add`: the range is not finished
 
-MAX_ROWS: Final = 10_000  # of a batch
+MAX_ROWS: Final = 10_000  # rows of a batch
 MAX_BYTES: Final = 8 * 1024 * 1024
 
-# For C: a C-declared name is invisible to Python.
+# For C: Python cannot see a C-declared name.
 _NEED_MORE = NEED_MORE
 _OTHER = OTHER
 _FOREIGN = FOREIGN
@@ -64,17 +64,17 @@ _ZERO = ord("0")
 _DOLLAR = ord("$")
 
 _FIRST_LINE = len(b"NATS/1.0")
-_DIRECT_LINES = 6  # that a batched direct get adds
-_SIZE_LINES = 1  # that a consumer with headers only adds
+_DIRECT_LINES = 6  # lines that a batched direct get adds
+_SIZE_LINES = 1  # lines that a consumer with headers_only adds
 _GAPS_KEPT = 100
 
 
 class Intake:
     """The messages of one range of one stream.
 
-    `direct` says which form they have; `sizes` that the server sends headers only, with the size as one
-    more.  `patterns` are subjects to keep where the server did not filter.  Messages beyond `high` are
-    dropped, and so is one that was seen before.
+    `direct` selects the form.  `sizes`: the server sends headers only, with the payload's size in a header.
+    `patterns` selects subjects where the server did not filter.  Messages beyond `high` and messages seen
+    before are dropped.
     """
 
     def __init__(
@@ -88,24 +88,24 @@ class Intake:
         patterns: tuple[bytes, ...] = (),
     ) -> None:
         self.columns = columns
-        self.received = 0  # messages so far, also those that were dropped
-        self.last = low - 1  # sequence behind which the next message is
-        self.pending = -1  # as the newest message says; -1: none has said so
-        self.op = 0  # what OTHER means
-        self.gaps: list[tuple[int, int]] = []  # sequences that did not come; the first hundred pieces
+        self.received = 0  # messages so far, including dropped ones
+        self.last = low - 1  # the sequence before the next message
+        self.pending = -1  # from the newest message; -1: unknown
+        self.op = 0  # the parser's operation for OTHER
+        self.gaps: list[tuple[int, int]] = []  # missing sequences; the first hundred ranges
         self._high = high
         self._delivered = 0
-        self._reply_prefix = b""  # of the consumer, with the dot behind its name
+        self._reply_prefix = b""  # prefix of the consumer's replies, up to the dot after its name
         self._direct = direct
         self._sizes = sizes
         self._patterns = patterns
 
     def flush(self, schema: Any) -> Any:
-        """The rows so far as a record batch, and none are left."""
+        """Return the rows as a record batch and start an empty one."""
         return self.columns.flush(schema)
 
     def take(self, parser: Parser, sid: int) -> int:
-        """Add messages of a subscription until one of the codes above is to be told."""
+        """Append messages of a subscription; return one of the codes above."""
         columns = self.columns
         while columns.rows < _MAX_ROWS and columns.volume < _MAX_BYTES:
             op = parser.next()
@@ -120,11 +120,11 @@ class Intake:
         return _FULL
 
     def restart(self) -> None:
-        """A new consumer delivers from now on, from behind `last`."""
+        """Continue after `last` with a new consumer."""
         self._delivered = 0
 
     def add(self, subject: bytes, seq: int, time_ns: int, headers: bytes, payload: bytes) -> int:
-        """Add one message that came in another way: ADDED or FINISHED."""
+        """Append one message that came in another way; return ADDED or FINISHED."""
         self.received += 1
         joined = subject + headers + payload
         end = self._lines_end(joined, len(subject), len(headers))
@@ -134,14 +134,14 @@ class Intake:
         )  # fmt: skip
 
     def _take_delivered(self, parser: Parser) -> int:
-        """From a consumer."""
+        """Append a message from a consumer."""
         p = parser.buffer
         at = parser.reply_start
         end = at + parser.reply_size
         if parser.reply_size == 0:
             return _STATUS
         at = self._numbers_start(parser)
-        while at < end and p[at] != _DOT:  # how often it was delivered
+        while at < end and p[at] != _DOT:  # the delivery count
             at += 1
         at += 1
         seq = 0
@@ -182,7 +182,7 @@ class Intake:
         )  # fmt: skip
 
     def _numbers_start(self, parser: Parser) -> int:
-        """Where the numbers of a reply subject begin: behind what is the same for all of a consumer."""
+        """Return the position of the numbers in a reply subject, after the consumer's fixed prefix."""
         p = parser.buffer
         start = parser.reply_start
         end = start + parser.reply_size
@@ -208,14 +208,14 @@ class Intake:
         return ProtocolViolation(f"a consumer's message has the reply subject {parser.reply()!r}")
 
     def _take_direct(self, parser: Parser) -> int:
-        """From a direct get."""
+        """Append a message from a direct get."""
         p = parser.buffer
         begin = parser.header_start
         if parser.header_size <= _FIRST_LINE or p[begin + _FIRST_LINE] == _SPACE:
             return _STATUS
         end = self._lines_end(p, begin, parser.header_size)
         first = self._last_lines(p, begin, end, _DIRECT_LINES)
-        at = find_byte(p, _LF, first, end) + 1  # behind Nats-Stream
+        at = find_byte(p, _LF, first, end) + 1  # after Nats-Stream
         subject = find_byte(p, _COLON, at, end) + 2
         at = find_byte(p, _LF, subject, end) + 1
         subject_size = at - 2 - subject
@@ -231,13 +231,13 @@ class Intake:
         )  # fmt: skip
 
     def _lines_end(self, p: bytes | bytearray, start: int, count: int) -> int:
-        """Where the lines of a header block end: before the blank line."""
+        """Return the end of a header block's lines, before the blank line."""
         if count >= 2 and p[start + count - 2] == _CR and p[start + count - 1] == _LF:
             return start + count - 2
         return start + count
 
     def _last_lines(self, p: bytes | bytearray, start: int, end: int, lines: int) -> int:
-        """Where the last `lines` lines of a header block begin."""
+        """Return the position of the last `lines` lines of a header block."""
         i = end - 2  # the CR of the last line
         while i > start:
             if p[i - 1] == _LF and p[i - 2] == _CR:
@@ -258,7 +258,7 @@ class Intake:
         return value
 
     def _time_after_colon(self, p: bytes | bytearray, start: int, end: int) -> int:
-        """Nanoseconds since 1970 of `Nats-Time-Stamp: 2026-01-02T03:04:05.6Z`."""
+        """Parse `Nats-Time-Stamp: 2026-01-02T03:04:05.6Z`; return nanoseconds since 1970."""
         i = find_byte(p, _COLON, start, end) + 2
         if i < 2 or i + 20 > end:
             raise ProtocolViolation("a message has no time stamp")

@@ -1,8 +1,8 @@
-"""How far streaming queries are behind their streams, from the progress that Spark reports.
+"""The lag of streaming queries behind their streams, from the progress that Spark reports.
 
-Spark's own metrics of a Python source are always empty, but progress has the offsets: where the last batch
-ended and where the streams ended when it was planned.  A listener works in classic Spark and over Spark
-Connect:
+Spark's own metrics of a Python source are always empty, but progress contains the offsets: where the last
+batch ended, and where the streams ended when it was planned.  A listener works in classic Spark and over
+Spark Connect:
 
     spark.streams.addListener(LagListener(lambda lag: print(lag.query, lag.total)))
 """
@@ -19,7 +19,7 @@ from millstream.spark.offsets import parse_text
 
 @dataclass(frozen=True, slots=True)
 class QueryLag:
-    """After one micro-batch."""
+    """The lag of a query after one micro-batch."""
 
     query: str  # its name, or its id if it has none
     batch: int
@@ -32,7 +32,7 @@ class QueryLag:
 
 
 def behind(end: str | None, latest: str | None) -> dict[str, int]:
-    """Sequences not read yet, by stream, from the two offsets of a source's progress."""
+    """Return the number of unread sequences by stream, from the two offsets of a source's progress."""
     if not latest:
         return {}
     reached = parse_text(end).streams if end else {}
@@ -44,14 +44,14 @@ def behind(end: str | None, latest: str | None) -> dict[str, int]:
 
 
 def lag_of(progress: Any) -> QueryLag | None:
-    """The lag in a `StreamingQueryProgress`; None if the query reads no stream of ours."""
+    """Return the lag in a `StreamingQueryProgress`, or None if the query reads no stream of ours."""
     found: dict[str, int] = {}
     ours = False
     for source in progress.sources:
         try:
             part = behind(source.endOffset, source.latestOffset)
         except CheckpointError:
-            continue  # of another kind of source
+            continue  # another kind of source
         ours = ours or bool(part)
         for name, count in part.items():
             found[name] = found.get(name, 0) + count

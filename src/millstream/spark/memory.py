@@ -1,8 +1,8 @@
 """Growing pieces of memory that become Arrow buffers without a copy.
 
-`Memory` holds numbers or bytes one after the other.  `Texts` is what Arrow calls a variable-size column:
-where each value ends, and all values in one piece.  Whoever fills them is compiled and copies from the
-parser's buffer straight to here, so a row costs no Python object.
+`Memory` contains numbers or bytes in a row.  `Texts` is a variable-size column of Arrow: the end of each
+value, and all values in one piece.  The compiled callers copy from the parser's buffer straight to here, so a
+row costs no Python object.
 """
 
 from typing import Any
@@ -18,14 +18,14 @@ _HIGH = 0x80  # bytes from here on are not ASCII
 
 
 class Memory(GrowingBuffer):
-    """Bytes so far, which can be given away."""
+    """Bytes that can be handed over to a receiver."""
 
     def __init__(self) -> None:
         super().__init__()
         self._usual = 0
 
     def copy(self, p: bytes | bytearray, at: int, count: int) -> None:
-        """Append `count` bytes of `p` from `at` on; compiled, `p` is a pointer and nothing is checked."""
+        """Append `count` bytes of `p` at `at`; compiled, `p` is a pointer and nothing is checked."""
         self.reserve(count)
         if cython.compiled:
             target: Any = self._store
@@ -36,7 +36,7 @@ class Memory(GrowingBuffer):
         self.size += count
 
     def add4(self, value: int) -> None:
-        """Append a 32-bit number, as the host keeps it."""
+        """Append a 32-bit number in the host's byte order."""
         self.reserve(4)
         if cython.compiled:
             target: Any = self._store
@@ -46,7 +46,7 @@ class Memory(GrowingBuffer):
             self.put_little(value, 4)
 
     def add8(self, value: int) -> None:
-        """Append a 64-bit number, as the host keeps it."""
+        """Append a 64-bit number in the host's byte order."""
         self.reserve(8)
         if cython.compiled:
             target: Any = self._store
@@ -56,7 +56,7 @@ class Memory(GrowingBuffer):
             self.put_little(value, 8)
 
     def hand_over(self) -> memoryview:
-        """All bytes so far; they are the receiver's now, and this is empty."""
+        """Return all bytes, which the receiver then owns, and become empty."""
         view = memoryview(self._store)[: self.size]
         self._usual = max(self.size, self._usual // 2)
         self._store = bytearray()
@@ -75,12 +75,12 @@ class Texts:
         self.ends.add4(0)
 
     def add(self, p: bytes | bytearray, at: int, count: int) -> None:
-        """Append a value as it is."""
+        """Append a value unchanged."""
         self.values.copy(p, at, count)
         self.ends.add4(self.values.size)
 
     def add_text(self, p: bytes | bytearray, at: int, count: int) -> None:
-        """Append a value that has to be UTF-8: what is not is replaced."""
+        """Append a value as UTF-8; invalid bytes are replaced."""
         if is_ascii(p, at, count):
             self.add(p, at, count)
         else:
@@ -92,14 +92,14 @@ class Texts:
         self.ends.add4(self.values.size)
 
     def hand_over(self) -> tuple[memoryview, memoryview]:
-        """The two pieces, which are the receiver's now; this is empty."""
+        """Return both pieces, which the receiver then owns, and become empty."""
         pieces = self.ends.hand_over(), self.values.hand_over()
         self.ends.add4(0)
         return pieces
 
 
 def is_ascii(p: bytes | bytearray, at: int, count: int) -> bool:
-    """Whether no byte has its highest bit set; compiled, nothing is checked."""
+    """Return True if no byte has its highest bit set; unchecked in the compiled build."""
     if cython.compiled:
         seen = 0
         for i in range(at, at + count):
@@ -109,7 +109,7 @@ def is_ascii(p: bytes | bytearray, at: int, count: int) -> bool:
 
 
 def find_byte(p: bytes | bytearray, wanted: int, start: int, end: int) -> int:
-    """Where the byte is in `[start, end)`, or -1; compiled, nothing is checked."""
+    """Return the position of the byte in `[start, end)`, or -1; unchecked in the compiled build."""
     if cython.compiled:
         origin: Any = p
         found = cython.cast("const unsigned char*", memchr(origin + start, wanted, end - start))

@@ -1,14 +1,14 @@
-"""How far a streaming query has come, as Spark keeps it in the checkpoint.
+"""The offsets of a streaming query, as Spark keeps them in the checkpoint.
 
     {"streams": {"ORDERS": {"from": 101, "id": "2026-01-02T03:04:05.6Z", "next": 201, "parts": 4}}, "v": 1}
 
 `next` is the first sequence that has not been read.  `from` and `parts` belong to the micro-batch that ends
-here: where it began and into how many ranges it was cut.  So the end offset alone says what a batch reads,
-and a batch that is replayed, after a restart with other options too, reads the same ranges.  `id` is the
-time the stream was created: a stream that was deleted and created again is another one.  `query` is there
-when a durable consumer is moved: the name that this query claims the consumer with.
+here: where it began and into how many ranges it was cut.  The end offset alone therefore determines what a
+batch reads, and a repeated batch reads the same ranges, even after a restart with other options.  `id` is the
+creation time of the stream: a stream that was deleted and created again is another one.  `query` is present
+when a durable consumer follows the query: the name with which this query claims the consumer.
 
-Always true: the text of equal offsets is equal (sorted keys), since Spark compares text; 1 <= from <= next;
+Always true: the text of equal offsets is equal (sorted keys), because Spark compares text; 1 <= from <= next;
 parts is 0 exactly where nothing is read.
 
 Not here: which ranges a batch is cut into (`planning`).
@@ -23,13 +23,13 @@ from millstream.spark.errors import CheckpointError
 
 VERSION: Final = 1
 
-# What Spark gives to a reader and takes from it: the offset as parsed JSON.
+# The offset as parsed JSON, which Spark passes to a reader and gets from it.
 OffsetDict = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far the reading of one stream has come."""
+    """The position of the query in one stream."""
 
     id: str
     start: int  # `from` in the text
@@ -43,7 +43,7 @@ class Offset:
     query: str | None = None
 
     def to_dict(self) -> OffsetDict:
-        """As Spark wants it; keys are in order at every level."""
+        """Return the offset as Spark wants it; keys are sorted at every level."""
         document: OffsetDict = {}
         if self.query is not None:
             document["query"] = self.query
@@ -59,12 +59,12 @@ class Offset:
 
     @property
     def is_initial(self) -> bool:
-        """Whether no micro-batch ends here: nothing has been read up to this offset."""
+        """Return True if nothing has been read up to this offset: no micro-batch ends here."""
         return all(at.parts == 0 and at.start == at.next for at in self.streams.values())
 
 
 def parse(document: object) -> Offset:
-    """The offset in what Spark kept; `CheckpointError` says what is wrong with it if it is not ours."""
+    """Parse the offset in a checkpoint; raise `CheckpointError` with the reason if it is not ours."""
     if not isinstance(document, dict):
         raise _damaged(document, "it is not an object")
     if document.get("v") != VERSION:

@@ -1,7 +1,7 @@
 """Every option of `format("jetstream")`: its name, when it applies, its default and what it does.
 
-The one list that parsing, the error for an unknown name and the page for users are checked against.
-Not here: what the values become (`options`).
+The one list that parsing, the error for an unknown name and the page for users are checked against.  The
+options of the connection are those of `LinkOptions`.  Not here: what the values become (`options`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from enum import Flag, auto
 from typing import Final
 
 from millstream.base.suggestions import nearest
+from millstream.link.options import FIELDS
 from millstream.spark.errors import OptionError
 
 
@@ -36,21 +37,11 @@ class Option:
 
 
 OPTIONS: Final = (
-    # -- connection
-    Option("nats.servers", Use.ALL, None, "addresses, separated by commas; required"),
-    Option("nats.user", Use.ALL, None, "user name"),
-    Option("nats.password", Use.ALL, None, "password of `nats.user`", secret=True),
-    Option("nats.token", Use.ALL, None, "token instead of user and password", secret=True),
-    Option("nats.creds", Use.ALL, None, "file with a user's JWT and seed; a name given to `--files` works"),
-    Option("nats.nkey.secret", Use.ALL, None, "seed of an NKey user", secret=True),
-    Option("nats.tls.ca", Use.ALL, None, "file of certificates to trust; also switches TLS on"),
-    Option("nats.tls.cert", Use.ALL, None, "file with the client's certificate"),
-    Option("nats.tls.key", Use.ALL, None, "file with the key of `nats.tls.cert`"),
-    Option("nats.tls.first", Use.ALL, "false", "TLS before the server's first line"),
-    Option("nats.jsDomain", Use.ALL, None, "JetStream domain"),
-    Option("nats.apiPrefix", Use.ALL, None, "prefix of the JetStream API, for imports from another account"),
-    Option("nats.inboxPrefix", Use.ALL, "_INBOX", "prefix of the subjects that answers are sent to"),
-    Option("nats.connectTimeout", Use.ALL, "5s", "how long to wait for one server to answer"),
+    *(
+        Option(each.names.spark, Use.ALL, each.default_text or None, each.names.help, each.names.secret)
+        for each in FIELDS
+        if each.names.spark
+    ),
     # -- what to read
     Option("subscribe", Use.READ, None, "stream names, separated by commas"),
     Option(

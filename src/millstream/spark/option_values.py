@@ -8,18 +8,11 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from millstream.base.durations import read_seconds
 from millstream.spark.errors import OptionError
 
 _NUMBER_AND_UNIT: Final = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 
-_SECONDS: Final = {
-    "": 1.0,
-    "ms": 0.001, "millisecond": 0.001, "milliseconds": 0.001,
-    "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0,
-    "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0,
-    "h": 3600.0, "hour": 3600.0, "hours": 3600.0,
-    "d": 86400.0, "day": 86400.0, "days": 86400.0,
-}  # fmt: skip
 _BYTES: Final = {
     "": 1, "b": 1,
     "k": 1024, "kb": 1024, "kib": 1024,
@@ -49,11 +42,11 @@ def integer(name: str, text: str, *, least: int = 1) -> int:
 
 def size(name: str, text: str) -> int:
     """Bytes: `8m`, `512k`, `1g` or a plain number."""
-    number, unit = _split(name, text, "a size such as 8m or 524288")
-    factor = _BYTES.get(unit.lower())
-    if factor is None or number <= 0:
+    found = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    factor = _BYTES.get(found[2].lower()) if found else None
+    if found is None or factor is None or float(found[1]) <= 0:
         raise OptionError(f"option {name} is a size such as 8m or 524288, not {text!r}")
-    return int(number * factor)
+    return int(float(found[1]) * factor)
 
 
 def duration(name: str, text: str) -> float:
@@ -110,15 +103,7 @@ def moment(name: str, text: str, now_ns: int) -> int:
 
 
 def _seconds(name: str, text: str) -> float:
-    number, unit = _split(name, text, "a duration such as 30s or 10 minutes")
-    factor = _SECONDS.get(unit if unit in _SECONDS else unit.lower())
-    if factor is None:
-        raise OptionError(f"option {name} has a unit of time that is not known: {text!r}")
-    return number * factor
-
-
-def _split(name: str, text: str, wanted: str) -> tuple[float, str]:
-    found = _NUMBER_AND_UNIT.fullmatch(text.strip())
-    if found is None:
-        raise OptionError(f"option {name} is {wanted}, not {text!r}")
-    return float(found[1]), found[2]
+    try:
+        return read_seconds(text)
+    except ValueError as error:
+        raise OptionError(f"option {name} {error}") from None

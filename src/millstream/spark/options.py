@@ -7,17 +7,17 @@ never shows a secret, since plans, logs and errors do show options.
 Not here: the names and what they mean (`option_table`), where a query starts (`starting`).
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Self
 
+from millstream.link.errors import BadOptions
+from millstream.link.options import LinkOptions
+from millstream.link.sources import link_options, spark_layer
 from millstream.spark import option_values as values
 from millstream.spark.errors import OptionError
 from millstream.spark.option_table import Use, chosen
 from millstream.spark.starting import EndPoint, StartPoint
-
-_URL_SECRET: Final = re.compile(r"//[^@/]*@")
 
 TRANSPORTS: Final = ("auto", "arrow", "pull", "direct")
 COMMIT_MODES: Final = ("none", "consumer", "purge")
@@ -25,67 +25,17 @@ GUARANTEES: Final = ("at-least-once", "dedupe", "fenced")
 BAD_ROWS: Final = ("fail", "drop", "deadLetter")
 
 
-@dataclass(frozen=True)
-class ConnectionOptions:
-    """How to reach the servers, and as whom.  Equal options may share a connection."""
+def connection_of(given: Mapping[str, str]) -> LinkOptions:
+    """Return how to connect, from options by their proper names; others than ours are passed over.
 
-    servers: tuple[str, ...] = field(repr=False)
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    creds: str | None = None  # a file
-    nkey_secret: str | None = field(default=None, repr=False)
-    tls_ca: str | None = None  # files
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    tls_first: bool = False
-    js_domain: str | None = None
-    api_prefix: str | None = None
-    inbox_prefix: str = "_INBOX"
-    connect_timeout: float = 5.0
-
-    def __str__(self) -> str:
-        """The addresses, without user names and passwords in them."""
-        return ", ".join(_URL_SECRET.sub("//", server) for server in self.servers)
-
-    @property
-    def js_prefix(self) -> str:
-        """What the subjects of the JetStream API begin with, without the last dot."""
-        if self.api_prefix is not None:
-            return self.api_prefix
-        return "$JS.API" if self.js_domain is None else f"$JS.{self.js_domain}.API"
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Self:
-        """From options by their proper names; others than ours are passed over."""
-        if "nats.servers" not in given:
-            raise OptionError("option nats.servers is required: the addresses, separated by commas")
-        ways = [
-            name for name in ("nats.user", "nats.token", "nats.creds", "nats.nkey.secret") if name in given
-        ]
-        if len(ways) > 1:
-            raise OptionError(f"options {' and '.join(ways)} are different ways to log in; give one")
-        _together(given, "nats.user", "nats.password")
-        _together(given, "nats.tls.cert", "nats.tls.key")
-        if "nats.jsDomain" in given and "nats.apiPrefix" in given:
-            raise OptionError("options nats.jsDomain and nats.apiPrefix both name the API; give one")
-        prefix = given.get("nats.apiPrefix")
-        return cls(
-            servers=values.words("nats.servers", given["nats.servers"]),
-            user=given.get("nats.user"),
-            password=given.get("nats.password"),
-            token=given.get("nats.token"),
-            creds=given.get("nats.creds"),
-            nkey_secret=given.get("nats.nkey.secret"),
-            tls_ca=given.get("nats.tls.ca"),
-            tls_cert=given.get("nats.tls.cert"),
-            tls_key=given.get("nats.tls.key"),
-            tls_first=values.boolean("nats.tls.first", given.get("nats.tls.first", "false")),
-            js_domain=given.get("nats.jsDomain"),
-            api_prefix=None if prefix is None else prefix.rstrip("."),
-            inbox_prefix=given.get("nats.inboxPrefix", "_INBOX").rstrip("."),
-            connect_timeout=values.duration("nats.connectTimeout", given.get("nats.connectTimeout", "5s")),
-        )
+    A NATS context is read here, in the driver, so that executors need no file of it.
+    """
+    if "nats.servers" not in given and "nats.context" not in given:
+        raise OptionError("option nats.servers is required: the addresses, separated by commas")
+    try:
+        return link_options(spark_layer(given))
+    except BadOptions as error:
+        raise OptionError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -146,7 +96,7 @@ class Limits:
 class SourceOptions:
     """A read: which streams, from where to where, and how."""
 
-    connection: ConnectionOptions
+    connection: LinkOptions
     streams: tuple[str, ...]  # empty: by pattern
     pattern: str | None
     filters: tuple[str, ...]  # empty: all subjects
@@ -184,7 +134,7 @@ class SourceOptions:
         least = given.get("minPartitions", "1")
         most = given.get("maxRecordsPerPartition", "1000000")
         return cls(
-            connection=ConnectionOptions.parse(given),
+            connection=connection_of(given),
             streams=() if pattern is not None else values.words(name, given[name]),
             pattern=pattern,
             filters=() if filters is None else values.words("filterSubjects", filters),
@@ -205,7 +155,7 @@ class SourceOptions:
 class SinkOptions:
     """A write: where to, and with which guarantee."""
 
-    connection: ConnectionOptions
+    connection: LinkOptions
     subject: str | None = None
     stream: str | None = None  # that has to take all
     delivery_guarantee: str = "dedupe"
@@ -227,7 +177,7 @@ class SinkOptions:
         if (on_bad_row == "deadLetter") != ("deadLetter.stream" in given):
             raise OptionError("onBadRow=deadLetter and the option deadLetter.stream need each other")
         return cls(
-            connection=ConnectionOptions.parse(given),
+            connection=connection_of(given),
             subject=given.get("subject"),
             stream=given.get("stream"),
             delivery_guarantee=guarantee,
@@ -239,8 +189,3 @@ class SinkOptions:
             dead_letter_stream=given.get("deadLetter.stream"),
             allow_nats_headers=values.boolean("allowNatsHeaders", given.get("allowNatsHeaders", "false")),
         )
-
-
-def _together(given: Mapping[str, str], first: str, second: str) -> None:
-    if (first in given) != (second in given):
-        raise OptionError(f"options {first} and {second} need each other")

@@ -1,4 +1,4 @@
-"""What one task reads: a range of a stream, how, and what its rows are checked against."""
+"""The work of one task: a range of a stream, how to read it, and what its rows are checked against."""
 
 from dataclasses import dataclass
 
@@ -14,18 +14,18 @@ ARROW = "arrow"
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """Closed range `[low, high]`; nothing to read where `high` is below `low`."""
+    """Closed range `[low, high]`; empty if `high` is below `low`."""
 
     stream: str
     low: int
     high: int
     transport: str = PULL
-    fallback: str = ""  # for Arrow: what to use where it cannot be; empty: nothing
+    fallback: str = ""  # the transport if Arrow is unusable; empty: none
     filters: tuple[str, ...] = ()
-    id: str = ""  # when the stream was created; empty: not checked
-    dense: bool = False  # every sequence was there when the range was planned
-    advisories: bool = False  # asking about the stream adds messages to it
-    interest: bool = False  # messages go when all consumers have had them
+    id: str = ""  # creation time of the stream; empty: not checked
+    dense: bool = False  # no sequence was missing when the range was planned
+    advisories: bool = False  # requests about the stream add messages to it
+    interest: bool = False  # messages are removed when all consumers have had them
 
     @classmethod
     def of(cls, part: Range, **how: object) -> "RangePartition":
@@ -33,5 +33,5 @@ class RangePartition(InputPartition):
 
 
 def nothing() -> RangePartition:
-    """What stands for no partition at all: Spark would make one of its own, which says nothing."""
+    """Return an empty partition, for plans without any: Spark would otherwise create one without content."""
     return RangePartition("", 1, 0)

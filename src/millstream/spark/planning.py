@@ -1,7 +1,7 @@
-"""Which sequences a read takes, and into how many ranges they are cut.  Pure functions, no server.
+"""Choose the sequences that a read takes and cut them into ranges.  Pure functions, no server.
 
-A range is closed, `[low, high]`, and belongs to one task.  `cut` depends on nothing but its arguments, which
-come from the offset, so a batch that is replayed has the same ranges.
+A range is closed, `[low, high]`, and belongs to one task.  `cut` depends only on its arguments, which come
+from the offset, so a repeated batch has the same ranges.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Final
 from millstream.spark.offsets import Position
 from millstream.spark.options import Limits
 
-SMALL_BATCH: Final = 5_000  # rows that are not worth a second task: one costs 25 to 40 ms
+SMALL_BATCH: Final = 5_000  # fewer rows are not worth a second task, which costs 25 to 40 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What could be read of one stream now: `[start, end)`, and how big a message is on average."""
+    """The readable part of one stream, `[start, end)`, and the average size of its messages."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class Backlog:
 
 
 def parts_for(count: int, min_partitions: int, max_records: int) -> int:
-    """Into how many ranges `count` sequences are cut; 0 for none."""
+    """Return the number of ranges for `count` sequences; 0 for none."""
     if count <= 0:
         return 0
     needed = -(-count // max_records)
@@ -52,22 +52,22 @@ def parts_for(count: int, min_partitions: int, max_records: int) -> int:
 
 
 def cut(stream: str, start: int, end: int, parts: int) -> list[Range]:
-    """`[start, end)` as that many closed ranges, in order, whose sizes differ by one at most."""
+    """Cut `[start, end)` into `parts` closed ranges, in order, whose sizes differ by at most one."""
     count = end - start
     edges = [start + count * part // parts for part in range(parts + 1)] if parts else []
     return [Range(stream, low, high - 1) for low, high in pairwise(edges)]
 
 
 def ranges_of(streams: Mapping[str, Position]) -> list[Range]:
-    """What the micro-batch that ends at these positions reads."""
+    """Return the ranges of the micro-batch that ends at these positions."""
     return [part for name, at in sorted(streams.items()) for part in cut(name, at.start, at.next, at.parts)]
 
 
 def limited(backlogs: Mapping[str, Backlog], limits: Limits) -> dict[str, int]:
-    """Where the next micro-batch ends in each stream, within the limits on rows and bytes.
+    """Return where the next micro-batch ends in each stream, within the limits on rows and bytes.
 
-    Several streams share a limit by their backlog.  Something is always taken: a limit below one message
-    would stop the query for ever.
+    Several streams share a limit in proportion to their backlog.  At least one message is always taken: a
+    limit below one message would stop the query for ever.
     """
     total = sum(backlog.count for backlog in backlogs.values())
     allowed = total if limits.max_rows is None else min(total, limits.max_rows)
@@ -80,7 +80,7 @@ def limited(backlogs: Mapping[str, Backlog], limits: Limits) -> dict[str, int]:
 
 
 def _shares(counts: Mapping[str, int], allowed: int) -> dict[str, int]:
-    """`allowed` divided in proportion to `counts`; what rounding leaves goes to the largest remainders."""
+    """Divide `allowed` in proportion to `counts`; the largest remainders get what rounding leaves."""
     total = sum(counts.values())
     if allowed >= total:
         return dict(counts)
@@ -93,7 +93,7 @@ def _shares(counts: Mapping[str, int], allowed: int) -> dict[str, int]:
 
 
 def waits(backlogs: Mapping[str, Backlog], limits: Limits, waited_seconds: float) -> bool:
-    """Whether there is too little to be worth a micro-batch yet."""
+    """Return True if there is too little for a micro-batch yet."""
     if limits.min_rows is None or waited_seconds >= limits.max_delay:
         return False
     return sum(backlog.count for backlog in backlogs.values()) < limits.min_rows

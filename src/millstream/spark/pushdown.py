@@ -1,16 +1,15 @@
 """The reader of `spark.read` that takes filters from Spark, so that less is read.
 
-A class of its own: Spark refuses every query of a reader that has `pushFilters` unless its own setting
+It is a separate class because Spark refuses every query of a reader with `pushFilters` unless its own setting
 `spark.sql.python.filterPushdown.enabled` is on.
 
-    seq      bounds, = and IN's extremes cut the range
+    seq      bounds, = and the extremes of IN cut the range
     time     bounds become sequences
     subject  = and IN become filters of the server; LIKE 'a.b.%' becomes a.b.>
-    stream   = and IN leave streams out
+    stream   = and IN exclude streams
 
-What is not fully done here goes back to Spark, which looks at each row again.  Times are one of those: a
-stream's messages are in the order of their sequences, and in that of their times only as far as the servers'
-clocks are.
+A filter that is not fully applied here is returned to Spark, which checks each row again.  Time is one of
+them: messages are ordered by sequence, and by time only as far as the servers' clocks are.
 """
 
 from collections.abc import Iterable
@@ -57,7 +56,7 @@ class PushdownReader(BatchReader):
         return [one for one in filters if not self._take(one)]
 
     def _take(self, one: Filter) -> bool:
-        """Use a filter; True if Spark need not look again."""
+        """Apply a filter; return True if Spark need not apply it again."""
         path: tuple[str, ...] = getattr(one, "attribute", ())
         if len(path) != 1:
             return False
@@ -165,7 +164,7 @@ class PushdownReader(BatchReader):
 
 
 def _wanted_values(one: Filter) -> list[Any] | None:
-    """The values of = and IN; None for other filters and for null."""
+    """Return the values of = and IN; None for other filters and for null."""
     if isinstance(one, EqualTo | EqualNullSafe):
         return None if one.value is None else [one.value]
     if isinstance(one, In):
@@ -175,7 +174,7 @@ def _wanted_values(one: Filter) -> list[Any] | None:
 
 
 def _is_literal(subject: str) -> bool:
-    """Whether it can be the subject of a message, and so a filter that means just that."""
+    """Return True if this can be the subject of a message, hence a filter for exactly that subject."""
     tokens = subject.split(".")
     return all(token and token not in ("*", ">") and not set(token) & set(" \t\r\n") for token in tokens)
 

@@ -1,12 +1,12 @@
-"""The columns of a stream, and which of them a query wants.
+"""The columns of a stream, and the columns that a query selects.
 
     stream string, subject string, seq long, time timestamp, headers map<string,array<string>>, data binary
 
-The rest comes only to those who name it in `.schema(...)`: `time_ns` (Spark keeps microseconds, JetStream
-nanoseconds), `size` of the payload, `msg_id` (null where there is none), `tokens` (the subject, split) and
-`headers_raw`, the header block as it was published: what is not UTF-8 is not in `headers` as it was.
+Further columns must be named in `.schema(...)`: `time_ns` (Spark keeps microseconds, JetStream nanoseconds),
+`size` of the payload, `msg_id` (null if there is none), `tokens` (the subject, split) and `headers_raw`, the
+header block as published, including bytes that are not UTF-8.
 
-Any subset in any order works, and a query without `data` does not move payloads: Spark does not prune columns
+Any subset in any order works, and a query without `data` transfers no payloads: Spark does not prune columns
 of Python sources, so the schema is the way to do it.
 """
 
@@ -51,7 +51,7 @@ def default_schema() -> StructType:
 
 
 def chosen_columns(schema: StructType) -> tuple[str, ...]:
-    """The names of the columns wanted; `SchemaError` for one that there is not, or not with that type."""
+    """Return the names of the selected columns; raise `SchemaError` for an unknown name or wrong type."""
     names = []
     for wanted in schema.fields:
         kind = COLUMNS.get(wanted.name)
@@ -75,12 +75,12 @@ def needs_data(columns: tuple[str, ...]) -> bool:
 
 
 def arrow_schema(schema: StructType) -> "pyarrow.Schema":
-    """The one form in which Spark takes record batches of this schema."""
+    """Return the Arrow schema in which Spark accepts record batches of this schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def _shape(kind: DataType) -> str:
-    """A type without what may be null in it."""
+    """Return a type without its nullability."""
     return kind.simpleString()

@@ -1,12 +1,11 @@
-"""Writing a table into a stream: ``df.write.format("jetstream")`` and ``df.writeStream.format("jetstream")``.
+"""Write a table into a stream: ``df.write.format("jetstream")`` and ``df.writeStream.format("jetstream")``.
 
-A task publishes its rows and ends when each of them is stored, so there is nothing left to do when Spark
-commits, and nothing to take back when it aborts: rows of tasks that succeeded are in the stream.  What a
-repetition does is told by `deliveryGuarantee`: `writing.plain` and `writing.fenced` have the how.
+A task publishes its rows and ends when each of them is stored.  So there is nothing to do when Spark commits
+and nothing to undo when it aborts: rows of tasks that succeeded stay in the stream.  `deliveryGuarantee`
+determines the effect of a repetition; see `writing.plain` and `writing.fenced`.
 
 Mode `overwrite` of a batch write purges the stream first (with the option `subject`: that subject), if
-`allowPurge` says so.  Output mode `complete` of a query publishes the whole result each time, as new
-messages.
+`allowPurge` is set.  Output mode `complete` of a query publishes the whole result each time, as new messages.
 """
 
 import logging
@@ -40,23 +39,23 @@ logger: Final = logging.getLogger("millstream.spark")
 
 @dataclass
 class TaskReport(WriterCommitMessage):
-    """What became of the rows of one task."""
+    """The outcome of one task."""
 
     partition: int
     rows: int  # stored
-    duplicates: int  # of these: were there already
+    duplicates: int  # of these, already stored before
     dropped: int
-    dead: int  # put aside
+    dead: int  # published as dead letters
 
 
 @dataclass(frozen=True)
 class SinkTask:
-    """Everything that a task needs; goes to the workers."""
+    """Everything that a task needs; sent to the workers."""
 
     options: SinkOptions
     layout: Layout
     target: Target
-    write_name: str | None  # None: a query's batch
+    write_name: str | None  # None: a batch of a streaming query
 
     def run(self, batches: "Iterator[pa.RecordBatch]", identity: TaskIdentity | None = None) -> TaskReport:
         """Write the rows of one partition."""
@@ -124,7 +123,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The sink of a streaming query; made anew for every batch."""
+    """The sink of a streaming query; created for every batch."""
 
     def __init__(self, task: SinkTask) -> None:
         self._task = task
@@ -140,7 +139,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> BatchWriter:
-    """The sink of a batch write; purges what is to be overwritten, here and once."""
+    """Return the sink of a batch write; with `overwrite`, purge the stream or subject first."""
     layout = _layout(options, schema)
     if overwrite and not options.allow_purge:
         raise OptionError("mode overwrite removes what the stream has; the option allowPurge=true allows it")
@@ -160,7 +159,7 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> B
 
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> StreamWriter:
-    """The sink of a query's next batch; `overwrite` (output mode complete) publishes all of it again."""
+    """Return the sink of a query's next batch; output mode complete publishes the whole result again."""
     if options.allow_purge:
         raise OptionError("option allowPurge is for batch writes: a query's batches never purge")
     layout = _layout(options, schema)

@@ -92,7 +92,7 @@ class JetStreamDataSource(DataSource):
         chosen_columns(schema)
         return StreamReader(SourceOptions.parse(dict(self.options), Use.STREAM), schema)
 
-    # Spark calls these with the arguments' names, so the names are part of the contract.
+    # Spark calls these with keyword arguments, so the parameter names are part of the contract.
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from millstream.spark.sink import batch_writer

@@ -1,7 +1,7 @@
-"""Where a query begins and ends, as the user says it: a sequence, a time, the last hundred, ten minutes ago.
+"""Start and end of a query as the user gives them: a sequence, a time, the last hundred, ten minutes ago.
 
-A point is what the options say.  `resolve` makes it a sequence of one stream, given the stream's bounds and a
-way to ask which message came first at a time.  Sequences that end something are exclusive, as in Kafka.
+A point holds the options.  `resolve` turns it into a sequence of one stream, given the stream's bounds and a
+function that finds the first message at a time.  End sequences are exclusive, as in Kafka.
 """
 
 import json
@@ -15,20 +15,20 @@ from millstream.spark.errors import OptionError
 EARLIEST: Final = -2  # in JSON, as in Kafka
 LATEST: Final = -1
 
-# Asks for the sequence of the first message at or after a time, in ns; None when nothing is that late.
+# Returns the sequence of the first message at or after a time in ns; None if there is none.
 SequenceAtTime = Callable[[int], int | None]
 
 
 @dataclass(frozen=True)
 class StartPoint:
-    """`word` or a sequence or a count from the end or JSON or a time: exactly one is there."""
+    """Where a query starts; exactly one of word, sequence, last, by_stream and time is set."""
 
     word: str | None = None  # earliest, latest
     sequence: int | None = None
-    last: int | None = None  # so many from the end
+    last: int | None = None  # a number of sequences from the end
     by_stream: tuple[tuple[str, int], ...] = ()
-    time: str | None = None  # as given; "-10 minutes" counts from when the query starts
-    or_latest: bool = False  # when nothing is as late as `time`
+    time: str | None = None  # as given; "-10 minutes" counts from the start of the query
+    or_latest: bool = False  # start at latest if no message is as late as `time`
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> Self:
@@ -73,7 +73,7 @@ class StartPoint:
         )
 
     def resolve(self, stream: str, first: int, after_last: int, now_ns: int, at_time: SequenceAtTime) -> int:
-        """The sequence to start at; between `first` and `after_last` unless a sequence was given."""
+        """Return the sequence to start at; within `first` and `after_last` unless a sequence was given."""
         if self.time is not None:
             moment = values.moment("startingTimestamp", self.time, now_ns)
             found = at_time(moment)
@@ -99,7 +99,7 @@ class StartPoint:
 
 @dataclass(frozen=True)
 class EndPoint:
-    """Where a batch read ends; the default is the last message there is when it is planned."""
+    """Where a batch read ends; by default at the last message that exists when it is planned."""
 
     sequence: int | None = None
     by_stream: tuple[tuple[str, int], ...] = ()
@@ -126,7 +126,7 @@ class EndPoint:
         raise OptionError(f"option endingOffsets is latest, a sequence, or JSON by stream, not {text!r}")
 
     def resolve(self, stream: str, after_last: int, now_ns: int, at_time: SequenceAtTime) -> int:
-        """The sequence that is not read any more, never beyond `after_last`."""
+        """Return the first sequence that is not read, at most `after_last`."""
         if self.time is not None:
             found = at_time(values.moment("endingTimestamp", self.time, now_ns))
             return after_last if found is None else found

@@ -1,17 +1,16 @@
 """The reader of `spark.readStream`, which plans micro-batches.
 
-Spark runs one instance of it in one process for as long as the query runs, and asks that one for offsets.
-Another instance, which has been asked nothing, goes to the tasks.  What a batch reads is said by its end
-offset alone (`offsets`), which makes these harmless:
+Spark keeps one instance in one process while the query runs and asks it for offsets.  Another instance goes
+to the tasks.  The end offset alone determines what a batch reads (`offsets`), which makes these harmless:
 
-    initialOffset is asked twice or three times, also by a new process: the second answer is Spark's start of
-        the first batch, and "latest" is another one by then
+    initialOffset is called two or three times, also in a new process: the second result is Spark's start of
+        the first batch, and "latest" has moved by then
     a batch is planned again after a restart, perhaps with other options
-    commit is not called for the last batch of a run: the start given to latestOffset is committed too, and
-        that call is made
+    commit is not called for the last batch of a run: the start passed to latestOffset is committed too, and
+        Spark does make that call
 
-Spark asks some eighty times a second when a query is idle, so one question goes to the server each time, over
-one connection.
+An idle query asks about eighty times a second, so each call makes one request to the server, over one
+connection.
 """
 
 import logging
@@ -54,10 +53,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commits: Commits | None = None
         self._initial: OffsetDict | None = None
         self._target: dict[str, int] | None = None  # where AvailableNow ends
-        self._held_since: float | None = None  # how long there has been less than the minimum
+        self._held_since: float | None = None  # since when there has been less than the minimum
 
     def __getstate__(self) -> dict[str, Any]:
-        """Only what tasks need: connections cannot travel."""
+        """Return only what tasks need: connections cannot be pickled."""
         return {"_options": self._options, "_schema": self._schema}
 
     # -- in the tasks -------------------------------------------------------------------------------
@@ -75,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {name: facts.after_last for name, facts in catalog.refresh().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark gives it back in each call, or ReadAllAvailable when it wants all in one batch."""
+        """Return the limit that Spark passes to each call, unless it wants everything in one batch."""
         limits = self._options.limits
         if limits.max_rows is not None:
             return ReadMaxRows(limits.max_rows)
@@ -130,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(positions, before.query or commits.new_query_name()).to_dict()
 
     def reportLatestOffset(self) -> OffsetDict | None:
-        """Where the streams end, for Spark's progress reports; as of the last look at them."""
+        """Return the end of the streams for Spark's progress reports, as of the last refresh."""
         if self._catalog is None or not self._catalog.known():
             return None
         return Offset(
@@ -141,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ).to_dict()
 
     def partitions(self, start: OffsetDict, end: OffsetDict) -> Sequence[InputPartition]:
-        """What the batch that ends there reads; `start` is not always where it starts."""
+        """Return the partitions of the batch that ends at `end`; `start` is not always where it starts."""
         catalog, _ = self._connected()
         offset = parse(end)
         filters = self._options.filters
@@ -156,14 +155,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         commits.tell(parse(end), catalog.known() or catalog.refresh())
 
     def stop(self) -> None:
-        """Spark does not always call it; the end of the process does the same."""
+        """Close the connection.
+
+        Spark does not always call it; the end of the process has the same effect.
+        """
         if self._server is not None:
             self._server.close()
 
     # -- how far ------------------------------------------------------------------------------------
 
     def _backlogs(self, before: Offset, streams: Mapping[str, StreamFacts]) -> dict[str, Backlog]:
-        """What could be read of each stream, after what is lost."""
+        """Return what can be read of each stream, after reporting lost messages."""
         for name in before.streams.keys() - streams.keys():
             self._forget(name, before.streams[name])
         backlogs = {}
@@ -174,7 +176,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target is not None:
                 end = min(end, self._target.get(name, begin))
             if begin < end and not facts.is_dense:
-                # Some streams have few messages in very many sequences: no batches of nothing for those.
+                # Skip to the next message: a stream may have few messages in very many sequences.
                 begin = self._connected()[0].next_message(name, begin) or begin
             backlogs[name] = Backlog(begin, max(begin, end), facts.average_bytes)
         return backlogs
@@ -189,7 +191,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return facts.first
 
     def _within(self, name: str, facts: StreamFacts, following: int) -> int:
-        """The sequence to go on at, where the stream still has it or will have it next."""
+        """Return the sequence to continue at, within the stream's bounds; report messages that are lost."""
         fail = self._options.fetching.fail_on_data_loss
         if following < facts.first:
             why = f"its first message is {facts.first} now, the rest was purged or went by its limits"
@@ -225,7 +227,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _new_streams(before: Offset, streams: Mapping[str, StreamFacts]) -> Offset:
-    """Where the streams begin that a pattern did not match before."""
+    """Return the start of streams that the pattern did not match before."""
     positions = {
         name: Position(facts.id, facts.first, facts.first, 0)
         for name, facts in streams.items()
@@ -235,5 +237,5 @@ def _new_streams(before: Offset, streams: Mapping[str, StreamFacts]) -> Offset:
 
 
 def _of_stream(partition: RangePartition, identity: str) -> RangePartition:
-    """The range is of the stream that there was when the batch was planned, whatever there is now."""
+    """Return the partition for the stream that existed when the batch was planned."""
     return partition if partition.id == identity else replace(partition, id=identity, dense=False)

@@ -1,8 +1,8 @@
-"""What a query has to know of a stream, and the questions it asks about it.
+"""The state of a stream that a query needs, and the requests for it.
 
-Questions about single messages go to `STREAM.MSG.GET`.  Only the leader answers those, so their answers are
-proof where a replica's would not be, and the server writes no audit message about them: a query over a
-stream of advisories does not feed itself.
+Requests for single messages go to `STREAM.MSG.GET`.  Only the leader answers those, so a response is reliable
+where a replica's is not, and the server publishes no audit advisory for them: a query over a stream of
+advisories does not feed itself.
 """
 
 import re
@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from millstream.golang.time import format_time
 from millstream.jsapi.errors import Err
-from millstream.jsapi.go_time import format_time
 from millstream.link.errors import ApiError
 
 _ADVISORIES: Final = "$JS.EVENT."
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
 
 
 class Api(Protocol):
@@ -26,11 +25,11 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """A stream at one moment."""
+    """The state of a stream at one moment."""
 
     name: str
-    id: str  # when it was created
-    first: int  # of the messages there are; 1 where there never was one
+    id: str  # its creation time
+    first: int  # sequence of the first message; 1 if there never was one
     after_last: int  # the sequence that the next message gets
     messages: int
     size: int  # bytes
@@ -45,17 +44,17 @@ class StreamFacts:
 
     @property
     def is_dense(self) -> bool:
-        """Whether no sequence between the first and the last message is missing."""
+        """Return True if no sequence between the first and the last message is missing."""
         return self.messages == self.after_last - self.first
 
     @property
     def has_advisories(self) -> bool:
-        """Whether asking the API about it may add messages to it."""
+        """Return True if API requests about the stream may add messages to it."""
         return any(subject.startswith(_ADVISORIES) or subject in (">", "$JS.>") for subject in self.subjects)
 
 
 def facts_of(info: dict[str, Any]) -> StreamFacts:
-    """From the answer to STREAM.INFO."""
+    """Convert a STREAM.INFO response."""
     config, state = info["config"], info["state"]
     last = int(state["last_seq"])
     return StreamFacts(
@@ -77,7 +76,7 @@ def stream_facts(api: Api, name: str) -> StreamFacts:
 
 
 def matching_names(api: Api, pattern: str) -> list[str]:
-    """The streams whose whole name matches, in order."""
+    """Return the streams whose whole name matches, sorted."""
     wanted = re.compile(pattern)
     return sorted(name for name in _all_names(api) if wanted.fullmatch(name))
 
@@ -94,17 +93,17 @@ def _all_names(api: Api) -> Iterable[str]:
 
 
 def next_message(api: Api, stream: str, seq: int, filters: tuple[str, ...]) -> int | None:
-    """The sequence of the first message from `seq` on that passes the filters, as the leader knows it."""
+    """Return the sequence of the first message from `seq` on that passes the filters, or None."""
     return _lowest(api, stream, {"seq": seq}, filters)
 
 
 def message_at(api: Api, stream: str, time_ns: int) -> int | None:
-    """The sequence of the first message at or after a time; None if nothing is that late."""
+    """Return the sequence of the first message at or after a time, or None."""
     return _lowest(api, stream, {"start_time": format_time(max(time_ns, 0))}, ())
 
 
 def last_message(api: Api, stream: str) -> int | None:
-    """The sequence of the last message; None if there is none."""
+    """Return the sequence of the last message, or None."""
     return _sequence(api, stream, {"last_by_subj": ">", "no_hdr": True})
 
 
@@ -117,7 +116,7 @@ def _sequence(api: Api, stream: str, request: dict[str, Any]) -> int | None:
     try:
         answer = api(f"STREAM.MSG.GET.{stream}", request)
     except ApiError as error:
-        if error.err_code == _NO_MESSAGE:
+        if error.err is Err.NO_MESSAGE_FOUND:
             return None
         raise
     return int(answer["message"]["seq"])

@@ -1,8 +1,8 @@
-"""How a stream is read: by consumer, by direct get, message by message, or as Arrow from Millstream.
+"""Choose how a stream is read: by consumer, by direct get, message by message, or as Arrow from Millstream.
 
-A consumer has exact flow control and filters on the server, but some streams do not let us have one (work
-queues), some would keep messages for it (interest) and some would grow by it (advisories).  A direct get
-touches nothing and needs `allow_direct`.
+A consumer has exact flow control and filters on the server.  But work queues do not allow an extra one,
+interest streams would keep messages for it, and streams of advisories would grow by it.  A direct get
+changes nothing and needs `allow_direct`.
 """
 
 import logging
@@ -16,9 +16,9 @@ logger: Final = logging.getLogger("millstream.spark")
 
 
 def choose(facts: StreamFacts, wanted: str, *, arrow_offered: bool) -> tuple[str, str]:
-    """The transport for a stream, and what to use where Arrow turns out not to be possible.
+    """Return the transport for a stream, and the one to use if Arrow turns out to be unusable.
 
-    `OptionError` if the one that the user wants does not work on it.
+    Raises `OptionError` if the transport that the user wants does not work for the stream.
     """
     match wanted:
         case "arrow":

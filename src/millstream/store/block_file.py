@@ -1,15 +1,15 @@
-"""A segment's file in compressed blocks that looks like any other file to whoever reads it.
+"""A segment's file in compressed blocks, with the interface of an uncompressed file.
 
     file = open_segment_file(fs, path)      # plain or in blocks: offsets are those of the plain one
     file.read(offset, size)
 
-What was in a damaged block reads as zeros, which no record is.  The block that was read last is kept, so
-that going through the file unpacks each once; so there is one block in memory for each open file, and
-``tables`` has a bound for those.
+The content of a damaged block reads as zeros, which are never a record.  The last block read is kept, so that
+a pass over the file decompresses each block once; one block per open file is in memory, and ``tables`` bounds
+the open files.
 
-To overwrite, the whole file is written anew and takes the place of the old one: a block that was torn by
-a power cut would take records with it that nobody wanted to erase.  Then the old block is overwritten,
-too, where it lies.  That happens in another thread than reading does; readers use what they find.
+An overwrite writes the whole file again, which then replaces the old one: a block torn by a power loss would
+lose records that nobody wanted to erase.  Then the block in the old file is overwritten too.  That happens in
+another thread than reading; readers use either file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WRITTEN_AT_ONCE = 256 * 1024
 
 
 class BlockWriter:
-    """Takes the bytes of a plain file in order and writes them in blocks to an empty one."""
+    """Writes the bytes of a plain file, given in order, in blocks to an empty file."""
 
     def __init__(self, file: File, block_size: int = BLOCK_SIZE) -> None:
         self._file = file
@@ -64,7 +64,7 @@ class BlockWriter:
             self._out.clear()
 
     def finish(self) -> None:
-        """Write what is left, and sync."""
+        """Write the rest and sync."""
         if self._waiting:
             self._pack(bytes(self._waiting))
             self._waiting.clear()
@@ -81,7 +81,7 @@ class BlockWriter:
 
 
 class _Blocks:
-    """One file with its index, neither of which changes."""
+    """One file with its index; neither changes."""
 
     def __init__(self, file: File, index: Index) -> None:
         self.file = file
@@ -90,12 +90,12 @@ class _Blocks:
         self._last: tuple[int, bytes] = (_NO_BLOCK, b"")
 
     def covering(self, offset: int, end: int) -> range:
-        """The numbers of the blocks that may have some of it."""
+        """Return the numbers of the blocks that overlap the range."""
         starts = self.index.starts
         return range(max(bisect.bisect_right(starts, offset) - 1, 0), bisect.bisect_left(starts, end))
 
     def read(self, offset: int, end: int) -> bytes:
-        """With zeros for what is not there."""
+        """Read the range, with zeros for missing bytes."""
         parts: list[bytes] = []
         at = offset
         for number in self.covering(offset, end):
@@ -114,7 +114,7 @@ class _Blocks:
         return len(self._last[1])
 
     def block(self, number: int) -> bytes:
-        """What it holds; nothing if it is damaged."""
+        """Return the content of a block; empty if it is damaged."""
         last, data = self._last  # at once: another thread may be reading as well
         if number == last:
             return data
@@ -128,7 +128,7 @@ class _Blocks:
 
 
 class BlockFile:
-    """See the module.  It does not grow."""
+    """A file in blocks; see the module.  It does not grow."""
 
     def __init__(self, fs: FileSystem, path: str, file: File, index: Index) -> None:
         self.path = path
@@ -157,7 +157,7 @@ class BlockFile:
         return self._blocks.index.size
 
     def kept(self) -> int:
-        """Bytes in memory of what was unpacked."""
+        """Return the bytes of decompressed content in memory."""
         return self._blocks.kept()
 
     def append(self, data: bytes | memoryview) -> None:
@@ -214,7 +214,7 @@ class BlockFile:
 
 
 def _patch(piece: bytearray, start: int, offset: int, data: bytes) -> None:
-    """Put what falls into `piece`, which stands at `start`, of `data`, which belongs at `offset`."""
+    """Copy the part of `data`, which belongs at `offset`, that overlaps `piece`, which is at `start`."""
     first, end = max(offset, start), min(offset + len(data), start + len(piece))
     if first < end:
         piece[first - start : end - start] = data[first - offset : end - offset]
@@ -227,7 +227,7 @@ def _scrub(blocks: _Blocks, parts: Sequence[tuple[int, bytes]]) -> None:
 
 
 def _read_index(file: File) -> Index | None:
-    """The index at the end of a file; None if it is damaged, or the file has no blocks."""
+    """Return the index at the end of a file; None if it is damaged or the file has no blocks."""
     end = file.size()
     size = index_size(file.read(max(end - TRAILER_SIZE, 0), TRAILER_SIZE))
     if not TRAILER_SIZE <= size <= end:
@@ -236,7 +236,7 @@ def _read_index(file: File) -> Index | None:
 
 
 def open_segment_file(fs: FileSystem, path: str) -> File:
-    """The file of a segment, in blocks or not."""
+    """Open the file of a segment, in blocks or not."""
     file = fs.open(path, create=False)
     try:
         if start_in_header(file.read(0, FILE_HEADER_SIZE)) is not None:
@@ -254,7 +254,7 @@ def open_segment_file(fs: FileSystem, path: str) -> File:
 
 
 def finished_file(fs: FileSystem, path: str, file: File) -> File:
-    """What a BlockWriter wrote to `file`, which will be called `path`."""
+    """Return the file that a BlockWriter wrote, which will be called `path`."""
     index = _read_index(file)
     if index is None:
         raise StoreError("compress", path, "what was written is not there")
@@ -262,7 +262,7 @@ def finished_file(fs: FileSystem, path: str, file: File) -> File:
 
 
 def overwrite_all(file: File, parts: Sequence[tuple[int, bytes]]) -> None:
-    """Replace bytes in several places, durably: a file in blocks is written anew once."""
+    """Replace bytes in several places, durably; a file in blocks is rewritten once."""
     if isinstance(file, BlockFile):
         file.overwrite_all(parts)
         return

@@ -1,14 +1,14 @@
-"""A file in compressed blocks: how its bytes lie, and where each block is.
+"""The format of a file in compressed blocks.
 
     +-------+-------+-- … --+-------+-------+
     | block | block |       | block | index |
     +-------+-------+-- … --+-------+-------+
 
-Every block says for itself which stretch of the uncompressed file it holds, with a checksum over all it
-has.  So the index is only there to be quick: if it is damaged, the blocks are looked for, and a block
-that is damaged costs what is in it and nothing else.  ``docs/formats/log.md`` has the bytes.
+Every block names the part of the uncompressed file that it contains, and has a checksum.  So the index only
+saves time: if it is damaged, the blocks are searched, and a damaged block loses only its own content.
+``docs/formats/log.md`` describes the bytes.
 
-Not here: reading and writing files of it (``block_file``), and when that is done (``compression``).
+Not here: reading and writing such files (``block_file``), and when that is done (``compression``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHECKED_FROM = 8  # of a block: what the checksum covers begins here
 
 
 class Index(msgspec.Struct):
-    """Where blocks lie, in the order of what they hold."""
+    """The positions of blocks, in the order of their content."""
 
     size: int = 0  # of the uncompressed file
     block_size: int = BLOCK_SIZE  # what each block holds, but for the last
@@ -43,7 +43,7 @@ class Index(msgspec.Struct):
 
 
 def pack(start: int, data: bytes, place: int) -> bytes:
-    """A block that holds `data`, which stands at `start`, to be written at `place`."""
+    """Return a block with `data` from offset `start`, to be written at `place`."""
     from cramjam import lz4  # here: streams without compression do without it
 
     stored = bytes(lz4.compress_block(data, store_size=False))
@@ -54,7 +54,7 @@ def pack(start: int, data: bytes, place: int) -> bytes:
 
 
 def unpack(data: bytes, place: int) -> tuple[int, bytes] | None:
-    """Where it stands and what it holds, of the block that `data` begins with; None if it is not sound."""
+    """Return offset and content of the block at the start of `data`; None if it is invalid."""
     found = _sound(data, 0, place)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def unpack(data: bytes, place: int) -> tuple[int, bytes] | None:
 
 
 def _sound(data: bytes, at: int, place: int) -> tuple[int, int, int] | None:
-    """Start, raw size and stored size of the block at `at`, if its checksum is right for `place`."""
+    """Return start, raw size and stored size of the block at `at`, or None if it is invalid for `place`."""
     if len(data) - at < BLOCK_HEADER_SIZE:
         return None
     magic, crc, start, raw_size, stored_size = _BLOCK.unpack_from(data, at)
@@ -87,7 +87,7 @@ def _sound(data: bytes, at: int, place: int) -> tuple[int, int, int] | None:
 
 
 def _checksum(data: bytes, place: int) -> int:
-    """With the place, so that the image of a block inside somebody's payload is not one."""
+    """Return a checksum that includes the place, so that a copy of a block in a payload is not valid."""
     return crc32c(data) ^ (place & 0xFFFFFFFF)
 
 
@@ -99,7 +99,7 @@ def pack_index(size: int, block_size: int, lengths: list[int], place: int) -> by
 
 
 def index_size(trailer: bytes) -> int:
-    """How long the index is that ends with `trailer`; 0 if it is none."""
+    """Return the size of the index that ends with `trailer`; 0 if it is invalid."""
     if len(trailer) != TRAILER_SIZE:
         return 0
     _, _, total, _, magic = _TRAILER.unpack(trailer)
@@ -107,7 +107,7 @@ def index_size(trailer: bytes) -> int:
 
 
 def unpack_index(data: bytes, place: int) -> Index | None:
-    """The index whose bytes these are; None if it is not sound."""
+    """Decode an index; return None if it is invalid."""
     size, block_size, _, crc, _ = _TRAILER.unpack(data[-TRAILER_SIZE:])
     body = data[:-TRAILER_SIZE]
     if crc != _checksum(data[:-8], place) or len(body) % 4 or not 0 < block_size <= BLOCK_SIZE:
@@ -126,7 +126,7 @@ def unpack_index(data: bytes, place: int) -> Index | None:
 
 
 def find_blocks(data: bytes) -> Index | None:
-    """The sound blocks in the bytes of a file whose index is not there; None if there is no block."""
+    """Find the valid blocks in a file without an index; return None if there is none."""
     found: dict[int, tuple[int, int, int]] = {}
     at = data.find(_BLOCK_MAGIC)
     while at >= 0:

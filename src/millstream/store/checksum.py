@@ -1,8 +1,8 @@
 """CRC-32C (Castagnoli), eight bytes at a time.
 
-The polynomial that iSCSI, ext4 and Snappy's framing use; chosen over zlib's because it detects
-more kinds of damage in records of our sizes.  Compiled, by the processor's own instruction if it has
-one (``checksum_x86``); otherwise by tables, which give the same on every processor.
+The polynomial of iSCSI, ext4 and Snappy's framing; it detects more kinds of damage in records of our sizes
+than zlib's.  The compiled build uses the processor's instruction if there is one (``checksum_x86``);
+otherwise tables, which give the same result on every processor.
 """
 
 import cython
@@ -36,12 +36,12 @@ for _index, _value in enumerate(value for table in _TABLES for value in table):
 
 
 def crc_of(p: bytes | bytearray, start: int, end: int) -> int:
-    """The checksum of ``p[start:end]``; compiled, `p` is a pointer and nothing is checked."""
+    """Return the checksum of ``p[start:end]``; compiled, `p` is a pointer and nothing is checked."""
     return _best(p, start, end)
 
 
 def crc_by_tables(data: bytes) -> int:
-    """The checksum of `data`, as a processor without the instruction finds it."""
+    """Return the checksum of `data`, computed without the processor's instruction."""
     return _crc_by_tables(data, 0, len(data))
 
 
@@ -68,7 +68,7 @@ def _crc_by_tables(p: bytes | bytearray, start: int, end: int) -> int:
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of `data`."""
+    """Return the checksum of `data`."""
     return crc_of(data, 0, len(data))
 
 

@@ -1,7 +1,7 @@
-"""CRC-32C by the instruction that x86 processors have for it since 2008: five times as fast as tables.
+"""CRC-32C with the instruction that x86 processors have since 2008: five times as fast as tables.
 
-Compiled on that architecture only (``base/build.py``), so nobody may ``cimport`` it: ``checksum`` asks
-for the address of the function, and goes on with its tables if there is none.
+Compiled on that architecture only (``base/build.py``), so nothing may ``cimport`` it: ``checksum`` asks for
+the address of the function and uses its tables if there is none.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _SSE_4_2 = 1 << 20
 
 
 def has_instruction() -> bool:
-    """Whether this processor has it, and this build can use it."""
+    """Return True if this processor has the instruction and this build can use it."""
     if not cython.compiled:
         return False
     a = b = c = d = 0
@@ -29,7 +29,7 @@ def has_instruction() -> bool:
 
 
 def address() -> int:
-    """Of the C function that takes what ``checksum.crc_of`` takes; 0 if it cannot be used here."""
+    """Return the address of the C function with the arguments of ``checksum.crc_of``; 0 if it is unusable."""
     if cython.compiled and has_instruction():
         where: int = cython.cast("size_t", cython.address(_crc_by_instruction))
         return where

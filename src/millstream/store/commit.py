@@ -1,24 +1,24 @@
-"""One group commit: bytes that gathered in memory, written and synced together.
+"""One group commit: bytes collected in memory, written and synced together.
 
-Built on the thread that appends, run on any other.  In this order, so that a crash between any two
-steps leaves a log that opens with everything that was committed and nothing that was removed:
+Built on the thread that appends, run on any other.  The order ensures that a crash between any two steps
+leaves a log that opens with everything that was committed and nothing that was removed:
 
     1  records, segment by segment: write, sync; then the folder, if a file is new or was exchanged
     2  secure erasures: overwrite, sync
-    ─────────────── from here on the commit counts; what follows is tried again if it fails ───────
+    ─────────────── from here on the commit is durable; the rest is retried if it fails ───────────
     3  summaries of sealed segments
-    4  files of segments that are no longer needed go
+    4  remove files of segments that are no longer needed
 
-Without `sync`, and if there is nothing to do in steps 2 to 4, records are only written.
+Without `sync`, and with nothing to do in steps 2 to 4, records are only written.
 
-Most commits are plain: records behind the end of one file that is there.  Those may be written and synced by
-somebody else (``disk_writer``), who then says how it went.
+Most commits take the fast path: they append records to one existing file.  Another thread may write and sync
+those (``disk_writer``) and then report the outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -32,6 +32,7 @@ from millstream.store.segment import FILE_HEADER_SIZE, file_header
 
 if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem
+    from millstream.store.journal_batch import JournalBatch
     from millstream.store.segment import Segment
     from millstream.store.segment_job import SegmentJob
 
@@ -47,45 +48,42 @@ def summary_path(folder: str, number: int) -> str:
 
 
 class Overwrite(msgspec.Struct):
-    """Content to be destroyed where it lies."""
+    """Content to be overwritten in place."""
 
     segment: Segment
     offset: int
     data: bytes
 
 
-class Work(msgspec.Struct):
-    """What a commit has to do, besides the records that gathered."""
+class Work:
+    """The work of a commit besides the collected records."""
 
-    unsynced: list[Segment] = []  # written by commits without sync
-    overwrites: list[Overwrite] = []
-    unsummarized: list[Segment] = []  # sealed, their tables loaded
-    doomed: list[Segment] = []  # in the order they were given up
-    folder_changed: bool = False  # a file was created or exchanged, and the folder not synced since
-    jobs: list[SegmentJob] = msgspec.field(
-        default_factory=list
-    )  # that wait for what was removed to be durable
+    def __init__(
+        self,
+        unsynced: list[Segment] | None = None,
+        overwrites: list[Overwrite] | None = None,
+        unsummarized: list[Segment] | None = None,
+        doomed: list[Segment] | None = None,
+        folder_changed: bool = False,
+        jobs: list[SegmentJob] | None = None,
+    ) -> None:
+        self.unsynced = unsynced or []  # written by commits without sync
+        self.overwrites = overwrites or []
+        self.unsummarized = unsummarized or []  # sealed, their tables loaded
+        self.doomed = doomed or []  # in the order they were given up
+        self.folder_changed = folder_changed  # a file was made or exchanged, and the folder not synced since
+        self.jobs = jobs or []  # that wait for what was removed to be durable
 
     def is_nothing(self) -> bool:
         return not (self.unsynced or self.folder_changed or self.needs_sync())
 
     def needs_sync(self) -> bool:
-        """Whether there is something that must not happen before records are durable."""
+        """Return True if something must not happen before the records are durable."""
         return bool(self.overwrites or self.unsummarized or self.doomed or self.jobs)
 
 
-class Journaled(NamedTuple):
-    """What a commit journal needs to know of a commit."""
-
-    descriptor: int
-    device: int  # that the file is on
-    segment: int
-    base: int  # in the file
-    data: bytes  # to be written there
-
-
 class Commit:
-    """What to make durable."""
+    """One commit: what to make durable."""
 
     def __init__(
         self, fs: FileSystem, folder: str, changed: list[Segment], newest: Segment, work: Work, last_seq: int
@@ -111,7 +109,7 @@ class Commit:
         ]
 
     def run(self, *, sync: bool = True) -> None:
-        """Write, and return when it is durable; StoreError if that fails."""
+        """Write, and return when it is durable; raise StoreError if that fails."""
         self.running = True
         try:
             self._run(sync or self.work.needs_sync())
@@ -174,10 +172,10 @@ class Commit:
             self._put(file, start, data)
 
     def _put(self, file: File, start: int, data: bytes | memoryview) -> None:
-        """Write `data` at `start`, where the file ends, or before that after a commit that failed.
+        """Write `data` at `start`: the end of the file, or before it after a commit that failed.
 
-        What that commit had written may be lost although it can be read.  It is written again as it is, never
-        cut off first: the next file may be there already.
+        Bytes of the failed commit may be lost although they can be read.  They are written again, never cut
+        off first: the next file may already exist.
         """
         _unfill(file)
         before = file.size() - start
@@ -188,7 +186,7 @@ class Commit:
             file.append(data)
 
     def _restore(self, segment: Segment, end: int) -> None:
-        """After a failed sync: write again what earlier commits had written without one."""
+        """Write again, after a failed sync, what earlier commits had written without a sync."""
         if segment.doubtful and segment.synced < end:
             file = self._open(segment, create=False)
             file.overwrite(segment.synced, file.read(segment.synced, end - segment.synced))
@@ -236,10 +234,10 @@ class Commit:
         self._fs.remove(segment_path(self._folder, segment.number))
 
     def _make_room(self) -> None:
-        """The disk may be full: files whose messages were all removed can go before that is written.
+        """Free space on a full disk: remove files whose messages were all removed, before that is written.
 
-        Not those that say what was removed elsewhere, and not unless a later file is there for sure,
-        because the last file tells which sequences were used.
+        Excludes files that record removals in other files, and requires a later file that surely exists,
+        because the last file records which sequences were used.
         """
         if self.folder_changed or not self._newest.synced:
             return
@@ -253,9 +251,9 @@ class Commit:
     # -- plain commits ----------------------------------------------------------------------------
 
     def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """The open file and what to write at the end of it, if that and a sync is all there is to do.
+        """Return the open file and the records for its end, if a write and a sync are all that is to do.
 
-        It counts as running until ``plain_ended``.
+        The commit counts as running until ``plain_ended``.
         """
         work = self.work
         if len(self.parts) + len(work.unsynced) != 1 or work.needs_sync() or work.folder_changed:
@@ -275,7 +273,7 @@ class Commit:
         return file.descriptor(), buffer
 
     def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """What was plain has been written and synced; StoreError with these error numbers if not."""
+        """End a commit that another thread wrote; raise StoreError for these error numbers."""
         self.running = False
         assert self._plain is not None
         segment, buffer = self._plain
@@ -290,36 +288,41 @@ class Commit:
         segment.synced = buffer.base + buffer.size
         self.synced = True
 
-    def begin_journaled(self) -> Journaled | None:
-        """What a commit journal is to write, if the commit only appends to one file.
+    def begin_journaled(self, batch: JournalBatch, key: bytes, device: int) -> bool:
+        """Add the records to a batch of the commit journal; False if that cannot be done.
 
+        It can if the commit only appends to one file on the journal's disk, which has this `device` number.
         That may be the first file of the log, which is made here; its name is durable with the next sync.  It
         counts as running until ``journaled_ended``.
         """
         work = self.work
         if len(self.parts) != 1 or work.unsynced or work.needs_sync():
-            return None
+            return False
         segment, buffer = self.parts[0]
         if segment.doubtful:
-            return None
-        if segment.file is None and segment.number == 1 and buffer.base == FILE_HEADER_SIZE:
+            return False
+        base = buffer.base
+        if segment.file is None and segment.number == 1 and base == FILE_HEADER_SIZE:
             self._open(segment, create=True)
             self.folder_changed = True
         file = segment.file
-        if not isinstance(file, RealFile) or file.filled > file.size():
-            return None  # a journal writes no end marks
+        if not isinstance(file, RealFile) or file.device != device:
+            return False
+        size = file.size()
+        if file.filled > size:
+            return False  # a journal writes no end marks
+        header = b""
+        if base == FILE_HEADER_SIZE and size == 0:
+            base, header = 0, file_header(segment.start_seq)
+        elif size != base:
+            return False
         buffer.seal()
-        data = buffer.peek()
-        base = buffer.base
-        if base == FILE_HEADER_SIZE and file.size() == 0:
-            base, data = 0, file_header(segment.start_seq) + data
-        elif file.size() != base:
-            return None
+        batch.add(key, segment.number, base, header, buffer, file.descriptor())
         self.running = True
-        return Journaled(file.descriptor(), file.device, segment.number, base, data)
+        return True
 
     def journaled_ended(self) -> None:
-        """The records are durable in a journal, and in their file without a sync."""
+        """End a commit whose records are durable in a journal, and in their file without a sync."""
         self.running = False
         segment, buffer = self.parts[0]
         file = cast(RealFile, segment.file)
@@ -327,13 +330,13 @@ class Commit:
         self.journaled = True
 
     def give_back(self) -> None:
-        """After a failed run: put the bytes in front of what gathered since."""
+        """Put the bytes of a failed commit before those collected since."""
         for segment, buffer in self.parts:
             segment.return_pending(buffer)
 
 
 def _unfill(file: File | None) -> None:
-    """Cut off zeros that were written ahead, if there are some."""
+    """Cut off zeros that were written ahead, if there are any."""
     if isinstance(file, RealFile):
         file.unfill()
 

@@ -1,28 +1,25 @@
 """The commit journal: small commits of many logs, made durable with one sync.
 
 A commit that only appends to one file can go to the journal instead of syncing that file: its records are
-written to the file without a sync, and once more to the journal, with one sync for all logs of a batch.  If
-power goes, ``replay`` puts back what the files lost.  Journals are files of a fixed size: a header, which
-names the journal's mark, and batches.  ``docs/formats/journal.md`` has every field.
+written to the file without a sync, and again to the journal, with one sync for all logs of a batch.  After a
+power loss, ``replay`` restores what the files lost.  Journals are files of a fixed size: a header, which
+contains the journal's mark, and batches.  ``docs/formats/journal.md`` describes every field.
 
     +----------------+-------+-------+-----------+-------+-----+---------- …
     | header (4 KiB) | batch | zeros | batch     | zeros | …   | zeros
     +----------------+-------+-------+-----------+-------+-----+---------- …
                      4 KiB           a multiple of 4 KiB
 
-    batch:  mark | crc u32 | size u32 | count u32 | order u64 | entries
-    entry:  key length u16 | segment number u64 | base u64 | size u32 | key | bytes for the file at `base`
+What a batch consists of is in ``journal_batch``.  It begins at a multiple of 4 KiB, so that writing one never
+touches a sector of another.  The mark is random, and no client ever sees it: nobody can publish a message
+that looks like a batch.  A key is the path of the log's folder within the store, a zero byte, and the id of
+its stream (``jetstream.meta``): a stream that was deleted and made again under the same name is another one.
 
-A batch begins at a multiple of 4 KiB, so that writing one never touches a sector of another.  The mark is
-random, and no client ever sees it: nobody can publish a message that looks like a batch.  A key is the path
-of the log's folder within the store, a zero byte, and the id of its stream (``jetstream.meta``): a stream
-that was deleted and made again under the same name is another one.
+``replay`` is safe however old the journal is.  It only handles the newest segment of a log, because an older
+one was synced before the next was created.  There it keeps every valid record, even one that was erased or
+written since, and writes the invalid ones.
 
-What ``replay`` does to a file is safe however old the journal is.  It looks at the newest segment of a log
-only, because an older one was synced before the next one was made.  There it keeps every record that is
-sound, also one that was erased or written since, and writes those that are not.
-
-Not here: when commits go this way (``server.commit_journal``), and when a journal is not needed any more
+Not here: when commits take this way (``server.commit_journal``), and when a journal is no longer needed
 (``server.journal_files``).
 """
 
@@ -33,19 +30,19 @@ import logging
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from millstream.store.checksum import crc32c
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem
+from millstream.store.journal_batch import ALIGNMENT, CHECKED
 from millstream.store.record import CUT, WHOLE, Record
 from millstream.store.segment import FILE_HEADER_SIZE, start_in_header
 
 _log = logging.getLogger("millstream.store")
 
-ALIGNMENT: Final = 4096
 START: Final = ALIGNMENT  # of the first batch
 MAGIC: Final = b"MSJ\x01"
 NAME: Final = re.compile(r"millstream-([0-9]{10})\.journal")
@@ -53,7 +50,6 @@ _ROOM_LEFT: Final = 256 * 1024 * 1024  # bytes on a disk, beside a journal
 _SECTOR: Final = 512  # the header says the same in each of them
 _HEADER: Final = struct.Struct("<4s16sI")
 _BATCH: Final = struct.Struct("<16sIIIQ")
-_CHECKED: Final = 20  # what lies before is not covered by the checksum
 _ENTRY: Final = struct.Struct("<HQQI")
 _LOG: Final = re.compile(r".+/streams/[^/]+/(log|consumers)")
 _SEGMENT: Final = re.compile(r"([0-9]{10})\.log")
@@ -64,19 +60,12 @@ def journal_path(folder: str, number: int) -> str:
 
 
 class Entry(NamedTuple):
-    """Bytes that belong into the file of a log."""
+    """Bytes that belong in the file of a log."""
 
     key: bytes
     segment: int
     base: int
     data: bytes | memoryview
-
-
-class Batch(NamedTuple):
-    """A batch as it is written, and where in it the bytes of each entry begin."""
-
-    data: bytes
-    starts: list[int]
 
 
 def new_mark() -> bytes:
@@ -90,7 +79,7 @@ def encode_header(mark: bytes) -> bytes:
 
 
 def _mark_of(data: bytes) -> bytes | None:
-    """Return the mark that the header of a journal names; None if no copy of it is sound."""
+    """Return the mark in a journal's header; None if no copy of it is valid."""
     for at in range(0, min(START, len(data) - _HEADER.size), _SECTOR):
         magic, mark, crc = _HEADER.unpack_from(data, at)
         if magic == MAGIC and crc == crc32c(magic + mark):
@@ -98,22 +87,8 @@ def _mark_of(data: bytes) -> bytes | None:
     return None
 
 
-def encode_batch(mark: bytes, order: int, entries: Sequence[Entry]) -> Batch:
-    parts: list[bytes | memoryview] = [b""]
-    starts = []
-    at = _BATCH.size
-    for key, segment, base, data in entries:
-        parts += (_ENTRY.pack(len(key), segment, base, len(data)), key, data)
-        at += _ENTRY.size + len(key)
-        starts.append(at)
-        at += len(data)
-    parts[0] = _BATCH.pack(mark, 0, at, len(entries), order)[_CHECKED:]
-    body = b"".join(parts)
-    return Batch(mark + crc32c(body).to_bytes(4, "little") + body + bytes(-at % ALIGNMENT), starts)
-
-
 def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
-    """All sound batches of a journal, with their orders; those that are damaged or torn are left out."""
+    """Yield all valid batches of a journal with their orders; damaged or torn ones are left out."""
     mark = _mark_of(data)
     at = START
     while mark is not None and at + _BATCH.size <= len(data):
@@ -121,7 +96,7 @@ def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
         if found != mark or not _BATCH.size <= size <= len(data) - at:
             at += ALIGNMENT
             continue
-        if crc32c(data[at + _CHECKED : at + size]) != crc:
+        if crc32c(data[at + CHECKED : at + size]) != crc:
             at += ALIGNMENT
             continue
         yield order, list(_entries(data, at + _BATCH.size, count))
@@ -139,23 +114,23 @@ def _entries(data: bytes, at: int, count: int) -> Iterator[Entry]:
 
 
 def journals(fs: FileSystem, folder: str) -> list[int]:
-    """The numbers of the journals in the folder of a store."""
+    """Return the numbers of the journals in the folder of a store."""
     return sorted(int(match[1]) for name in fs.list(folder) if (match := NAME.fullmatch(name)))
 
 
 class Replayed(NamedTuple):
-    """What a replay leaves."""
+    """The result of a replay."""
 
     done: list[int]  # numbers of journals that are not needed any more
     failed: dict[str, StoreError]  # by the folder of a log: why it may miss what journals have
 
 
 def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) -> Replayed:
-    """Put back what the files of logs lost.
+    """Restore what the files of logs lost.
 
-    `is_there` is asked with the folder of a log and the id of its stream.  A log that cannot be read or
-    written is reported, and the journals that speak of it are kept for the next start.  StoreError if a
-    journal cannot be read: nobody knows which logs it vouches for.
+    `is_there` is called with the folder of a log and the id of its stream.  A log that cannot be read or
+    written is reported, and the journals that mention it are kept for the next start.  Raises StoreError if a
+    journal cannot be read, because then it is unknown which logs need it.
     """
     failed: dict[bytes, StoreError] = {}
     touched: list[str] = []  # files that were not synced by those who wrote them
@@ -211,7 +186,7 @@ def _path_and_id(key: bytes) -> tuple[str, str]:
 
 
 def _is_log(path: str) -> bool:
-    """Tell whether a path is one of a log within a store."""
+    """Return True if a path is one of a log within a store."""
     return _LOG.fullmatch(path) is not None and not {"", ".", ".."} & set(path.split("/"))
 
 
@@ -225,7 +200,7 @@ def _sync(fs: FileSystem, path: str) -> None:
 
 
 def _replay_log(fs: FileSystem, folder: str, entries: list[Entry]) -> list[str]:
-    """Put back what the newest file of one log lost; returns its path if the journal speaks of it."""
+    """Restore what the newest file of one log lost; return its path if the journal mentions it."""
     names = fs.list(folder)
     newest = max((int(match[1]) for name in names if (match := _SEGMENT.fullmatch(name))), default=0)
     number = max(newest, 1)  # the first one may have been made without a sync
@@ -247,7 +222,7 @@ def _replay_log(fs: FileSystem, folder: str, entries: list[Entry]) -> list[str]:
 
 
 def _put_back(file: File, entry: Entry) -> int:
-    """Write what is missing of an entry to its file; returns the number of bytes."""
+    """Write the missing part of an entry to its file; return the number of bytes."""
     size = file.size()
     if entry.base > size:
         return 0  # what lies before it was lost, which no crash does
@@ -272,7 +247,7 @@ def _put_back(file: File, entry: Entry) -> int:
 
 
 def _pieces(data: bytes, base: int) -> Iterator[tuple[int, int]]:
-    """Where the file's header, if the bytes have it, and each record begin and end."""
+    """Yield start and end of the file's header, if the bytes include it, and of each record."""
     at = 0
     if base == 0:
         yield 0, FILE_HEADER_SIZE
@@ -284,7 +259,7 @@ def _pieces(data: bytes, base: int) -> Iterator[tuple[int, int]]:
 
 
 def _sound_size(file: File, there: bytes, start: int, base: int) -> int:
-    """Return the size of the sound header or record at `start` of what is there; 0 if there is none."""
+    """Return the size of the valid header or record at `start`; 0 if there is none."""
     if base + start == 0:
         return FILE_HEADER_SIZE if start_in_header(there[:FILE_HEADER_SIZE]) is not None else 0
     record = Record()
@@ -296,10 +271,10 @@ def _sound_size(file: File, there: bytes, start: int, base: int) -> int:
 
 
 def make_journal(path: str, size: int, mark: bytes) -> int:
-    """Make a journal without batches, durably; returns its descriptor.  OSError if it cannot be made.
+    """Create a journal without batches, durably; return its descriptor.  Raises OSError.
 
-    Its blocks are written now, so that a batch changes nothing but its own bytes, and its sync writes nothing
-    else.  On a disk that is nearly full, what is there is left to the streams.
+    Its blocks are written now, so that a batch changes only its own bytes and its sync writes nothing else.
+    Fails on a nearly full disk, to leave the space to the streams.
     """
     disk = os.statvfs(os.path.dirname(path))
     if disk.f_bavail * disk.f_frsize < _ROOM_LEFT + size:
@@ -322,7 +297,7 @@ def make_journal(path: str, size: int, mark: bytes) -> int:
 
 
 def clear_journal(descriptor: int, end: int) -> None:
-    """Overwrite all batches up to `end` with zeros, durably: nothing that was removed stays in a journal."""
+    """Overwrite all batches up to `end` with zeros, durably: no removed content stays in a journal."""
     zeros = bytes(min(end - START, 1024 * 1024))
     at = START
     while at < end:

@@ -1,11 +1,11 @@
-"""Writing a sealed segment anew without its dead records, so that scattered removals free disk space.
+"""Rewrite a sealed segment without its dead records, so that scattered removals free disk space.
 
-Messages that were removed meanwhile are removed in the new file as well.  What the old file says about
-messages in other files is kept; what it says about its own is not needed, because those are not in the new
-one.  In a log that is compressed, the new file is written in blocks at once.
+Messages removed meanwhile are marked as removed in the new file as well.  Removals that the old file records
+for other files are kept; those for its own messages are not needed, because the new file does not contain
+them.  In a compressed log, the new file is written in blocks at once.
 
-Not here: how the files are exchanged (``rewriting``), which segment is worth it (``Log``), and the new
-summary, which the next commit writes.
+Not here: exchanging the files (``rewriting``), choosing the segment (``Log``), and the new summary, which the
+next commit writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RECORDS_AT_ONCE = 64  # then other threads may go on: the interpreter would let
 
 
 class Compaction(Rewriting):
-    """One segment on its way into a smaller file."""
+    """One segment that is rewritten to a smaller file."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Compaction(Rewriting):
         return ordinal >> 3 < len(removed) and (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
 
     def _write_others(self, fresh: Segment, file: File | BlockWriter) -> None:
-        """What is to be known besides the messages: which sequences are used, and what was removed."""
+        """Write the records besides messages: used sequences and removals."""
         buffer = RecordBuffer()
         buffer.base = fresh.size
         timestamp = self.segment.last_timestamp

@@ -1,10 +1,10 @@
-"""Writing a sealed segment anew in compressed blocks, so that it takes less room on the disk.
+"""Rewrite a sealed segment in compressed blocks, so that it takes less space on disk.
 
-Less changes than by a compaction: the new file holds the same bytes at the same offsets for whoever reads
-it (``block_file``), so tables and summary stay right, and what is damaged stays so and is found by reading.
-The active segment is never compressed: publishing costs what it costs without.
+It changes less than a compaction: readers see the same bytes at the same offsets (``block_file``), so tables
+and summary stay valid, and damage stays and is found by reading.  The active segment is never compressed, so
+publishing costs the same.
 
-Not here: how the files are exchanged (``rewriting``), which segment is next (``Log.compaction_candidate``).
+Not here: exchanging the files (``rewriting``), choosing the segment (``Log.compaction_candidate``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHUNK = 64 * 1024  # then other threads may go on: the interpreter would let th
 
 
 class Compression(Rewriting):
-    """One segment on its way into blocks."""
+    """One segment that is rewritten in blocks."""
 
     def run(self) -> None:
         file = self.create()

@@ -1,7 +1,7 @@
-"""How many messages lie in a range, under some subjects: what consumers tell as pending; and which subjects.
+"""Count the messages in a range, optionally of some subjects (a consumer's pending), and list its subjects.
 
-Whole segments are counted by their sums and subjects that lie in the range as a whole by the index; only
-the rest is looked at message by message, in compiled code.
+Whole segments are counted by their sums, and subjects that lie completely in the range by the index; only the
+rest is counted message by message, in compiled code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _FEW_SUBJECTS = 1024  # so many are summed up by the index before the tables are
 
 
 def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] = ()) -> int:
-    """Live messages from `first` to `last`; `patterns`: only under one of these, which do not overlap."""
+    """Count live messages from `first` to `last`; `patterns` selects subjects and must not overlap."""
     first = max(first, log.first_seq)
     if first > last or not log.messages:
         return 0
@@ -29,7 +29,7 @@ def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] =
 
 
 def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
-    """The subjects of the messages from `first` to `last`, removed ones included."""
+    """Return the subjects of the messages from `first` to `last`, including removed ones."""
     found: set[bytes] = set()
     for position in range(log.position_of(first), len(log.segments)):
         segment = log.segments[position]
@@ -44,7 +44,7 @@ def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
 
 
 def _count_by_index(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int | None:
-    """None if a subject lies partly in the range, or there are too many."""
+    """Return the count, or None if a subject is only partly in the range or there are too many."""
     total = looked_at = 0
     for pattern in patterns:
         for _, node in log.index.match(pattern):

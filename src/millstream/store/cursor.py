@@ -1,20 +1,20 @@
-"""Reading committed messages in order, many at a time.
+"""Read committed messages in order, many at a time.
 
-A cursor stands before a sequence and walks on: over the tables of each segment to find what is live
-and wanted, and over the file in chunks, so that one read serves many records.  A chunk is small at first
-and grows as long as most of it is used, so that few matches far apart do not read everything.
+A cursor has a position before a sequence and moves on: over the tables of each segment to find live, wanted
+messages, and over the file in chunks, so that one read serves many records.  A chunk is small at first and
+grows while most of it is used, so that few matches far apart do not read everything.
 
     cursor = Cursor(log, 1, (b"orders.>",))
     while cursor.next(record): ...      # False: nothing more is committed; call again after a commit
 
-Where matches are rare, looking for the next one can take long.  Whoever has others to serve as well says how
-far to look, and uses ``step``:
+Where matches are rare, finding the next one can take long.  A caller that serves others too limits the search
+and uses ``step``:
 
     cursor.allow(50_000)
-    while cursor.step(record): ...      # False and `tired`: it looked at so many, and goes on another time
+    while cursor.step(record): ...      # False and `tired`: the limit is reached; continue another time
 
-Messages may be removed, segments dropped or compacted between two calls.  Each record is verified
-when the cursor comes to it; a damaged one is reported to the log and left out.  On the log's thread.
+Messages may be removed, segments dropped or compacted between two calls.  Each record is verified when the
+cursor reaches it; a damaged one is reported to the log and left out.  Runs on the log's thread.
 """
 
 from millstream.store.counting import count_between
@@ -30,10 +30,10 @@ _WHOLE = WHOLE
 
 
 class Cursor:
-    """A place in a log."""
+    """A position in a log."""
 
     def __init__(self, log: Log, seq: int = 1, patterns: tuple[bytes, ...] = ()) -> None:
-        """Begin with the first message not below `seq`; `patterns`: only subjects under one of these."""
+        """Start with the first message not below `seq`; `patterns` selects subjects."""
         self.seq = seq  # the next one to look at
         self._log = log
         self._patterns = () if b">" in patterns else patterns
@@ -49,22 +49,22 @@ class Cursor:
         self.tired = False  # it passed over as many as it was allowed to
 
     def move(self, seq: int) -> None:
-        """Stand before `seq`."""
+        """Move to before `seq`."""
         self.seq = seq
         self._segment = None
 
     def next(self, record: Record) -> bool:
-        """Point `record` at the next message and step behind it; False if there is none yet."""
+        """Point `record` at the next message and move after it; return False if there is none yet."""
         self._left = _ANY_NUMBER
         return self.step(record)
 
     def allow(self, count: int) -> None:
-        """Let ``step`` pass over about so many messages that are not wanted."""
+        """Let ``step`` pass over about `count` unwanted messages."""
         self._left = count
         self.tired = False
 
     def step(self, record: Record) -> bool:
-        """As ``next``, but False also if it is `tired`."""
+        """Do the same as ``next``, but also return False when the limit of ``allow`` is reached (`tired`)."""
         log = self._log
         while True:
             if self._left <= 0:
@@ -94,7 +94,7 @@ class Cursor:
             log.report_damage(segment, ordinal)
 
     def count_from(self, seq: int) -> int:
-        """How many committed messages not below `seq` it would give."""
+        """Return the number of committed messages not below `seq` that the cursor would return."""
         segment = self._segment
         if segment is None or segment.epoch != self._epoch or segment.sealed or seq < segment.base_seq:
             return count_between(self._log, seq, self._log.committed, self._patterns)
@@ -117,7 +117,7 @@ class Cursor:
             self._wanted += wanted_by_any(segment, self._patterns, known)
 
     def _enter(self) -> Segment | None:
-        """Go to the first segment that has something committed at or behind `seq`."""
+        """Enter the first segment with a committed message at or after `seq`."""
         log = self._log
         self._segment = None
         if self.seq > log.committed:
@@ -144,7 +144,7 @@ class Cursor:
         return None
 
     def _skip_to_first_match(self) -> None:
-        """Pass over what cannot match, where the index knows."""
+        """Skip sequences that cannot match according to the index."""
         log = self._log
         lowest = 0
         for pattern in self._patterns:
@@ -157,7 +157,7 @@ class Cursor:
             self.seq = min(lowest, log.committed + 1)
 
     def _leave(self, segment: Segment) -> bool:
-        """At the end of a segment: on to the next one, unless it still grows."""
+        """Leave a segment at its end; return False if it still grows."""
         self._ordinal = segment.count
         if not segment.sealed:
             self.seq = max(self.seq, min(segment.last_seq, self._log.committed) + 1)

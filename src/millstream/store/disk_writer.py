@@ -1,21 +1,20 @@
-"""A thread that seals, writes and syncs records, and needs the interpreter for none of it.
+"""A thread that seals, writes and syncs records without the interpreter.
 
-A thread of Python's has to get the interpreter lock before each step and competes for it with the event
-loop, twice for every commit; that would be most of the time to an acknowledgement.  Here the loop leaves
-a pointer and wakes the thread by an eventfd, and another eventfd is readable when it is done (pipes where the
-system has none):
+A Python thread needs the interpreter lock before each step and competes for it with the event loop, twice for
+every commit; that would be most of the time to an ack.  Here the loop leaves a pointer and wakes the thread
+by an eventfd; another eventfd is readable when it is done (pipes where the system has none):
 
     loop      begin(descriptor, buffer) ── word ──▶  thread   checksums, pwrite, fdatasync
               collect()                 ◀── word ──
 
-``write_now`` does the same in the thread that calls it, which saves being woken twice and holds up whoever
-else that thread serves.  How long each write took is measured, so that the caller can choose.
+``write_now`` does the same in the calling thread, which saves two wake-ups but blocks everything else that
+thread serves.  The duration of each write is measured, so that the caller can choose.
 
-Small commits overwrite zeros that were written ahead, so that a sync need not write the size of the file as
-well: a quarter of its time (see ``fill``).  For larger ones, blocks of the file are allocated ahead.
+Small commits overwrite zeros that were written ahead, so that a sync need not write the size of the file too,
+a quarter of its time (see ``fill``).  For larger ones, blocks of the file are allocated ahead.
 
-One write at a time.  Only for bytes at the end of a file that is there; whatever else a commit may have to
-do is ``Commit.run``'s.  Uncompiled it is an ordinary thread that does the same.
+One write at a time, and only for bytes at the end of an existing file; ``Commit.run`` does everything else.
+Uncompiled it is a Python thread that does the same.
 """
 
 from __future__ import annotations
@@ -66,9 +65,9 @@ _FULL_DISK = 1024 * 1024 * 1024  # with less free, what is there is left to whoe
 
 
 def allocate_ahead(descriptor: int, buffer: RecordBuffer) -> None:
-    """Allocate blocks for the records, and some more if the file may grow, without changing the file's size.
+    """Allocate blocks for the records, and more if the file may grow, without changing the file's size.
 
-    Nothing happens where that is not possible; compiled, with Linux, and for files that are not small.
+    Does nothing where that is impossible: uncompiled, not on Linux, or for a small file.
     """
     base, size, room = buffer.base, buffer.size, buffer.room
     with cython.nogil:
@@ -90,7 +89,7 @@ def _allocate(descriptor: int, base: int, size: int, room: int) -> None:
 
 
 def _has_room(descriptor: int) -> bool:
-    """Tell whether the disk is far from full."""
+    """Return True if the disk is far from full."""
     disk: Any
     if cython.compiled:
         return not fstatvfs(descriptor, cython.address(disk)) and disk.f_bavail * disk.f_frsize > _FULL_DISK  # noqa: F821
@@ -99,7 +98,7 @@ def _has_room(descriptor: int) -> bool:
 
 
 def _channel() -> tuple[int, int]:
-    """Return where words are read and where they are written; one descriptor if the system has such."""
+    """Return the read end and the write end of a channel; one descriptor if the system has eventfds."""
     if hasattr(os, "eventfd"):
         both = os.eventfd(0)
         return both, both
@@ -116,7 +115,7 @@ def _now_ns() -> int:
 
 
 class DiskWriter:
-    """Idle, or busy with one write; only the loop's thread calls it."""
+    """A writer that is idle or busy with one write; only the loop's thread calls it."""
 
     def __init__(self, name: str) -> None:
         self._descriptors: set[int] = set()
@@ -152,13 +151,13 @@ class DiskWriter:
             raise
 
     def fileno(self) -> int:
-        """Readable when a write has ended."""
+        """Return the descriptor that is readable when a write has ended."""
         return self._done
 
     def begin(self, descriptor: int, buffer: RecordBuffer, fill: bool = False) -> None:
-        """Write the records where their buffer says that they lie, and sync the file.
+        """Start writing the records at their place in the file, and syncing it.
 
-        `fill`: zeros may be written ahead.  OSError if it cannot be begun; it has failed then.
+        `fill` allows writing zeros ahead.  Raises OSError if it cannot start; the write has then failed.
         """
         self._prepare(descriptor, buffer, fill)
         try:
@@ -170,7 +169,7 @@ class DiskWriter:
             raise
 
     def write_now(self, descriptor: int, buffer: RecordBuffer, fill: bool = False) -> None:
-        """Do what ``begin`` begins, and return when it has ended."""
+        """Do what ``begin`` starts, and return when it has ended."""
         self._prepare(descriptor, buffer, fill)
         with cython.nogil:
             self._write()
@@ -199,7 +198,7 @@ class DiskWriter:
         self._buffer = None
 
     def collect(self) -> bool:
-        """Whether the write has ended; told once."""
+        """Return True, once, if the write has ended."""
         if cython.compiled:
             word = 0
             if read(self._done, cython.address(word), _WORD_SIZE) != _WORD_SIZE:
@@ -213,7 +212,7 @@ class DiskWriter:
         return True
 
     def wait(self) -> bool:
-        """Return when the write has ended; False if that was told before."""
+        """Wait until the write has ended; return False if that was already reported."""
         if self._buffer is None:
             return False
         while not self.collect():
@@ -221,7 +220,7 @@ class DiskWriter:
         return True
 
     def close(self) -> None:
-        """Return when the thread has ended."""
+        """End the thread and wait for it."""
         self.wait()
         os.write(self._wake, _QUIT)
         self._thread.join()
@@ -251,7 +250,7 @@ class DiskWriter:
                 os.write(self._done_end, _GO)
 
     def _write(self) -> None:
-        """Write and sync, and note how long that took."""
+        """Write and sync, and measure the duration."""
         began = _now_ns()
         self._write_and_sync()
         self.took_ns = _now_ns() - began
@@ -299,7 +298,7 @@ class DiskWriter:
                 self.failed_sync = error.errno or 0
 
     def _write_records(self) -> int:
-        """Write records and end mark, the last records together with it; returns an error number, or 0."""
+        """Write records and end mark, the last records together with it; return an error number, or 0."""
         if cython.compiled:
             written = 0
             while written < self._size + self._mark_size:

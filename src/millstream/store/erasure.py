@@ -1,12 +1,12 @@
-"""Overwriting what was removed from a segment where it lies: too little of it is dead to write it anew.
+"""Overwrite removed records of a segment in place, if too few are dead to rewrite it.
 
 Each removed record becomes an ERASED record of the same size, with its sequence, its time and nothing else.
-Only bytes of removed records change, so readers of others are not disturbed, and a power cut in the middle
-leaves nothing damaged that anybody misses: the removal was durable before the job began (``segment_job``).
+Only bytes of removed records change, so readers of others are not disturbed, and a power loss in between
+damages nothing that is needed: the removal was durable before the job began (``segment_job``).
 
-The summary of a sealed segment is written again, because it has subjects: those that only erased messages had
-are left out.  It also tells a restart what need not be erased again.  A segment that grows has no summary;
-scanning its file tells the same.
+The summary of a sealed segment is rewritten, because it contains subjects: those that only erased messages
+had are left out.  It also tells a restart what need not be erased again.  A growing segment has no summary; a
+scan of its file gives the same.
 
 Not here: segments that are mostly dead, or compressed (``compaction``).
 """
@@ -62,7 +62,7 @@ class Erasure(SegmentJob):
         self.done = True
 
     def _spans(self) -> Iterator[list[int]]:
-        """The ordinals, in groups that lie close together."""
+        """Yield the ordinals in groups that lie close together."""
         span: list[int] = []
         for ordinal in self.ordinals:
             if span and self.segment.end_of(ordinal) - self.segment.offset_at(span[0]) > _SPAN:

@@ -1,10 +1,10 @@
-"""What can go wrong with a store, told so that an operator can act."""
+"""Errors of the store, worded so that an operator can act."""
 
 from millstream.base.errors import MillstreamError
 
 
 class StoreError(MillstreamError):
-    """An operation on a file failed, or a file is not what it should be."""
+    """An operation on a file failed, or a file is invalid."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class StoreError(MillstreamError):
 
     @property
     def client_text(self) -> str:
-        """The same for clients: the file is named as it is within the store, not where the store is."""
+        """Return the message for clients, with the file's path within the store only."""
         return f"cannot {self.op} {_within_store(self.path)}{self._rest}"
 
 
@@ -39,5 +39,5 @@ def _within_store(path: str) -> str:
 
 
 def client_text(error: Exception) -> str:
-    """What a client learns about an error."""
+    """Return the message about an error for clients."""
     return error.client_text if isinstance(error, StoreError) else str(error)

@@ -1,12 +1,12 @@
-"""How far a file is filled with zeros ahead of its records, and how its end is found again.
+"""Fill a file with zeros ahead of its records, and find its end again.
 
-A sync of a file that grows has to write its new size as well, with the journal of the file system. So zeros
-are written behind the records of the active segment, some at a time, and small commits that follow
-overwrite them. While zeros lie behind the records, an **end mark** (``record.end_mark``) stands between
-them: it begins where the next record will, and is written in one piece with the records before it. So zeros
-that a disk left in the place of records are told from zeros that were written ahead.
+A sync of a growing file must also write its new size, through the journal of the file system.  So zeros are
+written after the records of the active segment, some at a time, and small commits overwrite them.  An **end
+mark** (``record.end_mark``) stands between records and zeros: it begins where the next record will, and is
+written in one piece with the records before it.  So zeros that a disk left in place of records can be
+distinguished from zeros that were written ahead.
 
-Whoever writes without an end mark cuts the zeros off first (``RealFile.unfill``).
+A writer without an end mark cuts the zeros off first (``RealFile.unfill``).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def fill_target(end: int, room: int) -> int:
 
 
 def plan(buffer: RecordBuffer, *, fill: bool) -> tuple[int, bytes]:
-    """Return up to where to fill when records are written, and what to write behind them.
+    """Return up to where to fill the file when records are written, and what to write after them.
 
-    Without `fill`, no more zeros are written than there are; what is there still needs its end mark.
+    Without `fill`, no further zeros are written; existing ones still need their end mark.
     """
     end = buffer.base + buffer.size
     target = buffer.filled
@@ -42,12 +42,12 @@ def plan(buffer: RecordBuffer, *, fill: bool) -> tuple[int, bytes]:
 
 
 def may_be_filled(size: int, segment_size: int) -> bool:
-    """Tell whether a file may have been filled: it ends with a page, or where its segment is full."""
+    """Return True if a file may have been filled: it ends at a page, or where its segment is full."""
     return size % PAGE == 0 or size == segment_size
 
 
 def is_filled(data: bytes, at: int, seq: int) -> bool:
-    """Tell whether zeros behind a record that ends at `at` were written ahead, but not yet marked."""
+    """Return True if zeros after a record that ends at `at` were written ahead, but not marked yet."""
     mark = end_mark(seq, at).rstrip(b"\0")
     rest = data[at:].rstrip(b"\0")
     here = -at % SECTOR  # bytes that are in the same sector as the record
@@ -55,9 +55,10 @@ def is_filled(data: bytes, at: int, seq: int) -> bool:
 
 
 def is_unfinished(data: bytes, at: int, seq: int) -> bool:
-    """Tell whether the record at `at` was not written to its end, where zeros were written ahead.
+    """Return True if the record at `at` was not written completely over zeros written ahead.
 
-    `seq` is the sequence that is expected.  Call it only if no end mark is behind: that was written with it.
+    `seq` is the expected sequence.  Call it only if there is no end mark after the record, which would have
+    been written with it.
     """
     written = len(data.rstrip(b"\0"))
     here = -at % SECTOR  # bytes in the sector where the record begins
@@ -70,7 +71,7 @@ def is_unfinished(data: bytes, at: int, seq: int) -> bool:
 
 
 def is_plausible(kind: int, size: int, found: int, seq: int) -> bool:
-    """Tell whether a record that was only begun may be what it says, if `seq` is the next sequence."""
+    """Return True if a partly written record may be genuine, given the next sequence `seq`."""
     if kind in (Kind.REMOVED, Kind.ERASE):
         return found <= size - HEADER_SIZE  # numbers, at least a byte each
     return kind in (Kind.MESSAGE, Kind.HEADERS) and found == seq

@@ -1,4 +1,4 @@
-"""Which subjects a pattern means: in one segment, and in the whole log."""
+"""Find the subjects that match a pattern, in one segment and in the whole log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_literal(pattern: bytes) -> bool:
 
 
 def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
-    """A flag for each subject of the segment that falls under `pattern`; None if none does."""
+    """Return a flag for each subject of the segment that matches `pattern`; None if none does."""
     if pattern == b">":
         return b"\x01" * len(segment.subjects)
     number = segment.subject_id(pattern)
@@ -31,7 +31,7 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
 
 
 def flags_between(subjects: SubjectList, start: int, end: int, pattern: bytes) -> bytes:
-    """A flag for each subject from number `start` to before `end` that falls under `pattern`."""
+    """Return a flag for each subject from number `start` to before `end` that matches `pattern`."""
     flags = bytearray(end - start)
     for number in range(start, end):
         if matches(subjects.at(number), pattern):
@@ -40,7 +40,7 @@ def flags_between(subjects: SubjectList, start: int, end: int, pattern: bytes) -
 
 
 def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> bytes:
-    """A flag for each subject from number `start` on that falls under one of `patterns`."""
+    """Return a flag for each subject from number `start` on that matches one of `patterns`."""
     subjects = segment.subjects
     if start == 0 and all(is_literal(pattern) for pattern in patterns):
         flags = bytearray(subjects.count)
@@ -56,7 +56,7 @@ def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> 
 
 
 def _tried(subjects: SubjectList, start: int, patterns: tuple[bytes, ...]) -> bytes:
-    """The same for a few patterns: what a consumer does for each subject of each segment."""
+    """Return the flags for a few patterns; a consumer does this for each subject of each segment."""
     flags = bytearray(subjects.count - start)
     for number in range(start, subjects.count):
         subject = subjects.at(number)
@@ -69,7 +69,7 @@ def _tried(subjects: SubjectList, start: int, patterns: tuple[bytes, ...]) -> by
 
 @lru_cache(maxsize=32)
 def _matcher(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
-    """Tells whether a subject falls under one of `patterns`, of which there may be thousands."""
+    """Return a function that is True for subjects that match one of `patterns`, possibly thousands."""
 
     def tried(subject: bytes) -> bool:
         return any(matches(subject, pattern) for pattern in patterns)
@@ -87,7 +87,7 @@ def _matcher(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
 
 
 def bounds(index: SubjectIndex, pattern: bytes, last: int) -> tuple[int, int]:
-    """No message under `pattern` lies outside of these sequences; (0, 0) if there is none at all."""
+    """Return the lowest and highest sequence that can match `pattern`; (0, 0) if none can."""
     if is_literal(pattern):
         node = index.find(pattern)
         return (node.first, node.last) if node is not None else (0, 0)

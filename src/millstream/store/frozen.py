@@ -1,4 +1,4 @@
-"""A log as it is at one moment, read at leisure while it goes on.
+"""A log at one moment, read while it continues to change.
 
     frozen = Frozen(log)                  # what is stored now, committed or not
     ... after the commit of everything up to ``frozen.last_seq``:
@@ -6,13 +6,11 @@
         while frozen.next(record): ...    # in any thread: the messages of that segment
     frozen.close()
 
-Messages that are removed meanwhile are still read, and later ones are not: whoever copies a log gets a
-state that it really had.  For that the segments are *held*: they are neither dropped nor written anew
-before they were read, so room that is freed meanwhile is given back later.  Only what is erased on request
-is gone at once; it is left out.
+Messages removed meanwhile are still read, and later ones are not: a copy has a state that the log really had.
+For that, segments are *held*: they are neither dropped nor rewritten before they were read, so space freed
+meanwhile is returned later.  Only messages erased on request are gone at once and left out.
 
-Each record is verified.  A damaged one ends the reading with StoreError: whoever copies must know that the
-copy is not whole.
+Each record is verified.  A damaged one raises StoreError, because a copy must not be silently incomplete.
 """
 
 import msgspec
@@ -30,7 +28,7 @@ _ERASED = int(Kind.ERASED)
 
 
 class _Held(msgspec.Struct):
-    """A segment and what of it counted."""
+    """A segment, and the part of it that belongs to the frozen state."""
 
     segment: Segment
     count: int
@@ -39,7 +37,7 @@ class _Held(msgspec.Struct):
 
 
 class Frozen:
-    """See the module."""
+    """The frozen state of a log; see the module."""
 
     def __init__(self, log: Log) -> None:
         self.last_seq = log.last_seq
@@ -61,7 +59,7 @@ class Frozen:
         self._chunk_start = 0
 
     def enter(self) -> bool:
-        """Go to the next segment; False if there is none."""
+        """Enter the next segment; return False if there is none."""
         self._leave()
         if not self._held:
             return False
@@ -79,7 +77,7 @@ class Frozen:
         return True
 
     def next(self, record: Record) -> bool:
-        """Point `record` at the next message of the segment; False if there is none."""
+        """Point `record` at the next message of the segment; return False if there is none."""
         segment = self._segment
         if segment is None:
             return False
@@ -97,7 +95,7 @@ class Frozen:
         return False
 
     def close(self) -> None:
-        """Let the log have its segments back."""
+        """Release the segments."""
         self._leave()
         while self._held:
             self._log.release(self._held.pop().segment)

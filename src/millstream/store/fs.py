@@ -1,7 +1,7 @@
-"""All disk access of the store, behind a small port: real files, or files in memory.
+"""All disk access of the store, through a small port: real files, or files in memory.
 
-``testing.crashfs`` has a third form that forgets unsynced bytes.  Calls block; who calls them in
-which thread is decided above.  Errors are ``StoreError`` with the operation and the path.
+``testing.crashfs`` is a third implementation that loses unsynced bytes.  Calls block; the callers decide in
+which thread.  Errors are ``StoreError`` with the operation and the path.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class File(Protocol):
     """A file that grows at its end."""
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write all of `data` at the end; after an error nothing of it counts."""
+        """Write all of `data` at the end; after an error, treat none of it as written."""
 
     def sync(self) -> None:
-        """Return when everything written so far survives a power cut.
+        """Return when everything written so far survives a power loss.
 
-        After an error, what was written since the last good sync may be forgotten although it can still
-        be read: only what is written once more is sure to be covered by the next sync.
+        After an error, data written since the last successful sync may be lost although it can still be read;
+        the next sync covers only what is written again.
         """
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end of the file."""
+        """Return up to `size` bytes; fewer at the end of the file."""
 
     def overwrite(self, offset: int, data: bytes, *, sync: bool = True) -> None:
-        """Replace bytes that are there; durably, unless the caller syncs."""
+        """Replace existing bytes; durably, unless the caller syncs."""
 
     def truncate(self, size: int) -> None:
         """Cut the file, durably."""
@@ -56,39 +56,39 @@ class FileSystem(Protocol):
     def read_all(self, path: str) -> bytes: ...
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Put `data` under `path`, whole or not at all; durably, unless the caller syncs the folder."""
+        """Write `data` to `path`, completely or not at all; durably, unless the caller syncs the folder."""
 
     def rename(self, old: str, new: str) -> None:
-        """A file, or a folder with everything in it if there is no `new`."""
+        """Rename a file, or a folder with its content if `new` does not exist."""
 
     def remove(self, path: str) -> None: ...
 
     def list(self, folder: str) -> list[str]:
-        """Names in a folder; empty if there is no such folder."""
+        """Return the names in a folder; empty if it does not exist."""
 
     def folders(self, folder: str) -> Sequence[str]:
-        """Names of the folders in a folder; links and files are left out."""
+        """Return the names of the folders in a folder, without links and files."""
 
     def make_folder(self, path: str, *, sync: bool = True) -> None:
-        """With those above it; no error if it is there.  Durably, unless the caller syncs what is above."""
+        """Create a folder and its parents if missing; durably, unless the caller syncs the parent."""
 
     def strangers(self, folder: str, owned: Owned) -> Sequence[str]:
-        """Relative paths of what is in a folder and not ours."""
+        """Return the relative paths of everything in a folder that is not ours."""
 
     def remove_ours(self, folder: str, owned: Owned) -> Sequence[str]:
-        """Remove a folder with all of our files in it; what is not ours stays, and is returned."""
+        """Remove a folder with all of our files; return what stays because it is not ours."""
 
     def sync_folder(self, path: str) -> None:
-        """Make creations, renames and removals in it durable."""
+        """Make creations, renames and removals in a folder durable."""
 
     def sync_all(self, folder: str, below: Sequence[str]) -> bool:
-        """Make everything below a folder durable at once; False if that cannot be done, or failed.
+        """Make everything below a folder durable at once; return False if that is impossible or failed.
 
-        `below`: the folders in it that matter.  If one of them is on another disk, it cannot be done.
+        `below` are the folders in it that matter.  It is impossible if one of them is on another disk.
         """
 
     def spend_reserve(self) -> bool:
-        """Give up room that is kept for writes that free more; False if there is none (any more)."""
+        """Release the space reserved for writes that free more; return False if there is none (left)."""
 
 
 _HINTS = {
@@ -115,7 +115,7 @@ def store_error(op: str, path: str, error: OSError) -> StoreError:
 
 
 class RealFile:
-    """An operating system file, opened once."""
+    """A file of the operating system, opened once."""
 
     def __init__(self, path: str, *, create: bool) -> None:
         self.path = path
@@ -135,7 +135,7 @@ class RealFile:
         return self._fd
 
     def descriptor(self) -> int:
-        """For somebody who writes at the end himself, and then says so with ``appended``."""
+        """Return the descriptor, for a caller that writes at the end itself and then calls ``appended``."""
         return self._descriptor("write")
 
     def appended(self, count: int) -> None:
@@ -143,7 +143,7 @@ class RealFile:
         self.filled = max(self.filled, self._end)
 
     def unfill(self) -> None:
-        """Cut off zeros that were written ahead; the next sync makes that durable."""
+        """Cut off zeros that were written ahead; durable with the next sync."""
         if self.filled > self._end:
             fd = self._descriptor("truncate")
             try:
@@ -207,7 +207,7 @@ class RealFile:
 
 
 def _read_to_end(fd: int) -> bytes:
-    """Read a whole file; with two calls, if it does not change meanwhile."""
+    """Read a whole file, with two calls if it does not change meanwhile."""
     size = os.fstat(fd).st_size
     data = os.read(fd, size + 1)
     if len(data) == size:
@@ -219,7 +219,7 @@ def _read_to_end(fd: int) -> bytes:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that others than owner and group cannot read, whatever the umask."""
+    """Open a file that only owner and group can read, whatever the umask."""
     return os.open(path, flags | os.O_CLOEXEC, 0o640)
 
 
@@ -347,7 +347,7 @@ class RealFileSystem:
 
 
 def _device(path: str) -> int | None:
-    """Return the number of the file system that a path is on; None if there is no such path."""
+    """Return the number of the file system that a path is on; None if the path does not exist."""
     try:
         return os.stat(path).st_dev
     except FileNotFoundError:
@@ -355,9 +355,9 @@ def _device(path: str) -> int | None:
 
 
 def sync_file_system(descriptor: int) -> int:
-    """Sync everything on the file system that has this file; returns the error number, 0 if it is synced.
+    """Sync everything on the file system of this file; return the error number, or 0.
 
-    Errors since the descriptor was opened are returned.  Systems that do not tell of them are not asked.
+    Includes errors since the descriptor was opened.  Returns ENOSYS on systems that do not report those.
     """
     if not _SYNCFS_TELLS:
         return errno.ENOSYS
@@ -371,7 +371,7 @@ def sync_file_system(descriptor: int) -> int:
 
 
 def _syncfs_tells() -> bool:
-    """Tell whether the system reports in a sync of a file system that something could not be written."""
+    """Return True if the system's syncfs reports write errors."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return sys.platform == "linux" and release is not None and (int(release[1]), int(release[2])) >= (5, 8)
 
@@ -380,7 +380,7 @@ _SYNCFS_TELLS: Final = _syncfs_tells()
 
 
 class FolderLock:
-    """Keeps a second server out of a store; released when the process ends, however it ends."""
+    """Keeps a second server out of a store; released when the process ends in any way."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "lock")
@@ -401,7 +401,7 @@ class FolderLock:
 
 
 class MemoryFile:
-    """A file that lives as long as its file system does."""
+    """A file in memory."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -430,7 +430,7 @@ class MemoryFile:
 
 
 class MemoryFileSystem:
-    """Folders are prefixes; nothing survives the process."""
+    """A file system in memory; folders are prefixes, and nothing survives the process."""
 
     def spend_reserve(self) -> bool:
         return False

@@ -42,3 +42,6 @@ cdef class SubjectIndex:
     cpdef bint is_covered_by(self, bytes pattern) except -1
     @cython.locals(node=SubjectNode, position=Py_ssize_t)
     cpdef _prune(self, list path, list tokens)
+
+@cython.locals(token=bytes, child=SubjectNode, found=list)
+cdef list _branches(dict children)

@@ -1,12 +1,12 @@
-"""How many messages each subject has, and which are its first and last.
+"""The index of subjects: how many messages each has, and its first and last sequence.
 
-A tree of tokens, so that a pattern with wildcards costs what it finds and not what is stored.  A
-node stands for a subject if its count is not zero, and may have longer subjects below it as well.
-There are no parent pointers: a million subjects are a million nodes, so every pointer counts.
+A tree of tokens, so the cost of a pattern with wildcards depends on what it finds, not on what is stored.  A
+node represents a subject if its count is not zero, and may have longer subjects below it.  There are no
+parent pointers: a million subjects are a million nodes, so every pointer counts.
 
-`first` is exact until the first message of a subject is removed while others remain; then it is a
-lower bound (`first_exact` is False) and ``log`` looks the real one up when somebody asks.  So is
-`last`, as an upper bound.
+`first` is exact until the first message of a subject is removed while others remain; then it is a lower bound
+(`first_exact` is False), and ``log`` finds the real one when it is needed.  `last` is an upper bound in the
+same way.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from millstream.store.subject_list import SubjectList
 
 
 class SubjectNode:
-    """One token; and, if `count` is not zero, the subject that ends here."""
+    """One token and, if `count` is not zero, the subject that ends here."""
 
     def __init__(self) -> None:
         self.children: dict[bytes, SubjectNode] | None = None
@@ -28,7 +28,7 @@ class SubjectNode:
 
 
 class SubjectIndex:
-    """Subjects of the messages that are there."""
+    """The subjects of all live messages."""
 
     def __init__(self) -> None:
         self._root = SubjectNode()
@@ -37,7 +37,7 @@ class SubjectIndex:
         self._head = b""  # what all subjects below it begin with, up to their last dot
 
     def find(self, subject: bytes) -> SubjectNode | None:
-        """The node of a literal subject, or None if it has no messages."""
+        """Return the node of a literal subject, or None if it has no messages."""
         node = self._root
         parent, size = self._parent, len(self._head)
         if parent is not None and subject.startswith(self._head) and subject.find(b".", size) < 0:
@@ -69,7 +69,7 @@ class SubjectIndex:
         return node
 
     def _find_parent(self, subject: bytes) -> SubjectNode:
-        """Find or make the node for all tokens but the last, and remember it: keys come many to a bucket."""
+        """Find or create the node for all tokens but the last, and cache it: many keys share a bucket."""
         self._head = subject[: subject.rfind(b".") + 1]
         node = self._root
         for token in self._head.split(b".")[:-1]:
@@ -84,7 +84,7 @@ class SubjectIndex:
         return node
 
     def count_one(self, node: SubjectNode, seq: int) -> None:
-        """The same for a subject whose node is at hand."""
+        """Count one more message of a known node."""
         if node.count == 0:
             self.subjects += 1
             node.first = seq
@@ -94,7 +94,7 @@ class SubjectIndex:
         node.last_exact = True
 
     def add_many(self, subject: bytes, count: int, first: int, last: int) -> None:
-        """Count messages that were summed up elsewhere; all newer than those known."""
+        """Count messages that were summed up elsewhere; all are newer than those known."""
         if count == 0:
             return
         node = self.add(subject, last)
@@ -103,12 +103,12 @@ class SubjectIndex:
         node.count += count - 1
 
     def add_sums(self, names: SubjectList, counts: Numbers, firsts: Numbers, lasts: Numbers) -> None:
-        """The same for each subject of a segment."""
+        """Count the messages of each subject of a segment."""
         for number in range(names.count):
             self.add_many(names.at(number), counts.at(number), firsts.at(number), lasts.at(number))
 
     def discount(self, subject: bytes, seq: int) -> None:
-        """One message less."""
+        """Count one message less."""
         path = [self._root]
         tokens = subject.split(b".")
         for token in tokens:
@@ -124,7 +124,7 @@ class SubjectIndex:
             self.discount_node(node, seq)
 
     def discount_node(self, node: SubjectNode, seq: int) -> None:
-        """The same for a subject whose node is at hand, and which has more than one message."""
+        """Count one message less of a known node that has more than one."""
         node.count -= 1
         if node.count == 1 and seq != node.last and node.last_exact:
             node.first = node.last
@@ -137,7 +137,7 @@ class SubjectIndex:
                 node.last_exact = False
 
     def discount_many(self, subject: bytes, count: int, below: int) -> None:
-        """So many messages less, all that there were below a sequence."""
+        """Count `count` messages less: all of the subject below a sequence."""
         node = self.find(subject)
         if node is None:
             return
@@ -163,14 +163,14 @@ class SubjectIndex:
                 path[position].children = None
 
     def clear(self) -> SubjectNode:
-        """Forget all subjects; returns the root of what was there, which takes long to free."""
+        """Forget all subjects; return the old root, which takes long to free."""
         root, self._root = self._root, SubjectNode()
         self.subjects = 0
         self._parent = None
         return root
 
     def is_covered_by(self, pattern: bytes) -> bool:
-        """Whether every subject falls under `pattern`, as far as its tokens up to a ``>`` tell."""
+        """Return True if every subject matches `pattern`, as far as its tokens up to a ``>`` tell."""
         node = self._root
         for token in pattern.split(b"."):
             if token == b">":
@@ -181,10 +181,10 @@ class SubjectIndex:
         return not node.children
 
     def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
-        """Every subject under `pattern`, with its node, in no order.
+        """Yield every subject that matches `pattern` with its node, in no order.
 
-        The way down is a list and no recursion: a subject may have 32,768 tokens.  Children are listed before
-        they are looked at, so messages may come and go between two steps; whether those are found is open.
+        Not recursive: a subject may have 32,768 tokens.  Children are listed before they are visited, so
+        messages may be added and removed between two steps; whether those are found is undefined.
         """
         tokens = pattern.split(b".")
         last = len(tokens) - 1
@@ -212,25 +212,35 @@ class SubjectIndex:
 def _candidates(
     node: SubjectNode, tokens: list[bytes], depth: int, open_end: bool
 ) -> Iterator[tuple[bytes, SubjectNode]]:
-    """The children of `node` that the token of a pattern at `depth` allows."""
+    """Yield the children of `node` that match the pattern's token at `depth`."""
     children = node.children
     if children is None:
         return iter(())
-    if open_end and depth >= len(tokens) - 1:
-        return _listed(children)
+    last = len(tokens) - 1
+    if open_end and depth >= last:
+        return _listed(children, list(children))
     token = tokens[depth]
     if token == b"*":
-        return _listed(children)
+        return _listed(children, list(children) if depth == last else _branches(children))
     found = children.get(token)
     return iter(()) if found is None else iter(((token, found),))
 
 
-def _listed(children: dict[bytes, SubjectNode]) -> Iterator[tuple[bytes, SubjectNode]]:
-    """All children that there are now, as far as they are still there when their turn comes.
+def _branches(children: dict[bytes, SubjectNode]) -> list[bytes]:
+    """The tokens of the children below which there is more: the only ones that a longer pattern can match."""
+    found: list[bytes] = []
+    for token, child in children.items():
+        if child.children is not None:
+            found.append(token)
+    return found
+
+
+def _listed(children: dict[bytes, SubjectNode], tokens: list[bytes]) -> Iterator[tuple[bytes, SubjectNode]]:
+    """The listed children, as far as they are still there when their turn comes.
 
     Only tokens are listed: a million pairs would take the garbage collector a second.
     """
-    for token in list(children):
+    for token in tokens:
         child = children.get(token)
         if child is not None:
             yield token, child

@@ -1,5 +1,7 @@
 cimport cython
 
+from millstream.store.journal_batch cimport JournalBatch
+
 cdef unsigned char _GO_BYTE
 cdef Py_ssize_t _COLUMNS
 
@@ -9,10 +11,7 @@ cdef class JournalWriter:
     cdef int _wake
     cdef int _done
     cdef int _done_end
-    cdef bytes _batch
-    cdef object _table
-    cdef object _view
-    cdef long long[::1] _cells
+    cdef JournalBatch _batch
     cdef long long* _cell
     cdef Py_ssize_t _rows
     cdef int _descriptor
@@ -24,9 +23,13 @@ cdef class JournalWriter:
 
     @cython.locals(byte="unsigned char")
     cpdef _serve(self)
-    cpdef begin(self, int descriptor, bytes batch, Py_ssize_t position, object table)
+    cpdef begin(self, int descriptor, JournalBatch batch, Py_ssize_t position)
     cpdef bint collect(self) except *
-    @cython.locals(row=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(row=Py_ssize_t, at=Py_ssize_t, cell="long long*")
     cdef void _write_batch(self) noexcept nogil
+    @cython.locals(number=int)
+    cdef int _sync(self) noexcept nogil
     @cython.locals(written=Py_ssize_t, count=Py_ssize_t, number=int)
     cdef int _write(self, int descriptor, Py_ssize_t start, Py_ssize_t size, Py_ssize_t base) noexcept nogil
+
+cdef long long* _cells(bytearray table) noexcept

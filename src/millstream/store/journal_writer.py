@@ -1,14 +1,13 @@
-"""A thread that writes one batch of a commit journal, and needs the interpreter for none of it.
+"""A thread that writes one batch of a commit journal without the interpreter.
 
-A batch holds the records of many logs.  The thread writes each log's records to its own file, which it does
-not sync, then the batch to the journal, which it does: one sync for all of them.
+A batch contains the records of many logs.  The thread writes each log's records to its own file, without a
+sync, then the batch to the journal, with one sync for all of them.
 
-    loop      begin(descriptor, batch, position, table) ── byte ──▶  thread   pwrite…, pwrite, fdatasync
-              collect()                                 ◀── byte ──
+    loop      begin(descriptor, batch, position) ── byte ──▶  thread   pwrite…, pwrite, fdatasync
+              collect()                          ◀── byte ──
 
-The table has a row for each log: descriptor, start and size of its records in the batch, where they go in its
-file, and the error number of that write, which the thread fills in.  One batch at a time.  ``disk_writer``
-says why this is no ordinary thread; uncompiled it is one.
+The table of a batch (``journal_batch``) says what goes where, and gets the error number of each write.  One
+batch at a time.  ``disk_writer`` says why this is no ordinary thread; uncompiled it is one.
 """
 
 from __future__ import annotations
@@ -16,21 +15,16 @@ from __future__ import annotations
 import os
 import select
 import threading
-from array import array
 from typing import Any, Final
 
 import cython
+
+from millstream.store.journal_batch import COLUMNS, JournalBatch
 
 if cython.compiled:
     from cython.cimports.libc.errno import EINTR, errno
     from cython.cimports.posix.unistd import fdatasync, pwrite, read, write
 
-COLUMNS: Final = 5
-_DESCRIPTOR: Final = 0
-_START: Final = 1
-_SIZE: Final = 2
-_BASE: Final = 3
-_ERROR: Final = 4
 _COLUMNS = COLUMNS
 _GO: Final = b"g"
 _QUIT: Final = b"q"
@@ -38,7 +32,7 @@ _GO_BYTE = _GO[0]
 
 
 class JournalWriter:
-    """Idle, or busy with one batch; only the loop's thread calls it."""
+    """A writer that is idle or busy with one batch; only the loop's thread calls it."""
 
     def __init__(self, name: str) -> None:
         self._wake_end, self._wake = os.pipe()
@@ -49,9 +43,7 @@ class JournalWriter:
             os.close(self._wake)
             raise
         os.set_blocking(self._done, False)
-        self._batch: bytes | None = None
-        self._table: array[int] | None = None
-        self._view: Any = None
+        self._batch: JournalBatch | None = None
         self._rows = 0
         self._descriptor = -1
         self._size = 0
@@ -65,44 +57,42 @@ class JournalWriter:
             raise
 
     def fileno(self) -> int:
-        """Readable when a batch has ended."""
+        """Return the descriptor that is readable when a batch has ended."""
         return self._done
 
     @property
     def busy(self) -> bool:
         return self._batch is not None
 
-    def begin(self, descriptor: int, batch: bytes, position: int, table: array[int]) -> None:
-        """Write the batch at `position` of the journal, and its parts where the table says."""
+    def begin(self, descriptor: int, batch: JournalBatch, position: int) -> None:
+        """Write a finished batch at `position` of the journal, and its parts where its table says.
+
+        Nobody may change the batch until that has ended.
+        """
         if self._batch is not None:
             raise RuntimeError("the last batch has not ended")
         self._batch = batch
-        self._table = table
         self._descriptor = descriptor
-        self._size = len(batch)
+        self._size = batch.size
         self._position = position
-        self._rows = len(table) // _COLUMNS
-        if cython.compiled:
-            self._view = table
-            self._cells: Any = self._view
-            self._cell: Any = cython.address(self._cells[0]) if self._rows > 0 else cython.NULL
-        self._data: Any = batch  # compiled, the address; `_batch` keeps it where it is
+        self._rows = batch.count
+        self._data: Any = batch._store  # compiled, the address; `_batch` keeps it where it is
+        self._cell: Any = _cells(batch.table._store)
         os.write(self._wake, _GO)
 
     def collect(self) -> bool:
-        """Tell whether the batch has ended; True once for each."""
+        """Return True, once, if the batch has ended."""
         try:
             os.read(self._done, 1)
         except BlockingIOError:
             return False
         self._batch = None
-        if cython.compiled:
-            self._cells = None
-        self._view = None
+        if not cython.compiled:
+            self._cell.release()  # it would keep the table from growing
         return True
 
     def wait(self) -> bool:
-        """Return when the batch has ended; False if ``collect`` said so before."""
+        """Wait until the batch has ended; return False if ``collect`` has already reported it."""
         if self._batch is None:
             return False
         while not self.collect():
@@ -110,7 +100,7 @@ class JournalWriter:
         return True
 
     def close(self) -> None:
-        """Return when the thread has ended."""
+        """End the thread and wait for it."""
         self.wait()
         os.write(self._wake, _QUIT)
         self._thread.join()
@@ -141,31 +131,30 @@ class JournalWriter:
 
     def _write_batch(self) -> None:
         row = 0
+        cell = self._cell
+        while row < self._rows:
+            at = row * _COLUMNS
+            cell[at + 4] = self._write(cell[at], cell[at + 1], cell[at + 2], cell[at + 3])
+            row += 1
+        self.failed = self._write(self._descriptor, 0, self._size, self._position)
+        if self.failed == 0:
+            self.failed = self._sync()
+
+    def _sync(self) -> int:
+        """Sync the journal; returns the error number, 0 if it is synced."""
         if cython.compiled:
-            while row < self._rows:
-                at = row * _COLUMNS
-                self._cell[at + 4] = self._write(
-                    self._cell[at], self._cell[at + 1], self._cell[at + 2], self._cell[at + 3]
-                )
-                row += 1
-            self.failed = self._write(self._descriptor, 0, self._size, self._position)
-            if self.failed == 0 and fdatasync(self._descriptor) < 0:
-                self.failed = errno
+            if fdatasync(self._descriptor) < 0:
+                number: int = errno
+                return number
         else:
-            table: Any = self._table
-            while row < self._rows:
-                at = row * _COLUMNS
-                table[at + 4] = self._write(table[at], table[at + 1], table[at + 2], table[at + 3])
-                row += 1
-            self.failed = self._write(self._descriptor, 0, self._size, self._position)
-            if not self.failed:
-                try:
-                    os.fdatasync(self._descriptor)
-                except OSError as error:
-                    self.failed = error.errno or 0
+            try:
+                os.fdatasync(self._descriptor)
+            except OSError as error:
+                return error.errno or 0
+        return 0
 
     def _write(self, descriptor: int, start: int, size: int, base: int) -> int:
-        """Write a part of the batch to a file; returns the error number, 0 if all is written."""
+        """Write a part of the batch to a file; return the error number, 0 if all is written."""
         written = 0
         if cython.compiled:
             while written < size:
@@ -183,3 +172,10 @@ class JournalWriter:
             except OSError as error:
                 return error.errno or 0
         return 0
+
+
+def _cells(table: bytearray) -> Any:
+    """Return the cells of a table, to be read and written by index."""
+    if cython.compiled:
+        return cython.cast("long long*", cython.cast("char*", table))
+    return memoryview(table).cast("q")

@@ -2,10 +2,10 @@
 
     ``log_reading``   finding and reading
     ``log_writing``   appending, and commits
-    ``log_removal``   taking messages and segments away
-    here              opening, damage, and files that are written anew
+    ``log_removal``   removing messages and segments
+    here              opening, damage, and files that are rewritten
 
-Always true:  sequences only rise and are never used twice;  what is at or below `committed` survives a
+Always true:  sequences only rise and are never used twice;  everything at or below `committed` survives a
 crash;  a message whose removal was committed does not come back;  ``get`` reads committed messages only.
 Not here:     which messages to keep, and what their headers mean (``jetstream``);  reading many
 (``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``Rewriting.run`` is called on one
@@ -38,7 +38,7 @@ DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
 
 
 class Log(LogRemoval):
-    """See the module.  Made by ``recovery.open_log``."""
+    """The log of one stream; see the module.  Created by ``recovery.open_log``."""
 
     def __init__(self, fs: FileSystem, folder: str, segment_size: int = DEFAULT_SEGMENT_SIZE) -> None:
         LogRemoval.__init__(self, fs, folder, segment_size)
@@ -49,7 +49,7 @@ class Log(LogRemoval):
     # -- opening (see ``recovery``) ---------------------------------------------------------------
 
     def adopt(self, segment: Segment) -> None:
-        """Take in the next segment found on disk; its subjects are in the index already."""
+        """Add the next segment found on disk; its subjects are already in the index."""
         if self._active is not None:
             self._seal(self._active)
         self.segments.append(segment)
@@ -65,7 +65,7 @@ class Log(LogRemoval):
             self.last_timestamp = segment.last_timestamp
 
     def settle(self) -> None:
-        """All segments are there: apply what they say about removals, and start from there."""
+        """Apply the removals recorded in the segments, after all of them were added."""
         if self.segments:
             self.first_seq = self.segments[0].base_seq
         floor = max([segment.floor for segment in self.segments], default=0)
@@ -101,7 +101,7 @@ class Log(LogRemoval):
         self.remove(seq)
 
     def report_damage(self, segment: Segment, ordinal: int) -> None:
-        """Say so, and give the message up."""
+        """Report a damaged record and give up its message."""
         seq = segment.seq_at(ordinal)
         if self.remove(seq):
             path = segment_path(self.folder, segment.number)
@@ -110,7 +110,7 @@ class Log(LogRemoval):
             _log.error("%s: damaged record, %d bytes at %d, sequence %d is lost", path, size, offset, seq)
 
     def _relearn(self, segment: Segment, found: Segment) -> None:
-        """Summary and file are damaged, and the file holds less than was known: count again."""
+        """Count again: summary and file are damaged, and the file contains less than was known."""
         gone = set(self._removing)
         for each in self.segments:
             gone.update(each.removals.to_list())
@@ -129,7 +129,7 @@ class Log(LogRemoval):
         self.count_again()
 
     def count_again(self) -> None:
-        """Make the index and all counts anew from what the segments hold."""
+        """Rebuild the index and all counts from the segments."""
         self.index.clear()
         self._last_node = None
         self.messages = self.record_bytes = self.with_headers = 0
@@ -147,7 +147,7 @@ class Log(LogRemoval):
     # -- what was removed leaves the disk ---------------------------------------------------------
 
     def shed(self) -> None:
-        """Begin another segment if nothing in the active one is live, so that its file can go."""
+        """Begin another segment if nothing in the active one is live, so that its file can be removed."""
         active = self._active
         if active is None or active.live or not active.count or active.held:
             return
@@ -161,11 +161,11 @@ class Log(LogRemoval):
         self._retire(active)
 
     def age_removals(self) -> int:
-        """Note which segments hold removed content; those that held some the last time are due.
+        """Mark the segments that contain removed content; those already marked become due.
 
-        Call it at regular intervals: what was removed is due after one to two of them, and
-        ``compaction_candidate`` gives the segments.  Files and summaries that the last commits could not tidy
-        up are reason enough for another one.  Returns how many segments hold something removed.
+        Call it at regular intervals: removed content is due after one to two of them, and
+        ``compaction_candidate`` then returns its segment.  Also schedules a commit for files and summaries
+        that the last commits could not tidy up.  Returns the number of segments with removed content.
         """
         found = self.late = 0
         self._leftovers = [each for each in self._leftovers if not each.discard()]
@@ -188,7 +188,7 @@ class Log(LogRemoval):
     # -- compaction (see ``compaction``, ``compression`` and ``erasure``) -------------------------
 
     def compaction_candidate(self) -> Segment | None:
-        """A segment that is mostly dead, or to be compressed or erased; None if none, or one is under way."""
+        """Return a segment to compact, compress or erase; None if there is none, or one is in progress."""
         under_way = self._commit is not None and self._commit.work.folder_changed
         if self._compaction is not None or self._renamed or self._work.folder_changed or under_way:
             return None  # two files exchanged at once could not vouch for each other
@@ -207,7 +207,7 @@ class Log(LogRemoval):
     def begin_compaction(self, segment: Segment) -> SegmentJob:
         """Prepare to change a segment's file: ``run`` elsewhere when it is `ready`, then ``end_compaction``.
 
-        If it is not ready, the next commit makes it so.
+        If it is not ready, the next commit makes it ready.
         """
         self.load(segment)
         mostly_dead = segment.sealed and _is_mostly_dead(segment)
@@ -236,7 +236,7 @@ class Log(LogRemoval):
         return Erasure(self.fs, self.folder, segment, ordinals)
 
     def end_compaction(self, job: SegmentJob) -> bool:
-        """``run`` returned or raised: use what it wrote; False if that is not to be used."""
+        """Use what ``run`` wrote, after it returned or raised; return False if that cannot be used."""
         self._compaction = None
         segment = job.segment
         segment.pins -= 1
@@ -290,7 +290,7 @@ class Log(LogRemoval):
         return False
 
     def _exchange_tables(self, segment: Segment, fresh: Segment, removed: bytes) -> None:
-        """Give a segment the tables of its new file, of which nothing is missing that was in `removed`."""
+        """Give a segment the tables of its new file, which has everything that was not in `removed`."""
         gone = segment.removed_since(removed)
         segment.become(fresh)
         self._latest = None
@@ -309,6 +309,6 @@ def _is_mostly_dead(segment: Segment) -> bool:
 
 
 def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:
-    """What should be there and is not, the first ones of it."""
+    """Return the first sequences that should be in the segment and are not."""
     missing = (seq for seq in range(first, last + 1) if seq not in gone and not found.holds(seq))
     return list(itertools.islice(missing, MOST_LISTED))

@@ -1,12 +1,12 @@
-"""Finding and reading in a log: the segments in order, and the index over them.
+"""Find and read messages in a log: the segments in order, and the index over them.
 
-A place in the log is a segment and an ordinal in it.  Subjects are looked up in the index first, which knows
-between which sequences to look.  Single messages are found by the tables of their segment if those are in
-memory, and otherwise by its waypoints, with one read of the file (``waypoints``): that does not
-grow with the log.  Tables are loaded for whatever goes over many messages (``tables``).
+A position in the log is a segment and an ordinal in it.  Subjects are looked up in the index first, which
+gives bounds for the search.  Single messages are found by the tables of their segment if those are in memory,
+otherwise by its waypoints, with one read of the file (``waypoints``); that does not grow with the log.
+Tables are loaded for passes over many messages (``tables``).
 
-Not here: everything that changes what is there (``log_writing``, ``log``).  Reading finds out what is damaged
-or erased; what is done then is ``Log``'s.
+Not here: everything that changes the log (``log_writing``, ``log``).  Reading detects damaged and erased
+records; ``Log`` handles them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHORT_STRETCH = 64 * 1024
 
 
 class LogReading:
-    """What ``Log`` can do without changing anything."""
+    """The part of ``Log`` that changes nothing."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self.fs = fs
@@ -64,31 +64,31 @@ class LogReading:
     # -- what reading finds out (see ``Log``) -----------------------------------------------------
 
     def came_back(self, segment: Segment, found: Segment | None) -> None:
-        """Its tables were loaded; `found`: what its file holds, if that is less and there is no summary."""
+        """Handle loaded tables; `found` is the content of the file if it is less and there is no summary."""
         raise NotImplementedError
 
     def was_erased(self, seq: int) -> None:
-        """What is there of the message has no content any more."""
+        """Handle a message whose content was erased."""
         raise NotImplementedError
 
     def report_damage(self, segment: Segment, ordinal: int) -> None:
-        """A record is not what it should be."""
+        """Handle a damaged record."""
         raise NotImplementedError
 
     # -- finding ----------------------------------------------------------------------------------
 
     def position_of(self, seq: int) -> int:
-        """Of the segment that has or had `seq`, or of the first one behind it."""
+        """Return the position of the segment that has or had `seq`, or of the first one after it."""
         position = bisect.bisect_right(self._bases, seq) - 1
         return position if position > 0 else 0
 
     def segment_of(self, seq: int) -> Segment | None:
-        """The segment that has or had `seq`."""
+        """Return the segment that has or had `seq`."""
         position = bisect.bisect_right(self._bases, seq) - 1
         return self.segments[position] if position >= 0 else None
 
     def load(self, segment: Segment) -> None:
-        """Make sure that the segment's tables are there."""
+        """Load the segment's tables unless they are in memory."""
         if segment.loaded:
             segment.touched = True
         else:
@@ -99,7 +99,7 @@ class LogReading:
         return segment is not None and self._seek(segment, seq, self._scratch) >= 0
 
     def subject_of(self, seq: int) -> bytes | None:
-        """The subject of a live message; None if it is not there."""
+        """Return the subject of a live message, or None."""
         segment = self.segment_of(seq)
         ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
         if segment is None or ordinal < 0:
@@ -107,7 +107,7 @@ class LogReading:
         return segment.subject_at(ordinal) if segment.loaded else self._scratch.subject()
 
     def size_of(self, seq: int) -> int:
-        """The size of a live message's record; 0 if it is not there."""
+        """Return the size of a live message's record; 0 if it does not exist."""
         segment = self.segment_of(seq)
         ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
         if segment is None or ordinal < 0:
@@ -115,7 +115,7 @@ class LogReading:
         return segment.size_of(ordinal) if segment.loaded else self._scratch.size
 
     def has_headers(self, seq: int) -> bool:
-        """Whether a message is live and has headers."""
+        """Return True if a message is live and has headers."""
         segment = self.segment_of(seq)
         ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
         if segment is None or ordinal < 0:
@@ -123,7 +123,7 @@ class LogReading:
         return segment.has_headers(ordinal) if segment.loaded else self._scratch.header_size > 0
 
     def first_ordinal(self, segment: Segment, seq: int) -> int:
-        """The ordinal of the segment's first message whose sequence is not below `seq`; `count` if none."""
+        """Return the ordinal of the segment's first message not below `seq`; `count` if there is none."""
         points = segment.waypoints
         if segment.loaded or points is None:
             return segment.first_not_below(seq)
@@ -139,9 +139,9 @@ class LogReading:
         return segment.first_not_below(seq)
 
     def _seek(self, segment: Segment, seq: int, record: Record) -> int:
-        """The ordinal of a live message, or -1.
+        """Return the ordinal of a live message, or -1.
 
-        If the segment's tables are not in memory, `record` points at what is there of the message.
+        If the segment's tables are not in memory, `record` points at the message.
         """
         points = segment.waypoints
         if not segment.loaded and points is not None and not self._are_many(seq):
@@ -159,7 +159,7 @@ class LogReading:
         return segment.ordinal_of(seq)
 
     def _meets_live(self, segment: Segment, seq: int) -> bool:
-        """Whether a walk to `seq` in a segment with gaps ends at a message that is live."""
+        """Return True if a walk to `seq` in a segment with gaps ends at a live message."""
         points, stretches = segment.waypoints, self._stretches
         if points is None or self._are_many(seq):
             return False
@@ -168,14 +168,14 @@ class LogReading:
         return stretches.met > 0 and not segment.is_removed(stretches.ordinal)
 
     def _are_many(self, seq: int) -> bool:
-        """Whether `seq` is one of many that are sought one behind the other: then loading tables pays."""
+        """Return True if `seq` is one of many sequences sought in order, so that loading tables pays."""
         if seq != self._last_sought:
             self._in_order = self._in_order + 1 if seq == self._last_sought + 1 else 0
             self._last_sought = seq
         return self._in_order >= _MANY
 
     def next_seq(self, seq: int) -> int:
-        """The first live sequence that is not below `seq`; 0 if there is none."""
+        """Return the first live sequence not below `seq`; 0 if there is none."""
         position = self.position_of(seq)
         while position < len(self.segments):
             segment = self.segments[position]
@@ -192,7 +192,7 @@ class LogReading:
         return 0
 
     def next_match(self, seq: int, pattern: bytes) -> int:
-        """The first live sequence not below `seq` whose subject falls under `pattern`; 0 if none."""
+        """Return the first live sequence not below `seq` whose subject matches `pattern`; 0 if none."""
         if pattern == b">":
             return self.next_seq(seq)
         lowest, highest = bounds(self.index, pattern, self.last_seq)
@@ -223,7 +223,7 @@ class LogReading:
         return 0
 
     def _match_near(self, segment: Segment, seq: int, pattern: bytes) -> int:
-        """The next match, if it lies in the same stretch as `seq`; 0 if the tables have to be asked."""
+        """Return the next match if it is in the same stretch as `seq`; 0 if the tables are needed."""
         points = segment.waypoints
         if points is None or self._are_many(seq):
             return 0
@@ -233,7 +233,7 @@ class LogReading:
         return found
 
     def last_match(self, seq: int, pattern: bytes) -> int:
-        """The last live sequence not above `seq` whose subject falls under `pattern`; 0 if none."""
+        """Return the last live sequence not above `seq` whose subject matches `pattern`; 0 if none."""
         lowest, highest = bounds(self.index, pattern, self.last_seq)
         if seq > highest:
             seq = highest
@@ -255,7 +255,7 @@ class LogReading:
         return 0
 
     def first_of(self, subject: bytes) -> int:
-        """The first sequence of a literal subject; 0 if it has none."""
+        """Return the first sequence of a literal subject; 0 if it has none."""
         node = self.index.find(subject)
         return 0 if node is None else self._first_of_node(node, subject)
 
@@ -266,7 +266,7 @@ class LogReading:
         return node.first
 
     def last_of(self, subject: bytes) -> int:
-        """The last sequence of a literal subject; 0 if it has none."""
+        """Return the last sequence of a literal subject; 0 if it has none."""
         node = self.index.find(subject)
         if node is None:
             return 0
@@ -276,7 +276,7 @@ class LogReading:
         return node.last
 
     def seq_at_time(self, timestamp: int) -> int:
-        """The first live sequence stored at or after `timestamp`; 0 if there is none."""
+        """Return the first live sequence stored at or after `timestamp`; 0 if there is none."""
         position = self._position_at_time(timestamp)
         if position < len(self.segments):
             seq = self._near_time(self.segments[position], timestamp)
@@ -301,14 +301,14 @@ class LogReading:
         return 0
 
     def _near_time(self, segment: Segment, timestamp: int) -> int:
-        """The first sequence in a segment stored at or after `timestamp`; 0: ask the tables."""
+        """Return the first sequence in a segment stored at or after `timestamp`; 0: use the tables."""
         points = segment.waypoints
         if points is None or segment.times_fall or segment.last_timestamp < timestamp:
             return 0
         return self._stretches.at_time(segment, points, timestamp, self._scratch)
 
     def _position_at_time(self, timestamp: int) -> int:
-        """The position of the first segment that may have a message stored at or after `timestamp`."""
+        """Return the position of the first segment that may have a message stored at or after `timestamp`."""
         if self._latest is None:
             sealed = self.segments[:-1]
             self._latest = list(itertools.accumulate((each.last_timestamp for each in sealed), max))
@@ -337,7 +337,7 @@ class LogReading:
         return low
 
     def _ordinal_between(self, segment: Segment, low: int, high: int, timestamp: int, record: Record) -> int:
-        """Search the records from `low` to before `high` with one read; -1 if they have to be read singly."""
+        """Search the records from `low` to before `high` with one read; return -1 to read them singly."""
         if high - low < _FEW:
             return -1
         start, end = segment.offset_at(low), segment.end_of(high - 1)
@@ -364,11 +364,11 @@ class LogReading:
     # -- reading ----------------------------------------------------------------------------------
 
     def get(self, seq: int, record: Record) -> bool:
-        """Point `record` at a committed message; False if it is not there (any more)."""
+        """Point `record` at a committed message; return False if it does not exist (any more)."""
         return seq <= self.committed and self.peek(seq, record)
 
     def peek(self, seq: int, record: Record) -> bool:
-        """The same for messages that are not committed yet as well."""
+        """Point `record` at a message, committed or not; return False if it does not exist."""
         segment = self.segment_of(seq)
         if segment is None:
             return False
@@ -382,7 +382,7 @@ class LogReading:
         return self._look(segment, ordinal, record) and record.is_message()
 
     def peek_removed(self, seq: int, record: Record) -> bool:
-        """The same for a committed message that was removed and is still in its file."""
+        """Point `record` at a committed message that was removed, if it is still in its file."""
         segment = self.segment_of(seq)
         if segment is None or seq > self.committed:
             return False
@@ -401,7 +401,7 @@ class LogReading:
         return whole and record.seq == seq and record.is_message()
 
     def _look(self, segment: Segment, ordinal: int, record: Record) -> bool:
-        """Point `record` at what is or was a message; damage is reported and the message given up."""
+        """Point `record` at a live or erased message; report damage and give up the message."""
         offset = segment.offset_at(ordinal)
         size = segment.size_of(ordinal)
         seq = segment.seq_at(ordinal)
@@ -425,7 +425,7 @@ class LogReading:
         return data
 
     def sequences(self, first: int, last: int) -> Iterator[int]:
-        """Live sequences from `first` to `last`."""
+        """Yield the live sequences from `first` to `last`."""
         seq = self.next_seq(first)
         while seq and seq <= last:
             yield seq

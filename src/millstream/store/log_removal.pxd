@@ -1,5 +1,6 @@
 cimport cython
 
+from millstream.store.commit cimport Commit
 from millstream.store.index cimport SubjectNode
 from millstream.store.log_writing cimport LogWriting
 from millstream.store.numbers cimport Numbers
@@ -10,6 +11,9 @@ cdef class LogRemoval(LogWriting):
     cdef public list gone
     cdef public object free
     cdef object _compaction
+
+    @cython.locals(segment=Segment)
+    cpdef end_commit(self, Commit commit)
 
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long", found=Record)
     cpdef bint remove(self, unsigned long long seq) except -1

@@ -1,8 +1,8 @@
-"""Taking messages away from a log, one or many, and segments that nobody needs any more.
+"""Remove messages from a log, one or many, and segments that are no longer needed.
 
-A removal changes memory at once.  The next commit writes which messages are gone (``log_writing``), and a
-segment without live messages is dropped: its file goes with a commit, after all that it says of others was
-said again.
+A removal changes memory at once.  The next commit records which messages are gone (``log_writing``).  A
+segment without live messages is dropped: a commit removes its file, after everything that it records about
+other files was recorded again.
 
 Not here: which messages to keep (``jetstream``), and how removed content leaves a file that stays (``log``).
 """
@@ -30,10 +30,10 @@ _REMOVED_AT_ONCE = 8  # messages of a subject that has too many
 
 
 class LogRemoval(LogWriting):
-    """What ``Log`` can do but for opening, damage and compaction.
+    """The part of ``Log`` without opening, damage and compaction.
 
-    What takes messages away may have to read tables first.  If that fails (StoreError), what was taken away
-    so far is gone, for good with the next commit, and the rest is as it was.
+    A removal may have to read tables first.  If that raises StoreError, messages removed so far are gone,
+    durably with the next commit, and the rest is unchanged.
     """
 
     def __init__(self, fs: FileSystem, folder: str, segment_size: int) -> None:
@@ -45,7 +45,7 @@ class LogRemoval(LogWriting):
     # -- removing ---------------------------------------------------------------------------------
 
     def remove(self, seq: int) -> bool:
-        """Take one message away; False if it is not there."""
+        """Remove one message; return False if it does not exist."""
         segment = self.segment_of(seq)
         if segment is None:
             return False
@@ -70,9 +70,9 @@ class LogRemoval(LogWriting):
         return True
 
     def keep_of_newest(self, most: int) -> bool:
-        """Take away the first messages of the subject that was appended last, until it has `most`.
+        """Remove the first messages of the subject that was appended last, until it has `most`.
 
-        Returns whether it still has more: a few are taken away at a time.
+        Removes a few at a time; returns True if it still has more.
         """
         node, subject = self._last_node, self._last_subject
         left = _REMOVED_AT_ONCE
@@ -85,7 +85,7 @@ class LogRemoval(LogWriting):
         return False
 
     def remove_below(self, seq: int) -> int:
-        """Take every message below `seq` away; how many there were."""
+        """Remove every message below `seq`; return their number."""
         if seq > self.last_seq:
             return self._remove_all()
         before = self.messages
@@ -108,7 +108,7 @@ class LogRemoval(LogWriting):
         return before - self.messages
 
     def _remove_all(self) -> int:
-        """However many there are: no message is looked at."""
+        """Remove everything, without visiting any message; return the number of messages."""
         before = self.messages
         if self.gone is not None:
             self.gone.extend(self.sequences(self.first_seq, self.last_seq))
@@ -124,7 +124,7 @@ class LogRemoval(LogWriting):
         return before
 
     def remove_matching(self, pattern: bytes, below: int) -> int:
-        """Take away every message under `pattern` whose sequence is below `below`; how many."""
+        """Remove every message that matches `pattern` below sequence `below`; return their number."""
         before = self.messages
         if is_literal(pattern):
             self._remove_known(pattern, below)
@@ -151,9 +151,9 @@ class LogRemoval(LogWriting):
         return before - self.messages
 
     def remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> int:
-        """Take away messages of a segment, whose tables are loaded: those of wanted subjects; how many.
+        """Remove messages of wanted subjects from a segment with loaded tables; return their number.
 
-        They are sought from ordinal `start` to before `end`; none of these subjects is left before `start`.
+        Searches the ordinals from `start` to before `end`; none of these subjects is left before `start`.
         """
         before = self.messages
         self._remove_flagged(segment, start, end, wanted)
@@ -170,7 +170,7 @@ class LogRemoval(LogWriting):
         self._retire(segment)
 
     def _remove_known(self, subject: bytes, below: int) -> None:
-        """Take messages of a subject away as long as the index knows which one is the first."""
+        """Remove messages of a subject while the index knows its first one."""
         node: SubjectNode | None = self.index.find(subject)
         while node is not None and node.first_exact and node.first < below:
             if not self.remove(node.first):
@@ -178,14 +178,14 @@ class LogRemoval(LogWriting):
             node = self.index.find(subject)
 
     def after(self, seq: int, most: int) -> int:
-        """The end of a stretch of the log that begins with `seq` and has at most so many messages."""
+        """Return the end of a part of the log that begins with `seq` and has at most `most` messages."""
         segment = self.segment_of(seq)
         if segment is None or seq > segment.last_seq:
             return self.last_seq + 1
         return min(segment.last_seq + 1, seq + most)
 
     def seq_behind(self, count: int) -> int:
-        """The sequence of the message with `count` others before it; the next to be given out if none."""
+        """Return the sequence of the message with `count` others before it; the next new one if none."""
         for segment in self.segments:
             if count >= segment.live:
                 count -= segment.live
@@ -215,14 +215,14 @@ class LogRemoval(LogWriting):
         return self.remove(seq)
 
     def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
-        """Have the next commit destroy what is there."""
+        """Let the next commit overwrite bytes of a file."""
         segment.pins += 1  # its file stays open for the thread that will do it
         if self._compaction is not None and self._compaction.segment is segment:
             self._compaction.cancelled = True
         self._work.overwrites.append(Overwrite(segment, offset, data))
 
     def _forget(self, segment: Segment, ordinal: int) -> None:
-        """Take a live message out of every count; the tables of its segment are loaded."""
+        """Remove a live message from all counts; the tables of its segment must be loaded."""
         self._discount(
             segment,
             ordinal,
@@ -235,7 +235,7 @@ class LogRemoval(LogWriting):
     def _discount(
         self, segment: Segment, ordinal: int, seq: int, size: int, has_headers: bool, subject: bytes
     ) -> None:
-        """Take a live message out of every count."""
+        """Remove a live message from all counts."""
         if has_headers:
             self.with_headers -= 1
         node = self._last_node
@@ -251,7 +251,7 @@ class LogRemoval(LogWriting):
         self.record_bytes -= size
 
     def _forget_range(self, segment: Segment, start: int, end: int, wanted: bytes | None) -> None:
-        """Take live messages out of every count: those of wanted subjects, of which none is left before."""
+        """Remove live messages of wanted subjects from all counts; none of them is left before `start`."""
         if start >= end:
             return
         if self.gone is not None:
@@ -282,7 +282,7 @@ class LogRemoval(LogWriting):
                 counts.set(number, 0)
 
     def _following(self, segment: Segment, seq: int) -> int:
-        """What is the first message when `seq`, which is in `segment`, is gone."""
+        """Return the first message after the removal of `seq`, which is in `segment`."""
         segment.pins += 1  # its tables stay, however many others are brought in
         try:
             return self.next_seq(seq + 1) or self.last_seq + 1
@@ -290,7 +290,7 @@ class LogRemoval(LogWriting):
             segment.pins -= 1
 
     def _advance_first(self, seq: int) -> None:
-        """Nothing is left below `seq`.  If it cannot be read what is, ``remove`` of the first looks again."""
+        """Set `first_seq` after everything below `seq` was removed; ``remove`` retries if reading fails."""
         try:
             found = self.next_seq(seq) if self.messages else 0
         except StoreError as error:
@@ -301,7 +301,7 @@ class LogRemoval(LogWriting):
     # -- segments go ------------------------------------------------------------------------------
 
     def _retire(self, segment: Segment) -> None:
-        """A sealed segment without live messages is not needed, unless for what it says of others."""
+        """Drop a sealed segment without live messages, unless its records about others are needed."""
         if not segment.sealed or segment.live or segment.held:
             return
         # Not before it is written: a file is complete when the next one is there.
@@ -312,14 +312,14 @@ class LogRemoval(LogWriting):
             self._drop(segment)
 
     def end_commit(self, commit: Commit) -> None:
-        """The commit's ``run`` returned."""
+        """Complete a commit whose ``run`` returned."""
         LogWriting.end_commit(self, commit)
         for segment, _ in commit.parts:
             self._retire(segment)
         self.tables.trim()
 
     def hold(self, segment: Segment) -> None:
-        """Keep the segment and its file as they are until ``release`` (see ``frozen``)."""
+        """Keep the segment and its file unchanged until ``release`` (see ``frozen``)."""
         segment.held += 1
         segment.pins += 1
         job = self._compaction
@@ -327,7 +327,7 @@ class LogRemoval(LogWriting):
             job.cancelled = True
 
     def release(self, segment: Segment) -> None:
-        """Whoever held the segment does not need it any more."""
+        """Release a held segment."""
         segment.held -= 1
         segment.pins -= 1
         if self._closed and not segment.held:
@@ -336,12 +336,12 @@ class LogRemoval(LogWriting):
         self._retire(segment)
 
     def move(self, folder: str) -> None:
-        """Its folder was renamed."""
+        """Use the new name of the folder."""
         self.folder = folder
         self.tables.move(folder)
 
     def _needed_removals(self, segment: Segment) -> list[int]:
-        """What it says was removed, and still lies in the file of another."""
+        """Return the removals that the segment records and that are still in the files of others."""
         return [seq for seq in segment.removals.to_list() if self._lies_elsewhere(seq, segment)]
 
     def _drop(self, segment: Segment) -> None:
@@ -371,7 +371,7 @@ class LogRemoval(LogWriting):
                 waiting.remove(segment)
 
     def _lies_elsewhere(self, seq: int, segment: Segment) -> bool:
-        """Whether the file of another segment may have `seq`."""
+        """Return True if the file of another segment may have `seq`."""
         position = bisect.bisect_right(self._bases, seq) - 1
         if position < 0:
             return False

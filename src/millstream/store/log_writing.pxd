@@ -1,7 +1,9 @@
 cimport cython
 
+from millstream.store.commit cimport Commit, Work
 from millstream.store.index cimport SubjectNode
 from millstream.store.log_reading cimport LogReading
+from millstream.store.record cimport RecordBuffer
 from millstream.store.segment cimport Segment
 
 cdef int _REMOVED
@@ -20,7 +22,7 @@ cdef class LogWriting(LogReading):
     cdef Segment _active
     cdef bytes _last_subject
     cdef SubjectNode _last_node
-    cdef object _commit
+    cdef Commit _commit
     cdef bint _closed
     cdef list _removing
     cdef list _erasing
@@ -29,8 +31,8 @@ cdef class LogWriting(LogReading):
     cdef bint _doubt
     cdef bint _renamed
     cdef bint _tidying
-    cdef object _work
-    cdef object _spare_work
+    cdef Work _work
+    cdef Work _spare_work
 
     @cython.locals(segment=Segment, node=SubjectNode, seq="unsigned long long", total=Py_ssize_t)
     cpdef unsigned long long append(
@@ -49,3 +51,19 @@ cdef class LogWriting(LogReading):
     cdef _log_removals(self)
     @cython.locals(segment=Segment, body=bytes, total=Py_ssize_t)
     cdef _log_list(self, int kind, list seqs)
+
+    @cython.locals(active=Segment)
+    cpdef bint has_uncommitted(self) except *
+    @cython.locals(segment=Segment, total=Py_ssize_t, size=Py_ssize_t, at=Py_ssize_t)
+    cpdef Py_ssize_t unwritten(self) except -1
+    @cython.locals(segment=Segment, total=Py_ssize_t, at=Py_ssize_t)
+    cpdef Py_ssize_t gathered(self) except -1
+    @cython.locals(removes=bint, changed=list, work=Work, pending=RecordBuffer)
+    cpdef Commit begin_commit(self, bint flush=*)
+    @cython.locals(segment=Segment, at=Py_ssize_t)
+    cdef list _changed(self)
+    @cython.locals(work=Work, segment=Segment, buffer=RecordBuffer)
+    cpdef end_commit(self, Commit commit)
+    cpdef fail_commit(self, Commit commit)
+    @cython.locals(since=Work)
+    cdef _finish(self, Commit commit, Work left)

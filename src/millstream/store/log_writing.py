@@ -1,10 +1,10 @@
-"""Appending to a log, and commits: what gathers in memory, and how it becomes durable.
+"""Append to a log, and commit: how collected bytes become durable.
 
     append, remove ──▶ pending ──begin_commit──▶ Commit.run (write, fdatasync) ──end_commit──▶ committed
 
-Appending changes memory at once and gathers bytes; ``begin_commit`` hands those, and what was removed, to
-a ``Commit``, whose ``run`` writes and syncs them in whatever thread it is called in, and ``end_commit`` makes
-it count.  Meanwhile the next batch gathers.  One commit is under way at a time.
+Appending changes memory at once and collects bytes; ``begin_commit`` moves those and the removals to a
+``Commit``, whose ``run`` writes and syncs them in any thread, and ``end_commit`` completes it.  Meanwhile the
+next batch is collected.  One commit is in progress at a time.
 
 Not here: what a removal does to segments (``log``), and the writing itself (``commit``).
 """
@@ -40,7 +40,7 @@ def close_files(files: list[File]) -> None:
 
 
 class LogWriting(LogReading):
-    """What ``Log`` can do without taking anything away."""
+    """The part of ``Log`` without removals."""
 
     def __init__(self, fs: FileSystem, folder: str, segment_size: int) -> None:
         LogReading.__init__(self, fs, folder)
@@ -76,7 +76,7 @@ class LogWriting(LogReading):
         timestamp: int,
         marks: int,
     ) -> int:
-        """Store ``source[start:start + size]``, of which the first part are headers; its sequence."""
+        """Store ``source[start:start + size]``, which begins with headers; return its sequence."""
         segment = self._active
         if segment is None or segment.size >= self._segment_size or segment.count >= _MOST_MESSAGES:
             segment = self._roll()
@@ -152,12 +152,19 @@ class LogWriting(LogReading):
 
     @property
     def committing(self) -> bool:
-        """A commit is under way."""
+        """Return True while a commit is in progress."""
         return self._commit is not None
 
     @property
     def uncommitted(self) -> bool:
-        """There is something for the next commit."""
+        """Return True if there is something for the next commit."""
+        return self.has_uncommitted()
+
+    def has_uncommitted(self) -> bool:
+        """Tell whether there is something for the next commit."""
+        active = self._active
+        if active is not None and active.pending.size:
+            return True
         return bool(
             self._removing
             or self._erasing
@@ -167,13 +174,15 @@ class LogWriting(LogReading):
             or self._doubt
             or self._tidying
             or self._work.jobs
-            or (self._active is not None and self._active.pending.size)
         )
 
     def unwritten(self) -> int:
-        """Return how many bytes of records are not in a file yet, or are being written there."""
+        """Return the number of bytes of records that are not completely in a file yet."""
         total = 0
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            at -= 1
+            segment = self.segments[at]
             size = segment.pending.size
             if segment.writing is not None:
                 size += segment.writing.size
@@ -183,22 +192,25 @@ class LogWriting(LogReading):
         return total
 
     def gathered(self) -> int:
-        """Return how many bytes of records wait for the next commit."""
+        """Return the number of bytes of records that await the next commit."""
         total = 0
-        for segment in reversed(self.segments):
+        at = len(self.segments)
+        while at > 0:
+            at -= 1
+            segment = self.segments[at]
             if segment.pending.size == 0:
                 break
             total += segment.pending.size
         return total
 
-    def begin_commit(self, *, flush: bool = False) -> Commit | None:
+    def begin_commit(self, flush: bool = False) -> Commit | None:
         """What there is to write; None if nothing, or if a commit is under way.
 
-        `flush`: what earlier commits only wrote, or could not tidy up, is reason enough.
+        With `flush`, unsynced writes and unfinished tidying of earlier commits are reason enough.
         """
         if self._commit is not None or self._active is None:
             return None
-        if not self.uncommitted and not (flush and (self._work.unsynced or self._work.needs_sync())):
+        if not self.has_uncommitted() and not (flush and (self._work.unsynced or self._work.needs_sync())):
             return None
         removes = bool(self._removing or self._erasing or self._floor)
         if removes:
@@ -206,10 +218,12 @@ class LogWriting(LogReading):
         changed = self._changed()
         work, self._work = self._work, self._spare_work or Work()
         self._spare_work = None
-        work.unsynced = [each for each in work.unsynced if each not in changed]
-        work.doomed += self._doomed
+        if work.unsynced:
+            work.unsynced = [each for each in work.unsynced if each not in changed]
+        if self._doomed:
+            work.doomed += self._doomed
+            self._doomed = []
         work.folder_changed = work.folder_changed or self._renamed
-        self._doomed = []
         self._renamed = False
         self._doubt = False
         self._tidying = False
@@ -220,17 +234,17 @@ class LogWriting(LogReading):
         return self._commit
 
     def _changed(self) -> list[Segment]:
-        """Segments with something to write: always the last ones."""
-        changed: list[Segment] = []
-        for segment in reversed(self.segments):
+        """Return the segments with bytes to write; these are always the last ones."""
+        at = len(self.segments)
+        while at > 0:
+            segment = self.segments[at - 1]
             if segment.pending.size == 0:
                 break
-            changed.append(segment)
-        changed.reverse()
-        return changed
+            at -= 1
+        return self.segments[at:]
 
     def end_commit(self, commit: Commit) -> None:
-        """The commit's ``run`` returned."""
+        """Complete a commit whose ``run`` returned."""
         self.committed = commit.last_seq
         work = commit.work
         self.recent = Recent(*commit.parts[-1]) if self.keeps_recent and commit.parts else None
@@ -251,11 +265,12 @@ class LogWriting(LogReading):
                 doomed=[] if commit.removed else work.doomed,
             )
         elif not commit.synced:
-            work.unsynced += [segment for segment, _ in commit.parts]
+            for segment, _ in commit.parts:
+                work.unsynced.append(segment)
         self._finish(commit, work)
 
     def _close_later(self, segments: Sequence[Segment]) -> None:
-        """Have files closed that have no name any more: the last one to close it frees all of its pages."""
+        """Close files without a name in another thread: closing the last reference frees all its pages."""
         files = [segment.file for segment in segments if segment.file is not None]
         for segment in segments:
             segment.file = None
@@ -263,12 +278,12 @@ class LogWriting(LogReading):
             self.closer(files)
 
     def fail_commit(self, commit: Commit) -> None:
-        """The commit's ``run`` raised: nothing of it counts; its bytes are kept for another try."""
+        """Undo a commit whose ``run`` raised: nothing of it is durable; its bytes are kept for a retry."""
         commit.give_back()
         self._finish(commit, commit.work)
 
     def _finish(self, commit: Commit, left: Work) -> None:
-        """Put what was left undone in front of what gathered since."""
+        """Put what was left undone before what was collected since."""
         self._commit = None
         since = self._work
         # Publishers wait for this, and nearly always there is nothing.
@@ -323,7 +338,7 @@ class LogWriting(LogReading):
         segment.removals.extend(seqs)
 
     def was_synced(self) -> None:
-        """What commits have written so far, and the names of files, were synced by somebody else."""
+        """Record that everything written so far, and the names of files, were synced by the caller."""
         if self._commit is not None or self._doubt or any(each.doubtful for each in self._work.unsynced):
             return  # the next commit with a sync finds out
         for segment in self._work.unsynced:
@@ -332,17 +347,17 @@ class LogWriting(LogReading):
         self._work.folder_changed = False
 
     def doubt(self, segment: Segment) -> None:
-        """What was found in the segment could not be synced: the next commit writes and syncs it."""
+        """Let the next commit write and sync a segment that could not be synced."""
         segment.doubtful = True
         self._work.unsynced.append(segment)
         self._work.folder_changed = True
         self._doubt = True
 
     def close(self) -> None:
-        """Close all files; if a commit is running, when it has ended.
+        """Close all files, after a running commit has ended.
 
-        Those of segments that are held are closed when they are released: a descriptor that is closed under
-        a reader's hands may be another file's the next moment.
+        Files of held segments are closed on release: a descriptor closed under a reader could become another
+        file's.
         """
         self._closed = True
         if self._commit is not None and self._commit.running:

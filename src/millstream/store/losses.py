@@ -1,4 +1,4 @@
-"""What was found damaged: kept for whoever asks, because a log goes on without it."""
+"""Records of damage that was found, because a log continues without the damaged messages."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +9,7 @@ MOST_LISTED: Final = 1000  # sequences of one place; that many tell enough
 
 
 class Damage(msgspec.Struct):
-    """One place that a restart or a read found broken; the rest of the log is untouched by it."""
+    """One damaged place, found by a restart or a read; the rest of the log is intact."""
 
     path: str
     offset: int
@@ -36,5 +36,5 @@ class Losses(msgspec.Struct):
             self.listener()
 
     def sequences(self) -> list[int]:
-        """Of all messages that may be gone, as far as they are known, in order."""
+        """Return the sequences of all messages that may be lost, as far as known, in order."""
         return sorted({seq for damage in self.damages for seq in damage.sequences})

@@ -1,4 +1,4 @@
-"""Lists of unsigned numbers in little room: in memory as an array of C would be, on disk as differences."""
+"""Compact lists of unsigned numbers: a C array in memory, differences on disk."""
 
 import cython
 
@@ -8,7 +8,7 @@ _MOST = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Numbers(GrowingBuffer):
-    """Grows at its end; its bytes are its file format (little-endian)."""
+    """A list that grows at its end; its bytes are its file format (little-endian)."""
 
     def __init__(self, width: int, data: bytes = b"") -> None:
         GrowingBuffer.__init__(self)
@@ -22,7 +22,7 @@ class Numbers(GrowingBuffer):
         self.count += 1
 
     def set(self, index: int, value: int) -> None:
-        """Replace the number at `index`, which must be there."""
+        """Replace the number at `index`, which must exist."""
         size = self.size
         self.size = index * self.width
         self.put_little(value, self.width)
@@ -33,9 +33,9 @@ class Numbers(GrowingBuffer):
             self.push(value)
 
     def push_sums(self, first: int, data: bytes, at: int, width: int, count: int) -> None:
-        """Push `count` numbers: `first`, and each time the last one plus the next of those in `data`.
+        """Append `count` numbers: `first`, then the sums of `first` and the numbers in `data` so far.
 
-        Those are little-endian, of `width` bytes, and begin at `at`.  For numbers of four bytes.
+        Those are little-endian, of `width` bytes, from `at` on.  For numbers of four bytes.
         """
         self._check_source(data, at, width, count)
         self.reserve(4 * count)
@@ -49,9 +49,9 @@ class Numbers(GrowingBuffer):
         self.count += count
 
     def push_shifted(self, data: bytes, at: int, width: int, count: int, top_bit: int) -> None:
-        """Push `count` numbers from `data`, shifted right by one; the bit that falls out becomes `top_bit`.
+        """Append `count` numbers from `data`, shifted right by one; the bit shifted out becomes `top_bit`.
 
-        If `width` is 0 they are all the same, four bytes at `at`.  For numbers of four bytes.
+        If `width` is 0 they are all equal, four bytes at `at`.  For numbers of four bytes.
         """
         self._check_source(data, at, width or 4, count if width else 1)
         self.reserve(4 * count)
@@ -71,13 +71,13 @@ class Numbers(GrowingBuffer):
         return [self.at(index) for index in range(self.count)]
 
     def at(self, index: int) -> int:
-        """The number at `index`, which must be there."""
+        """Return the number at `index`, which must exist."""
         if self.width == 4:
             return _little(self._store, 4 * index, 4)
         return read_little(self._store, index * self.width, self.width)
 
     def first_not_below(self, value: int) -> int:
-        """The index of the first number that is not below `value`; numbers must rise."""
+        """Return the index of the first number not below `value`; numbers must be ascending."""
         low = 0
         high = self.count
         while low < high:
@@ -89,7 +89,7 @@ class Numbers(GrowingBuffer):
         return low
 
     def rise_between(self, first: int, end: int) -> bool:
-        """Whether each is larger than the one before, the first not below `first`, the last below `end`."""
+        """Return True if the numbers strictly ascend, from `first` to below `end`."""
         p = self._store
         width = self.width
         least = first
@@ -101,10 +101,10 @@ class Numbers(GrowingBuffer):
         return True
 
     def tally(self, mask: int, counts: "Numbers", firsts: "Numbers", lasts: "Numbers") -> int:
-        """Count how often each number, cut to `mask`, is there, and note where it stands first and last.
+        """Count how often each number, masked, occurs, and record where it occurs first and last.
 
-        Returns how many have other bits as well; -1 if a number is not below ``counts.count``.  All numbers
-        have four bytes, and the other lists have zeros.
+        Returns how many have other bits set; -1 if a number is not below ``counts.count``.  All numbers have
+        four bytes, and the other lists must contain zeros.
         """
         p = self._store
         c = counts._store
@@ -128,9 +128,9 @@ class Numbers(GrowingBuffer):
         return marked
 
     def next_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
-        """The first index from `start` on whose number, cut to `mask`, has its flag set; else `end`.
+        """Return the first index from `start` on whose number, masked, has its flag set; else `end`.
 
-        For numbers of four bytes: the loop behind every filter, so it does nothing but that.
+        For numbers of four bytes; the inner loop of every filter.
         """
         p = self._store
         f = flags
@@ -146,7 +146,7 @@ class Numbers(GrowingBuffer):
         return end
 
     def count_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
-        """How many of those from `start` to before `end` ``next_flagged`` would find."""
+        """Return how many numbers from `start` to before `end` have their flag set."""
         p = self._store
         f = flags
         known = len(flags)
@@ -163,7 +163,7 @@ class Numbers(GrowingBuffer):
 
 
 def _put(p: bytearray, at: int, value: int) -> None:
-    """Four bytes, without going through the buffer for each number."""
+    """Write four bytes directly, without the overhead of the buffer."""
     p[at] = value & 0xFF
     p[at + 1] = (value >> 8) & 0xFF
     p[at + 2] = (value >> 16) & 0xFF
@@ -185,7 +185,7 @@ def _little(p: bytes | bytearray, at: int, width: int) -> int:
 
 
 def pack_rising(values: list[int]) -> bytes:
-    """Rising numbers as differences, seven bits a byte."""
+    """Encode ascending numbers as differences, seven bits per byte."""
     out = bytearray()
     last = 0
     for value in values:
@@ -199,7 +199,7 @@ def pack_rising(values: list[int]) -> bytes:
 
 
 def unpack_rising(data: bytes, position: int, count: int) -> tuple[list[int], int]:
-    """The numbers that ``pack_rising`` packed, and where they end; ValueError if they are cut."""
+    """Decode numbers of ``pack_rising`` and return their end; raise ValueError if they are cut."""
     values = []
     last = 0
     for _ in range(count):

@@ -1,12 +1,12 @@
-"""Reads and writes bytes of an open file at an offset.
+"""Read and write bytes of an open file at an offset.
 
 ``os.pread`` lets other threads run meanwhile.  For the few KiB of a message, which are nearly always in the
-page cache, handing the interpreter over and getting it back costs more than reading, and may take
-milliseconds if another thread uses it.  So a short read keeps it.  A read that has to wait for the disk holds
-up the event loop either way.
+page cache, releasing and regaining the interpreter lock costs more than reading, and may take milliseconds if
+another thread uses it.  So a short read keeps the lock.  A read that waits for the disk blocks the event loop
+either way.
 
-A write may have many pieces, and lets other threads run until the last is written: after each single one
-this thread would have to wait for the interpreter.
+A write may have many pieces, and lets other threads run until the last is written: this thread would
+otherwise wait for the lock after each piece.
 """
 
 import os
@@ -26,7 +26,7 @@ _SHORT = 64 * 1024
 
 
 def read_at(descriptor: int, offset: int, size: int) -> bytes:
-    """Return up to `size` bytes, fewer at the end of the file; raises OSError."""
+    """Return up to `size` bytes, fewer at the end of the file; raise OSError."""
     if not cython.compiled or size > _SHORT or size <= 0:
         return os.pread(descriptor, size, offset)
     data: bytes = PyBytes_FromStringAndSize(cython.NULL, size)
@@ -40,7 +40,7 @@ def read_at(descriptor: int, offset: int, size: int) -> bytes:
 
 
 def write_at(descriptor: int, offset: int, data: bytes | memoryview) -> None:
-    """Write all of `data`; raises OSError."""
+    """Write all of `data`; raise OSError."""
     size = len(data)
     if size == 0:
         return

@@ -1,7 +1,7 @@
-"""What the last commit wrote, kept for a moment: whoever waited for it need not read the file.
+"""The bytes of the last commit, kept for a moment for readers that waited for it.
 
-Reading costs a system call, and with threads at work also the interpreter's lock, for each of those who
-waited.  A log keeps this only while somebody waits, and whoever told them forgets it.
+Reading the file costs each of them a system call and, with threads at work, the interpreter lock.  A log
+keeps these bytes only while somebody waits; they are dropped after the waiters were notified.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Recent:
         self._data: bytes | None = None
 
     def data(self) -> bytes:
-        """The records, sealed."""
+        """Return the sealed records."""
         if self._data is None:
             self._data = self._buffer.peek()
         return self._data

@@ -16,6 +16,7 @@ cdef int _CUT
 cdef int _DAMAGED
 cdef list _spare
 cdef Py_ssize_t _LARGE_RECORD
+cdef Py_ssize_t _QUICK_SEAL
 
 cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py_ssize_t body_size)
 

@@ -1,4 +1,4 @@
-"""One record of a log: how it is written and how it is read.
+"""One record of a log: how it is written and read.
 
 Little-endian:
 
@@ -7,17 +7,16 @@ Little-endian:
     +----------+---------+---------+---------+----------+------------+---------+---------+------+
       kind in its top 4 bits     ns since 1970                only kind HEADERS
 
-`size` counts the whole record.  The checksum (CRC-32C) covers everything behind it; size, kind and the
-record's own place in its file are mixed in.  So a record whose length was damaged does not pass by
-accident, and neither does the image of a record inside somebody's payload, which matters when a
-damaged file is searched for the next sound one.
+`size` is that of the whole record.  The checksum (CRC-32C) covers everything after it; size, kind and the
+record's own place in its file are mixed in.  So neither a record with a damaged length nor a copy of a record
+in a payload passes by accident, which matters when a damaged file is searched for the next valid record.
 
     MESSAGE, HEADERS  a stored message
-    REMOVED           the body lists `seq` sequences that are no longer there (``numbers.pack_rising``)
-    FLOOR             everything below `seq` is gone
+    REMOVED           the body lists `seq` sequences that were removed (``numbers.pack_rising``)
+    FLOOR             everything below `seq` was removed
     SKIP              sequences up to and including `seq` are used up without a message
     ERASED            was a message; its content was overwritten on request
-    ERASE             as REMOVED, and the content of these is to be overwritten
+    ERASE             like REMOVED, and the content of these is to be overwritten
 
 Not here: where a record lies (``segment``), what removing one means (``log``).
 """
@@ -55,6 +54,7 @@ _SIZE_MASK = MAX_RECORD
 _MAX_SUBJECT = MAX_SUBJECT
 _KIND_SHIFT = 28
 
+_QUICK_SEAL = 16 * 1024  # bytes; checksums of fewer are not worth giving the interpreter to others
 _LARGE_RECORD = 64 * 1024
 _MOST_SPARES = 16  # pieces of such memory, so that thousands of streams do not search a long list
 _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
@@ -68,7 +68,7 @@ _DAMAGED = DAMAGED
 
 
 def record_size(subject_size: int, header_size: int, body_size: int) -> int:
-    """Bytes of a message's record; `header_size` 0: without headers."""
+    """Return the size of a message's record; `header_size` 0 means without headers."""
     return _HEADER_SIZE + (4 + header_size if header_size > 0 else 0) + subject_size + body_size
 
 
@@ -77,9 +77,9 @@ _SPARES = BUDGET.spares
 
 
 class RecordBuffer(GrowingBuffer):
-    """Records to be written; checksums are put in by ``seal``, which may run in another thread.
+    """Records to be written; ``seal``, which may run in another thread, fills in checksums.
 
-    Memory of buffers that were written is used again (``recycle``): fresh memory costs more than filling it.
+    Memory of written buffers is reused (``recycle``), because new memory costs more than filling it.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class RecordBuffer(GrowingBuffer):
         header_size: int,
         size: int,
     ) -> int:
-        """Write one record whose headers and body are ``source[start:start + size]``; its size."""
+        """Append a record whose headers and body are ``source[start:start + size]``; return its size."""
         subject_size = len(subject)
         total = _HEADER_SIZE + subject_size + size
         if header_size > 0:
@@ -129,17 +129,20 @@ class RecordBuffer(GrowingBuffer):
         return total
 
     def seal(self) -> None:
-        """Fill in the checksums of all records added since the last time."""
+        """Fill in the checksums of all records added since the last call."""
         p = self._store
         end = self.size
         at = self._sealed
         base = self.base
-        with cython.nogil:  # the loop thread goes on meanwhile
+        if end - at < _QUICK_SEAL:
             seal_records(p, at, end, base)
+        else:
+            with cython.nogil:  # the loop thread goes on meanwhile
+                seal_records(p, at, end, base)
         self._sealed = end
 
     def recycle(self) -> None:
-        """Leave the memory to the next buffer; nobody needs what is in it any more."""
+        """Leave the memory to the next buffer; its content is no longer needed."""
         store = self._store
         self._store = bytearray()
         self.size = self._capacity = self._sealed = 0
@@ -154,17 +157,17 @@ class RecordBuffer(GrowingBuffer):
             _spare.append(store)
 
     def slice(self, start: int, size: int) -> bytes:
-        """A copy of some of the bytes."""
+        """Return a copy of some of the bytes."""
         return bytes(self._store[start : start + size])
 
 
 def _largest() -> int:
-    """Return which spare piece of memory is the largest: it will be needed for more large records."""
+    """Return the index of the largest spare memory, which further large records will need."""
     return max(range(len(_spare)), key=lambda index: len(_spare[index]))
 
 
 def drop_large_spares() -> None:
-    """Give back large pieces of memory that are kept for the next buffers: there is no hurry now."""
+    """Free large pieces of spare memory; called when there is time."""
     for _ in range(len(_spare)):
         try:
             piece = _spare.pop(0)
@@ -177,12 +180,12 @@ def drop_large_spares() -> None:
 
 
 def has_large_spares() -> bool:
-    """Tell whether ``drop_large_spares`` would give something back."""
+    """Return True if ``drop_large_spares`` would free something."""
     return max(map(len, _spare), default=0) > _SMALL_SPARE
 
 
 def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
-    """Fill in the checksums of the records in ``p[at:end]``, which will lie behind `base` in their file."""
+    """Fill in the checksums of the records in ``p[at:end]``, which will be at `base` in their file."""
     while at < end:
         size = (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
         crc = _crc_of_record(p, at, size, base + at)
@@ -194,9 +197,9 @@ def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
 
 
 def end_mark(seq: int, position: int) -> bytes:
-    """Return what stands behind the last record in a file that goes on with zeros; `seq` is not used yet.
+    """Return the end mark between the last record and zeros; `seq` is the next sequence.
 
-    It looks like the beginning of a record that is longer than any file, which was cut off always.
+    It looks like the beginning of a record longer than any file, which is always cut off.
     """
     mark = bytearray(_HEADER_SIZE)
     mark[0:4] = MAX_RECORD.to_bytes(4, "little")
@@ -207,7 +210,7 @@ def end_mark(seq: int, position: int) -> bytes:
 
 
 def seq_in_mark(data: bytes, at: int) -> int:
-    """Return the sequence in the end mark at `at`; 0 if there is no sound one."""
+    """Return the sequence in the end mark at `at`; 0 if there is no valid one."""
     if int.from_bytes(data[at : at + 4], "little") != MAX_RECORD:
         return 0
     seq = int.from_bytes(data[at + 8 : at + 16], "little")
@@ -215,7 +218,7 @@ def seq_in_mark(data: bytes, at: int) -> int:
 
 
 def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:
-    """A record of the same size that says nothing but its sequence and time."""
+    """Return a record of the same size with only its sequence and time."""
     buffer = RecordBuffer()
     buffer.base = position
     noise = os.urandom(size - _HEADER_SIZE)
@@ -227,8 +230,8 @@ def erased_record(seq: int, timestamp: int, size: int, position: int) -> bytes:
 def blank_record(data: bytearray, at: int, size: int, seq: int, timestamp: int, position: int) -> None:
     """Turn ``data[at : at + size]``, the record of message `seq`, into an ERASED one without content.
 
-    It keeps its time if it is sound enough to tell, and gets `timestamp` otherwise.  `position` is where
-    it lies in its file.
+    It keeps its time if that is readable, and gets `timestamp` otherwise.  `position` is its place in the
+    file.
     """
     if read_little(data, at, 4) & _SIZE_MASK == size and read_little(data, at + 8, 8) == seq:
         timestamp = _read_signed(data, at + 16)
@@ -240,18 +243,18 @@ def blank_record(data: bytearray, at: int, size: int, seq: int, timestamp: int, 
 
 
 def moved_record(data: bytes, position: int, new_position: int) -> bytes:
-    """The record `data` that lay at `position` as it must be at another place of another file."""
+    """Return the record at `position` as it must be at another position of another file."""
     crc = int.from_bytes(data[4:8], "little") ^ position ^ new_position
     return data[:4] + crc.to_bytes(4, "little") + data[8:]
 
 
 def _crc_of_record(p: bytes | bytearray, at: int, size: int, position: int) -> int:
-    """Size and kind take part through their own bytes, the checksum field does not."""
+    """Return the checksum; size and kind are included, the checksum field is not."""
     return crc_of(p, at + 8, at + size) ^ crc_of(p, at, at + 4) ^ position
 
 
 class Record:
-    """A view of one record in `buf`: valid as long as nobody calls ``read`` on it again."""
+    """A view of one record in `buf`, valid until the next ``read``."""
 
     def __init__(self) -> None:
         self.buf = b""
@@ -267,7 +270,7 @@ class Record:
         self.body_size = 0
 
     def read(self, buf: bytes, at: int, end: int, verify: bool, base: int = 0) -> int:
-        """Look at the record at `at`: WHOLE, CUT or DAMAGED; `base` is where `buf` begins in its file."""
+        """Parse the record at `at`; return WHOLE, CUT or DAMAGED.  `base` is the file offset of `buf`."""
         if end - at < _HEADER_SIZE:
             return _CUT
         p = buf
@@ -307,7 +310,7 @@ class Record:
         return self.kind <= _HEADERS
 
     def is_numbered(self) -> bool:
-        """Whether it is or was a message: its sequence is its own."""
+        """Return True for a message, live or erased: its sequence is its own."""
         return self.kind <= _HEADERS or self.kind == _ERASED
 
     def subject(self) -> bytes:
@@ -321,12 +324,12 @@ class Record:
 
 
 def size_in(p: bytes, at: int) -> int:
-    """The size that the record at `at` says it has, of which four bytes must be there."""
+    """Return the size in the header of the record at `at`, of which four bytes must exist."""
     return (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
 
 
 def seq_in(p: bytes, at: int, end: int) -> int:
-    """The sequence that a record at `at` says it has; 0 if it is or was no message.  Nothing is verified."""
+    """Return the unverified sequence of the record at `at`; 0 if it is not a message, live or erased."""
     if end - at < _HEADER_SIZE:
         return 0
     kind = p[at + 3] >> 4
@@ -334,7 +337,7 @@ def seq_in(p: bytes, at: int, end: int) -> int:
 
 
 def time_in(p: bytes, at: int, end: int) -> int:
-    """The time that a record at `at` says it has, 0 if it is cut.  Nothing is verified."""
+    """Return the unverified time of the record at `at`; 0 if it is cut."""
     return _read_signed(p, at + 16) if end - at >= _HEADER_SIZE else 0
 
 

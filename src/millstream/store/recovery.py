@@ -1,14 +1,14 @@
-"""Opening a log: from summaries where they are sound, from the files where they are not.
+"""Open a log: from summaries where they are valid, from the files where they are not.
 
-The last segment is always read from its file, because it was growing.  A tail that was torn by a crash
-is cut off behind the last whole record; damage anywhere else is stepped over and reported.  Then
-what was removed is removed again.
+The last segment is always read from its file, because it was growing.  A tail torn by a crash is cut off
+after the last whole record; damage anywhere else is skipped and reported.  Then recorded removals are applied
+again.
 
-A sequence that may have been given to a message is not given to another one: where the end of the last
-file is damaged, as many sequences are skipped as it can have held.  (A file that somebody cut short
-looks like one whose last write did not finish; that cannot be told.)
+A sequence that may have been used is never used again: if the end of the last file is damaged, as many
+sequences are skipped as it can have contained.  (A file that somebody truncated looks like one whose last
+write did not finish; the two cannot be distinguished.)
 
-The rules, with what each of them is good for, are in ``docs/formats/log.md``.
+``docs/formats/log.md`` explains the rules and their purpose.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def open_log(
     block_size: int = 0,
     synced: bool = False,
 ) -> Log:
-    """The log in `folder`, made if there is none; `first_seq` is for one that is made.
+    """Open the log in `folder`; create it, starting at `first_seq`, if there is none.
 
-    `block_size`: see ``Log``; segments that are compressed can be read whatever it is.  `synced`: the files
-    and names that are there are durable.
+    `block_size` as in ``Log``; compressed segments can be read whatever it is.  `synced`: existing files and
+    names are durable.
     """
     fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
@@ -76,7 +76,7 @@ def open_log(
 def new_log(
     fs: FileSystem, folder: str, *, segment_size: int = DEFAULT_SEGMENT_SIZE, first_seq: int = 1
 ) -> Log:
-    """A log without messages whose folder somebody else makes, before the first commit."""
+    """Return an empty log whose folder the caller creates before the first commit."""
     log = Log(fs, folder, segment_size)
     log.first_seq = first_seq
     log.last_seq = first_seq - 1
@@ -85,7 +85,7 @@ def new_log(
 
 
 class Recovery:
-    """One opening."""
+    """One opening of a log."""
 
     def __init__(self, log: Log, segment_size: int, *, synced: bool = False) -> None:
         self._log = log
@@ -127,7 +127,7 @@ class Recovery:
             self._fill(segment, gap)
 
     def _list(self) -> tuple[list[int], set[int]]:
-        """The numbers of all segments and of all summaries; what a crash left unfinished goes."""
+        """Return the numbers of all segments and of all summaries; remove unfinished files of a crash."""
         logs: list[int] = []
         summaries: set[int] = set()
         for name in self._fs.list(self._folder):
@@ -146,7 +146,7 @@ class Recovery:
     # -- one segment ------------------------------------------------------------------------------
 
     def _open(self, number: int, *, may_grow: bool) -> Segment:
-        """`may_grow`: it is the last one, and nothing says that it was sealed."""
+        """Open a segment; `may_grow`: it is the last one, and nothing shows that it was sealed."""
         file = open_segment_file(self._fs, segment_path(self._folder, number))
         compressed = isinstance(file, BlockFile)
         is_last = may_grow and not compressed  # what is compressed was sealed, and the last one is lost
@@ -219,7 +219,7 @@ class Recovery:
         return segment
 
     def _make_durable(self, segment: Segment) -> None:
-        """A process that was killed may not have synced what is found here, and from now on it counts."""
+        """Sync what a killed process may not have synced, because from now on it counts."""
         assert segment.file is not None
         if self._synced:
             segment.synced = segment.size
@@ -240,7 +240,7 @@ class Recovery:
             self._log.doubt(self._log.segments[-1])
 
     def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
-        """Write the header again; a last file that has nothing else was just created when power went."""
+        """Rewrite the header; a last file with nothing else was just created when power failed."""
         file = segment.file
         assert file is not None
         if len(data) > FILE_HEADER_SIZE or not is_last:
@@ -251,7 +251,7 @@ class Recovery:
             _log.error("the header of a segment cannot be mended: %s", error)
 
     def _cut_tail(self, segment: Segment, data: bytes, found: Scan) -> None:
-        """Whatever lies behind the last sound record goes, but the sequences it may have used do not."""
+        """Cut off everything after the last valid record, but keep the sequences it may have used."""
         rest = len(data) - found.end
         file = segment.file
         assert file is not None
@@ -296,7 +296,7 @@ class Recovery:
     # -- what is missing --------------------------------------------------------------------------
 
     def _check_end(self, tail: Gap | None, following: Segment) -> None:
-        """Whether the last segment is whole: those with adjacent numbers have adjacent sequences."""
+        """Check that the last segment is complete: adjacent numbers must have adjacent sequences."""
         if not self._log.segments:
             return
         segment = self._log.segments[-1]
@@ -310,14 +310,14 @@ class Recovery:
         segment.last_seq = last
 
     def _begin_after_missing(self, number: int) -> None:
-        """The last file on disk was followed by another once; nobody knows how many messages that had."""
+        """Begin a new segment after a missing one, which had an unknown number of messages."""
         most = max(self._segment_size, DEFAULT_SEGMENT_SIZE) // SMALLEST_MESSAGE
         self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0, [])
         self._log.last_seq += most
         self._log.begin_segment(number)
 
     def _check_orphan(self, number: int, known: _Removed) -> None:
-        """A summary without its segment: if not all of its messages were removed, they are lost."""
+        """Report the messages of a summary without its segment as lost, unless all were removed."""
         path = summary_path(self._folder, number)
         summary = None
         with contextlib.suppress(StoreError):
@@ -347,7 +347,7 @@ class Recovery:
     # -- what was to be erased --------------------------------------------------------------------
 
     def _erase_again(self) -> None:
-        """A crash may have come between the word that a message is to be erased and the deed."""
+        """Repeat erasures that a crash may have interrupted after they were recorded."""
         record = Record()
         places: dict[Segment, list[tuple[int, bytes]]] = {}
         for seq in sorted(self._erase):
@@ -368,9 +368,9 @@ class Recovery:
             self._overwrite(segment, parts)
 
     def _fill(self, segment: Segment, gap: Gap) -> None:
-        """Power went while removed messages were erased: put one record in the place of what is left of them.
+        """Complete an erasure that a power loss interrupted: replace its remains by one record.
 
-        It means the same as the gap, so the segment's tables stay right.
+        It means the same as the gap, so the segment's tables stay valid.
         """
         path = segment_path(self._folder, segment.number)
         _log.info("%s: %d bytes of removed messages at %d are erased", path, gap.size, gap.offset)
@@ -396,7 +396,7 @@ class Recovery:
 
 
 class _Removed(msgspec.Struct):
-    """What is known to have been removed."""
+    """The known removals."""
 
     floor: int
     seqs: set[int]
@@ -405,7 +405,7 @@ class _Removed(msgspec.Struct):
         return seq >= self.floor and seq not in self.seqs
 
     def has_all_of(self, gap: Gap) -> bool:
-        """Whether the gap can only have had messages that were removed: power went while they were erased."""
+        """Return True if the gap can only have contained removed messages, whose erasure was interrupted."""
         last = max(gap.last_seq, gap.reach)
         if last < gap.first_seq or gap.size == 0:
             return False
@@ -430,7 +430,7 @@ def _empty_segment(summary: Summary) -> Segment:
 
 
 def _count_records(data: bytes, at: int, expected: int) -> int:
-    """How many messages there seem to be from `at` to the end, going by their sizes; 0 if they mislead."""
+    """Return the apparent number of messages from `at` to the end, by their sizes; 0 if they are invalid."""
     count = 0
     while len(data) - at >= HEADER_SIZE:
         first = int.from_bytes(data[at : at + 4], "little")
@@ -445,7 +445,7 @@ def _count_records(data: bytes, at: int, expected: int) -> int:
 
 
 def _seq_in_last_mark(data: bytes, at: int) -> int:
-    """Return the sequence in the last end mark behind `at`; 0 if there is none."""
+    """Return the sequence in the last end mark after `at`; 0 if there is none."""
     end = len(data)
     while (end := data.rfind(_MARK_START, at, end)) >= 0:
         seq = seq_in_mark(data, end)
@@ -455,7 +455,7 @@ def _seq_in_last_mark(data: bytes, at: int) -> int:
 
 
 def _is_torn(data: bytes, at: int, expected: int) -> bool:
-    """Whether the bytes at `at` are the beginning of a record that would go on behind their end."""
+    """Return True if the bytes at `at` begin a record that would continue after their end."""
     rest = len(data) - at
     if rest < HEADER_SIZE:
         return True

@@ -1,7 +1,7 @@
-"""A file that only takes room, so that a full disk can still be told to forget something.
+"""A file that reserves space, so that messages can still be removed from a full disk.
 
-To remove messages something must be written first: that they are removed.  On a full disk the reserve goes
-then, and comes back when there is room again.
+A removal must first be written.  On a full disk the reserve is released for that, and taken again when there
+is space.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ SIZE: Final = 1024 * 1024
 
 
 class Reserve:
-    """One file.  Any thread may use it."""
+    """The reserve file.  Any thread may use it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def fill(self) -> bool:
-        """Take the room, unless it is taken; False if the disk has none, or does not take writes."""
+        """Reserve the space unless that is done; return False if the disk has none or is not writable."""
         try:
             if os.stat(self._path).st_blocks * 512 >= SIZE:
                 return True
@@ -38,7 +38,7 @@ class Reserve:
         return True
 
     def spend(self) -> bool:
-        """Give the room back to the disk; False if there was none."""
+        """Release the space; return False if there was none."""
         with contextlib.suppress(OSError):
             os.unlink(self._path)
             return True

@@ -1,11 +1,11 @@
-"""A sealed segment written anew beside its file, which then takes the file's place.
+"""Rewrite a sealed segment beside its file, then replace the file.
 
     Log.begin_compaction ──▶ Rewriting.run (any thread) ──▶ Log.end_compaction (rename); see ``segment_job``
 
-Readers use the old file until the new one, under the same name, has taken its place between two calls on
-the log's thread.  Both files mean the same, so a crash may leave either.
+Readers use the old file until the new one, under the same name, replaces it between two calls on the log's
+thread.  Both files mean the same, so a crash may leave either.
 
-Not here: what is different in the new file (``compaction``, ``compression``), and which segment is next
+Not here: what differs in the new file (``compaction``, ``compression``), and which segment is next
 (``Log.compaction_candidate``).
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Rewriting(SegmentJob):
-    """Of one segment."""
+    """The rewriting of one segment."""
 
     def __init__(self, fs: FileSystem, folder: str, segment: Segment, file: File, block_size: int) -> None:
         super().__init__(fs, folder, segment)
@@ -38,16 +38,16 @@ class Rewriting(SegmentJob):
         self.damaged: list[int] = []  # sequences of messages that could not be copied
 
     def create(self) -> File:
-        """The new file, empty."""
+        """Create the new, empty file."""
         self._fs.remove(self._new_path)
         return self._fs.open(self._new_path, create=True)
 
     def put_in_place(self) -> None:
-        """The new file takes the name of the old one."""
+        """Rename the new file to the name of the old one."""
         self._fs.rename(self._new_path, self._path)
 
     def discard(self) -> bool:
-        """Forget the new file; False if it cannot be removed now, so that this is to be called again."""
+        """Remove the new file; return False if it cannot be removed now and must be retried."""
         if self.file is not None:
             self.file.close()
             self.file = None

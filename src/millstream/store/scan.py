@@ -1,9 +1,8 @@
-"""Reading a segment's file from end to end: what a summary would have told.
+"""Read a segment's file from beginning to end, to rebuild what its summary contains.
 
-A record that does not pass its checksum is stepped over: the next sound record behind it is looked
-for byte by byte, so that damage costs what it hit and nothing else.  Most places can be ruled out
-by a look at what would be size, kind and sequence there, so the search does not read everything over
-and over.
+A record with a wrong checksum is skipped: the next valid record after it is searched byte by byte, so that
+damage loses only what it hit.  Most positions are ruled out by their apparent size, kind and sequence, so the
+search does not read everything repeatedly.
 """
 
 import msgspec
@@ -29,7 +28,7 @@ _ERASE = int(Kind.ERASE)
 
 
 class Gap(msgspec.Struct):
-    """A stretch of damage."""
+    """A damaged part of a file."""
 
     offset: int
     size: int
@@ -41,7 +40,7 @@ class Gap(msgspec.Struct):
 
 
 class Scan(msgspec.Struct):
-    """How a file was found."""
+    """The result of a scan."""
 
     end: int  # behind the last sound record
     gaps: list[Gap] = []
@@ -53,7 +52,7 @@ class Scan(msgspec.Struct):
 def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
     """Fill an empty segment from the bytes of its file.
 
-    If the file's own header is damaged, `base_seq` is a guess, and the first record may correct it.
+    If the file's own header is damaged, `base_seq` is a guess that the first record may correct.
     """
     record = Record()
     result = Scan(_FILE_HEADER_SIZE)
@@ -83,7 +82,7 @@ def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
 
 
 def _is_end(segment: Segment, data: bytes, at: int, result: Scan) -> bool:
-    """Tell whether an end mark stands at `at`; it says which sequences were used before it."""
+    """Return True if there is an end mark at `at`; apply the used sequences that it records."""
     seq = seq_in_mark(data, at)
     if seq == 0:
         return False
@@ -97,14 +96,14 @@ def _is_end(segment: Segment, data: bytes, at: int, result: Scan) -> bool:
 
 
 def _fits(segment: Segment, record: Record) -> bool:
-    """Whether a sound record can stand here: sequences only rise, and not by leaps."""
+    """Return True if a valid record can be here: sequences only rise, and not by too much."""
     if record.seq > segment.last_seq:
         return record.seq - segment.last_seq <= _FARTHEST_JUMP
     return not record.is_numbered()
 
 
 def _resume(segment: Segment, data: bytes, at: int, end: int, record: Record) -> int:
-    """Where the next sound record begins; -1 if there is none.  `record` then stands on it."""
+    """Return the start of the next valid record, and point `record` at it; -1 if there is none."""
     while at + _HEADER_SIZE <= end:
         if (
             record.read(data, at, end, False) == _WHOLE
@@ -117,7 +116,7 @@ def _resume(segment: Segment, data: bytes, at: int, end: int, record: Record) ->
 
 
 def _add_gap(segment: Segment, result: Scan, data: bytes, at: int, end: int) -> None:
-    """Sound records begin again at `end`."""
+    """Record a damaged part; valid records begin again at `end`."""
     damaged = Record()
     alone = damaged.read(data, at, end, False) == _WHOLE and at + damaged.size == end
     most = 1 if alone else max((end - at) // SMALLEST_MESSAGE, 1)

@@ -1,24 +1,23 @@
-"""One segment: a file of records, and what is known of it in memory.
+"""One segment: a file of records, and its tables in memory.
 
     +-----------+---------+---------------+--------+--------+---- …
     | "MSL\\x01" | crc u32 | start seq u64 | record | record |
     +-----------+---------+---------------+--------+--------+---- …
 
-The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change
-(but for what is erased in them, and when a smaller one takes its place: ``compaction``, ``compression``), a
-summary lies beside each (``summary``), and the tables below are dropped and loaded again as they are needed;
-`waypoints` stay, by which single messages are found.
+The last segment of a log is *active*: it grows.  The others are *sealed*: their files never change, except
+for erasures and replacement by a rewritten file (``compaction``, ``compression``); each has a summary beside
+it (``summary``); and the tables below are dropped and loaded again as needed, while `waypoints` stay, by
+which single messages are found.
 
-Messages of a segment are numbered from 0 (their *ordinal*); tables are indexed by it:
+Messages of a segment are numbered from 0 (their *ordinal*), the index of the tables:
 
     offsets   where the record begins
-    subjects  which of the segment's subjects it has; the top bit says that it has headers
+    subjects  which of the segment's subjects it has; the top bit marks headers
     seqs      its sequence; only if there are gaps, otherwise it is `base_seq` + ordinal
 
-For each subject, `counts`, `firsts` and `lasts` sum its messages up, with removed ones; they are there
-until the segment has a summary.  Removed messages are bits in `removed`.  Everything here belongs to
-the thread that appends; a commit in another thread works on the buffer it took over and, of a sealed
-segment, reads the tables.
+For each subject, `counts`, `firsts` and `lasts` sum up its messages, including removed ones, until the
+segment has a summary.  Removed messages are bits in `removed`.  Everything here belongs to the thread that
+appends; a commit in another thread uses the buffer it took over and, of a sealed segment, reads the tables.
 """
 
 from millstream.store.checksum import crc32c
@@ -43,13 +42,13 @@ def file_header(start_seq: int) -> bytes:
 
 
 def start_in_header(data: bytes) -> int | None:
-    """The sequence that a segment's file says it begins with; None if its header is damaged."""
+    """Return the first sequence in a segment file's header; None if the header is damaged."""
     start_seq = int.from_bytes(data[8:16], "little")
     return start_seq if data[:_FILE_HEADER_SIZE] == file_header(start_seq) else None
 
 
 class Segment:
-    """Tables over one file."""
+    """The tables of one file."""
 
     def __init__(self, number: int, base_seq: int) -> None:
         self.number = number
@@ -111,13 +110,13 @@ class Segment:
         header_size: int,
         size: int,
     ) -> int:
-        """Gather a record (see ``RecordBuffer.add``); ``note`` or ``note_other`` must follow."""
+        """Collect a record (see ``RecordBuffer.add``); ``note`` or ``note_other`` must follow."""
         if self.pending.size == 0:
             self.pending.base = self.size
         return self.pending.add(kind, seq, timestamp, subject, source, start, header_size, size)
 
     def note(self, seq: int, timestamp: int, subject: bytes, has_headers: bool, size: int) -> int:
-        """Take a message into the tables, `size` being that of its record; its ordinal."""
+        """Add a message, whose record has `size` bytes, to the tables; return its ordinal."""
         ordinal = self.count
         if self.seqs is not None:
             self.seqs.push(seq)
@@ -163,17 +162,17 @@ class Segment:
         self._timed_end = self.size + _STRIDE
 
     def note_other(self, size: int) -> None:
-        """Leave room for a record that is no message."""
+        """Account for a record that is not a message."""
         self.others.push(self.size)
         self.size += size
 
     def note_gap(self, end: int) -> None:
-        """Bytes up to `end` are damaged: they belong to no record."""
+        """Account for damaged bytes up to `end`, which belong to no record."""
         self.others.push(self.size)
         self.size = end
 
     def _make_sparse(self, seq: int) -> None:
-        """`seq`, the next, leaves a gap: from here on sequences are listed."""
+        """List sequences from here on, because `seq`, the next, leaves a gap."""
         seqs = Numbers(8)
         for index in range(self.count):
             seqs.push(self.base_seq + index)
@@ -181,24 +180,24 @@ class Segment:
         self.seqs = seqs
 
     def close(self) -> None:
-        """Close its file, which can be opened again."""
+        """Close the file, which can be opened again."""
         if self.file is not None:
             self.file.close()
             self.file = None
 
     def take_pending(self) -> RecordBuffer:
-        """Hand over what is to be written; more gathers in a buffer of its own."""
+        """Return the collected records to be written; new ones are collected in another buffer."""
         taken = self.pending
         self.pending = RecordBuffer()
         self.writing = taken
         return taken
 
     def drop_pending(self) -> None:
-        """Nothing of it is needed any more, and neither is the segment."""
+        """Drop the collected records of a segment that is no longer needed."""
         self.pending = RecordBuffer()
 
     def return_pending(self, taken: RecordBuffer) -> None:
-        """It could not be written: put it in front again."""
+        """Put records that could not be written before those collected since."""
         taken.append(self.pending.peek())
         self.pending = taken
         self.writing = None
@@ -211,11 +210,11 @@ class Segment:
         return self.base_seq + ordinal
 
     def knows_seqs(self) -> bool:
-        """Whether the sequence of each ordinal is known: it needs tables if there are gaps."""
+        """Return True if the sequence of each ordinal is known; with gaps, that needs tables."""
         return self.loaded or (self.waypoints is not None and self.waypoints.seqs is None)
 
     def first_not_below(self, seq: int) -> int:
-        """The ordinal of the first message whose sequence is not below `seq`; `count` if there is none."""
+        """Return the ordinal of the first message not below `seq`; `count` if there is none."""
         if self.seqs is not None:
             return self.seqs.first_not_below(seq)
         if seq <= self.base_seq:
@@ -225,7 +224,7 @@ class Segment:
         return seq - self.base_seq
 
     def ordinal_of(self, seq: int) -> int:
-        """The ordinal of a live message, or -1."""
+        """Return the ordinal of a live message, or -1."""
         ordinal = self.first_not_below(seq)
         if ordinal >= self.count or self.seq_at(ordinal) != seq or self.is_removed(ordinal):
             return -1
@@ -238,12 +237,12 @@ class Segment:
         return (removed[ordinal >> 3] >> (ordinal & 7)) & 1 != 0
 
     def holds(self, seq: int) -> bool:
-        """Whether a record of the message is in the file, removed or not."""
+        """Return True if the file contains a record of the message, removed or not."""
         ordinal = self.first_not_below(seq)
         return ordinal < self.count and self.seq_at(ordinal) == seq
 
     def next_live(self, ordinal: int) -> int:
-        """The first live ordinal from `ordinal` on; `count` if there is none."""
+        """Return the first live ordinal from `ordinal` on; `count` if there is none."""
         if self.removed is None:
             return ordinal if ordinal < self.count else self.count
         while ordinal < self.count and self.is_removed(ordinal):
@@ -253,7 +252,7 @@ class Segment:
         return ordinal if ordinal < self.count else self.count
 
     def _all_removed(self, ordinal: int) -> bool:
-        """Whether the eight messages from `ordinal` on, a multiple of eight, are removed."""
+        """Return True if the eight messages from `ordinal` on, a multiple of eight, are removed."""
         removed = self.removed
         return removed is not None and ordinal >> 3 < len(removed) and removed[ordinal >> 3] == 0xFF
 
@@ -270,7 +269,7 @@ class Segment:
         return self.offsets.at(ordinal)
 
     def end_of(self, ordinal: int) -> int:
-        """The offset behind the record."""
+        """Return the offset after the record."""
         end = self.offsets.at(ordinal + 1) if ordinal + 1 < self.count else self.size
         if self.others.count:
             between = self.others.first_not_below(self.offsets.at(ordinal))
@@ -282,14 +281,14 @@ class Segment:
         return self.end_of(ordinal) - self.offset_at(ordinal)
 
     def next_match(self, ordinal: int, wanted: bytes) -> int:
-        """The first live ordinal from `ordinal` on whose subject's flag in `wanted` is set."""
+        """Return the first live ordinal from `ordinal` on whose subject's flag in `wanted` is set."""
         ordinal = self.subject_of.next_flagged(ordinal, self.count, wanted, _SUBJECT_MASK)
         while ordinal < self.count and self.is_removed(ordinal):
             ordinal = self.subject_of.next_flagged(ordinal + 1, self.count, wanted, _SUBJECT_MASK)
         return ordinal
 
     def previous_match(self, ordinal: int, wanted: bytes) -> int:
-        """The last live ordinal up to `ordinal` whose subject is wanted; -1 if there is none."""
+        """Return the last live ordinal up to `ordinal` whose subject is wanted; -1 if there is none."""
         flags = wanted
         known = len(wanted)
         subject_of = self.subject_of
@@ -301,7 +300,7 @@ class Segment:
         return ordinal
 
     def count_live(self, start: int, end: int, wanted: bytes | None) -> int:
-        """How many of the ordinals from `start` to before `end` are live, and of a wanted subject."""
+        """Count the live ordinals from `start` to before `end`, of wanted subjects."""
         found = 0
         if wanted is None:
             if self.removed is None:
@@ -320,7 +319,7 @@ class Segment:
         return found
 
     def subjects_between(self, start: int, end: int) -> list[bytes]:
-        """The different subjects of the ordinals from `start` to before `end`."""
+        """Return the different subjects of the ordinals from `start` to before `end`."""
         seen = set()
         last = -1
         for ordinal in range(start, end):
@@ -336,7 +335,7 @@ class Segment:
     # -- removing ---------------------------------------------------------------------------------
 
     def mark_removed(self, ordinal: int, size: int) -> None:
-        """`size` is that of the record; the caller knows that it is live."""
+        """Mark a live message as removed; `size` is that of its record."""
         needed = (self.count >> 3) + 1
         if self.removed is None:
             self.removed = bytearray(needed)
@@ -347,9 +346,9 @@ class Segment:
         self.live_bytes -= size
 
     def remove_range(self, start: int, end: int, wanted: bytes | None, counts: Numbers) -> int:
-        """Mark the live ordinals from `start` to before `end` removed, if their subjects are wanted.
+        """Mark the live ordinals from `start` to before `end` as removed if their subjects are wanted.
 
-        Adds how many there were to each subject's number in `counts`; returns how many of them have headers.
+        Adds their numbers to each subject's entry in `counts`; returns how many of them have headers.
         """
         with_headers = 0
         subject_of = self.subject_of
@@ -367,7 +366,7 @@ class Segment:
         return with_headers
 
     def nth_live(self, start: int, count: int) -> int:
-        """The ordinal of the live message that has `count` live ones from `start` on before it."""
+        """Return the ordinal of the live message that has `count` live ones from `start` on before it."""
         ordinal = self.next_live(start)
         if self.removed is None:
             return min(ordinal + count, self.count)
@@ -384,11 +383,11 @@ class Segment:
             self.live_bytes = 0
 
     def exposed(self) -> int:
-        """How many removed messages have their content in the file."""
+        """Return the number of removed messages whose content is still in the file."""
         return self.count - self.live - self.erased
 
     def exposed_ordinals(self) -> list[int]:
-        """Those messages."""
+        """Return the ordinals of removed messages whose content is still in the file."""
         found: list[int] = []
         if self.removed is None:
             return found
@@ -399,7 +398,7 @@ class Segment:
         return found
 
     def removed_since(self, before: bytes) -> list[int]:
-        """Return the sequences of messages that are removed and were not when `removed` was `before`."""
+        """Return the sequences of messages removed since `removed` was `before`."""
         found: list[int] = []
         removed = self.removed
         known = len(before)
@@ -417,10 +416,10 @@ class Segment:
         return found
 
     def relabelled(self, ordinals: list[int]) -> "Segment":
-        """A segment for the same file in which the content of `ordinals` is overwritten.
+        """Return a segment for the same file with the content of `ordinals` overwritten.
 
-        They have the empty subject, as a scan of the file would find.  Subjects that no message has any more
-        are left out.
+        They have the empty subject, as a scan of the file would find.  Subjects without messages are left
+        out.
         """
         fresh = Segment(self.number, self.start_seq)
         fresh.base_seq = self.base_seq
@@ -494,7 +493,7 @@ class Segment:
         self.lasts = other.lasts
 
     def become(self, other: "Segment") -> None:
-        """Hold what `other` holds, nothing of it removed: the file is another, or lost some records."""
+        """Take over everything from `other`, without removals: the file was replaced, or lost records."""
         self.adopt_tables(other)
         self.start_seq = other.start_seq
         self.base_seq = other.base_seq
@@ -512,7 +511,7 @@ class Segment:
         self.summarized = False
 
     def unload(self, stride: int = STRIDE) -> None:
-        """Forget the tables of a sealed segment, which its summary has, but for the waypoints."""
+        """Drop the tables of a sealed segment, which are in its summary, except for the waypoints."""
         if self.waypoints is None:
             self.waypoints = Waypoints(self.offsets, self.seqs, self.base_seq, self.size, stride)
             self.waypoints.take_times(self.timed, self.times)
@@ -528,12 +527,12 @@ class Segment:
         self.forget_sums()
 
     def table_bytes(self) -> int:
-        """The memory of the tables, about: lists that grew have up to as much to spare."""
+        """Return the approximate memory of the tables; lists that grew may have as much again to spare."""
         tables = 2 * self.offsets.size + self.others.size + self.subjects.memory()
         return tables + (self.seqs.size if self.seqs is not None else 0)
 
     def forget_sums(self) -> None:
-        """There is a summary, which has them."""
+        """Drop the sums, which are now in a summary."""
         self.counts = Numbers(4)
         self.firsts = Numbers(8)
         self.lasts = Numbers(8)

@@ -1,12 +1,12 @@
-"""Work on the file of one segment that takes long, so it is done in another thread.
+"""Long work on the file of one segment, done in another thread.
 
     Log.begin_compaction ──▶ (a commit, until it is `ready`) ──▶ SegmentJob.run (any thread)
                          ──▶ Log.end_compaction
 
-A job takes removed messages out of a file.  That must not happen before their removal is durable: the
-message that replaced one of them may still be on its way to the disk.
+A job deletes removed messages from a file.  That must not happen before their removal is durable: the message
+that replaced one of them may not be on disk yet.
 
-Not here: which segment is next (``Log.compaction_candidate``), who runs the job (``jetstream.compactor``).
+Not here: which segment is next (``Log.compaction_candidate``), running the job (``jetstream.compactor``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SegmentJob:
-    """One segment, and what is done to it."""
+    """One segment, and the work on it."""
 
     replaces_file = True  # so nobody may begin to read the present one meanwhile
 
@@ -35,5 +35,5 @@ class SegmentJob:
         self.cancelled = False  # the segment went, or content was erased in its file
 
     def run(self) -> None:
-        """Do the work; StoreError if that fails."""
+        """Do the work; raise StoreError if that fails."""
         raise NotImplementedError

@@ -1,15 +1,15 @@
-"""Finds single messages of a sealed segment in its file, without the segment's tables.
+"""Find single messages of a sealed segment in its file, without the segment's tables.
 
-A stretch is what lies between two waypoints (``waypoints``), about 4 KiB of records.  A walk goes from record
-to record by their sizes, and verifies the one at which it ends.  If that is not the message that was sought,
-the walk is repeated and verifies every record: only then "it is not there" is an answer.  If a record is
-damaged the answer is LOST, and the caller asks the tables.
+A stretch lies between two waypoints (``waypoints``), about 4 KiB of records.  A walk goes from record to
+record by their sizes, and verifies the last one.  If that is not the message sought, the walk is repeated and
+verifies every record: only then is "not there" an answer.  If a record is damaged the answer is LOST, and the
+caller uses the tables.
 
 In most streams there are stretches whose records all have the same size and whose sequences have no gap.
-There the place of a message is computed, and only its record is read.
+There the position of a message is computed, and only its record is read.
 
-A moment is sought among the times of the waypoints, which leads to one or two stretches.  Times that are read
-for that are not verified; what is found in the stretches is.
+A time is sought among the times of the waypoints, which leads to one or two stretches.  Times read for that
+are not verified; the message found is.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Stretches:
         self._before = 0  # the record before the one that was found, in the stretch
 
     def walk(self, segment: Segment, points: Waypoints, seq: int, record: Record) -> int:
-        """Point `record` at the message `seq`; returns its ordinal, NOT_THERE or LOST.
+        """Point `record` at the message `seq`; return its ordinal, NOT_THERE or LOST.
 
-        `ordinal` and `met` are those of the first message that is not below `seq`.
+        Sets `ordinal` and `met` to those of the first message not below `seq`.
         """
         self.ordinal = self.met = 0
         index = points.before(seq)
@@ -64,7 +64,7 @@ class Stretches:
         return self._verified_walk(data, points, index, seq, record)
 
     def match(self, segment: Segment, points: Waypoints, seq: int, pattern: bytes, record: Record) -> int:
-        """Return the first live sequence from `seq` on under `pattern` in its stretch; 0: ask the tables."""
+        """Return the first live match from `seq` on in its stretch; 0: use the tables."""
         index = points.before(seq if seq > segment.base_seq else segment.base_seq)
         if index < 0:
             return 0
@@ -87,7 +87,7 @@ class Stretches:
         return 0
 
     def at_time(self, segment: Segment, points: Waypoints, timestamp: int, record: Record) -> int:
-        """Return the first sequence stored at or after `timestamp`, removed ones included; 0: ask the tables.
+        """Return the first sequence stored at or after `timestamp`, removed or not; 0: use the tables.
 
         Times must not fall in the segment, and its last one must not be earlier.
         """
@@ -109,7 +109,7 @@ class Stretches:
     # -- within a stretch ---------------------------------------------------------------------------
 
     def _is_guessed(self, segment: Segment, points: Waypoints, index: int, seq: int, record: Record) -> bool:
-        """Read the record of `seq` alone; returns whether its stretch is even, so that it was found."""
+        """Read only the record of `seq`, if its stretch is even; return True if it was found."""
         if points.seqs is not None or self._keeps(segment, index):
             return False
         start = points.start(index)
@@ -135,9 +135,9 @@ class Stretches:
         return True
 
     def _skim(self, data: bytes, seq: int) -> int:
-        """Return where the first record is whose sequence is not below `seq`, by sizes only; -1 if nowhere.
+        """Return the position of the first record not below `seq`, by sizes only; -1 if there is none.
 
-        `ordinal` counts the messages before it.
+        Sets `ordinal` to the number of messages before it.
         """
         end = len(data)
         at = 0
@@ -156,9 +156,9 @@ class Stretches:
         return -1
 
     def _skim_time(self, data: bytes, timestamp: int) -> int:
-        """Return where the first message is that is not earlier than `timestamp`, by sizes only.
+        """Return the position of the first message not earlier than `timestamp`, by sizes only.
 
-        The end of the data if none is; `_before` is where the record before that begins.
+        Returns the end of the data if there is none; `_before` is the start of the record before it.
         """
         end = len(data)
         at = 0
@@ -193,7 +193,7 @@ class Stretches:
         return ordinal if record.seq == seq else _NOT_THERE
 
     def _read(self, segment: Segment, points: Waypoints, index: int) -> bytes:
-        """Return the bytes from a waypoint to the next one; `start` is where they begin."""
+        """Return the bytes from a waypoint to the next one, and set `start` to their offset."""
         self.start = points.start(index)
         if self._keeps(segment, index):
             return self._kept
@@ -224,24 +224,45 @@ class Stretches:
     # -- times --------------------------------------------------------------------------------------
 
     def _waypoint_at_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
-        """Return the last waypoint that seems earlier than `timestamp`, or the first one."""
+        """Return the last waypoint that seems earlier than `timestamp`, or the first one.
+
+        Messages mostly come at an even pace, so the first look is where that would put the moment, and the
+        next ones go from there in steps that double; a step into what is known halves what is left.
+        """
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
+        middle = _guess(segment, high - 1, timestamp)
+        step = 1
         while low < high:
-            middle = (low + high) // 2
             moment = points.time(middle)
             if moment == 0:
                 moment = self._time_at(segment, points, middle)
                 points.note_time(middle, moment)
             if moment < timestamp:
                 low = middle + 1
+                middle += step
             else:
                 high = middle
+                middle -= step
+            step *= 2
+            if not low <= middle < high:
+                middle = (low + high) // 2
         return low - 1 if low else 0
 
     def _time_at(self, segment: Segment, points: Waypoints, index: int) -> int:
-        """Return the time of a waypoint's message as the file has it; it is not verified."""
+        """Return the unverified time of a waypoint's message, from the file."""
         file = segment.file
         if file is None:
             file = self._tables.file(segment)
         data: bytes = file.read(points.start(index), _HEADER_SIZE)
         return time_in(data, 0, len(data))
+
+
+def _guess(segment: Segment, last: int, timestamp: int) -> int:
+    """Return the waypoint, 0 to `last`, at which a moment would be if messages had come at an even pace."""
+    began, ended = segment.first_timestamp, segment.last_timestamp
+    if timestamp <= began or last < 1:
+        return 0
+    if timestamp >= ended:
+        return last
+    part = float(timestamp - began) / float(ended - began)  # of two integers, C would drop the fraction
+    return min(int(part * last), last)

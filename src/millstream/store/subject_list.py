@@ -1,15 +1,15 @@
-"""The subjects of a segment, numbered in the order they came: names packed one behind the other.
+"""The subjects of a segment, numbered in order of appearance, with names packed in one buffer.
 
-A stream can have a million of them, so none is an object: a name takes its bytes, four for where it ends,
-and a few in the table that finds its number (open addressing, at least a third of it empty).  A slot holds
-half of the subject's hash beside its number:
+A stream can have a million subjects, so none is an object: a name takes its bytes, four for its end, and a
+few in the hash table for its number (open addressing, at least a third of it empty).  A slot contains half of
+the subject's hash and its number:
 
     slot   hash (32 bits) | number + 1 (32 bits); 0: empty
     home   where the search begins: the lower bits of the hash
 
-So most searches compare one name, and the table is made larger without looking at any.  Hashes are Python's,
-with a key of the process: who chooses subjects cannot foresee where they stand.  Names that are read from a
-file (`append_name`) get their slots when somebody looks for a number: most of those who read do not.
+So most searches compare one name, and the table grows without comparing any.  Hashes are Python's, keyed per
+process, so whoever chooses subjects cannot predict their slots.  Names read from a file (`append_name`) get
+their slots when a number is first looked up, which most readers never do.
 """
 
 from collections.abc import Iterator
@@ -41,29 +41,29 @@ class SubjectList(GrowingBuffer):
             yield self.at(number)
 
     def at(self, number: int) -> bytes:
-        """The subject with this number, which must be there."""
+        """Return the subject with this number, which must exist."""
         start = self._start(number)
         return self.cut(start, self._ends.at(number) - start)
 
     def size_at(self, number: int) -> int:
-        """How many bytes the subject with this number has."""
+        """Return the length of the subject with this number."""
         return self._ends.at(number) - self._start(number)
 
     def blank(self) -> int:
-        """The number of the empty subject, or -1."""
+        """Return the number of the empty subject, or -1."""
         for number in range(self.count):
             if self._ends.at(number) == self._start(number):
                 return number
         return -1
 
     def find(self, subject: bytes) -> int:
-        """The number of `subject`, or -1."""
+        """Return the number of `subject`, or -1."""
         if self._hashed < self.count:
             self._hash_rest()
         return (self._slots.at(self._slot(subject, _hash_of(subject))) & _LOW) - 1
 
     def add(self, subject: bytes) -> int:
-        """The number of `subject`, which is given one if it has none."""
+        """Return the number of `subject`; assign one if it has none."""
         if self._hashed < self.count:
             self._hash_rest()
         hashed = _hash_of(subject)
@@ -81,7 +81,7 @@ class SubjectList(GrowingBuffer):
         return self.count - 1
 
     def append_name(self, data: bytes, start: int, size: int) -> None:
-        """Give ``data[start : start + size]``, which is not there yet, the next number."""
+        """Assign the next number to ``data[start : start + size]``, which must be new."""
         if start < 0 or size < 0 or start + size > len(data):
             raise ValueError("a name does not lie within its source")
         self.reserve(size)
@@ -90,11 +90,11 @@ class SubjectList(GrowingBuffer):
         self.count += 1
 
     def memory(self) -> int:
-        """The bytes that names and tables take."""
+        """Return the memory of names and tables."""
         return self.size + self._ends.size + self._slots.size
 
     def is_unique(self) -> bool:
-        """Whether no name is there twice."""
+        """Return True if no name occurs twice."""
         if self._hashed < self.count:
             self._hash_rest()
         return not self._twins
@@ -119,7 +119,7 @@ class SubjectList(GrowingBuffer):
         return self._ends.at(number - 1) if number else 0
 
     def _slot(self, subject: bytes, hashed: int) -> int:
-        """Where the number of `subject` stands, or would stand."""
+        """Return the slot that has, or would have, the number of `subject`."""
         mask = self._slots.count - 1
         slot = hashed & mask
         while True:

@@ -1,14 +1,14 @@
-"""What a sealed segment's file holds, so that nobody has to read it to find out.
+"""The summary of a sealed segment's file, which saves reading the file.
 
     "MSSUM\\x01\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
 
-A restart reads the fixed part, the subjects (each with its count, first and last sequence) and the
-removals; the tables behind them are read when a message of the segment is looked for.  Tables are as
-narrow as their values allow: a segment of one subject with small messages takes two bytes a message.
+A restart reads the fixed part, the subjects (each with its count, first and last sequence) and the removals;
+the tables after them are read when a message of the segment is needed.  Tables are as narrow as their values
+allow: a segment of one subject with small messages takes two bytes a message.
 
-The summary is derived: if it is missing, damaged or does not fit its segment's size, it is made again
-from the segment.  A sound checksum is not enough: every number is compared with the others before it is
-used (``_load``), since compiled code reads by them.  ``docs/formats/log.md`` has the bytes.
+The summary is derived: if it is missing, damaged or does not fit its segment's size, it is rebuilt from the
+segment.  A valid checksum is not enough: every number is checked against the others before it is used
+(``_load``), because compiled code relies on them.  ``docs/formats/log.md`` describes the bytes.
 """
 
 import struct
@@ -34,7 +34,7 @@ _SUBJECT_MASK = 0x7FFFFFFF
 
 
 class SubjectSums:
-    """The messages of each subject of a segment, removed ones included, by the subject's number."""
+    """The messages of each subject of a segment, including removed ones, by the subject's number."""
 
     def __init__(self) -> None:
         self.names = SubjectList()
@@ -43,7 +43,7 @@ class SubjectSums:
         self.lasts = Numbers(8)
 
     def read(self, data: bytes, at: int, count: int) -> int:
-        """Take in so many, as a summary has them at `at`; where they end.  ValueError if it is cut short."""
+        """Read `count` entries of a summary at `at`; return their end.  Raise ValueError if it is cut."""
         for _ in range(count):
             if len(data) - at < _SUBJECT_SIZE:
                 raise ValueError("summary is cut short")
@@ -57,7 +57,7 @@ class SubjectSums:
 
 
 class Layout(msgspec.Struct):
-    """Where and how wide the tables are in the bytes of a summary."""
+    """Position and width of the tables in the bytes of a summary."""
 
     data: bytes
     at: int
@@ -69,7 +69,7 @@ class Layout(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """The part that a restart needs, and the tables that a segment has while it is read."""
+    """The part that a restart needs, and the tables for reading the segment."""
 
     number: int
     start_seq: int
@@ -91,7 +91,7 @@ class Summary(msgspec.Struct):
 
 
 def encode(segment: Segment, all_bytes: int) -> bytes:
-    """The summary of a segment whose tables are loaded; `all_bytes` counts every message's record."""
+    """Return the summary of a segment with loaded tables; `all_bytes` counts every message's record."""
     size_width = 2 if _largest_gap(segment) < 65536 else 4
     subject_width = _subject_width(segment)
     out = GrowingBuffer()
@@ -140,9 +140,9 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
 
 
 def decode(data: bytes, *, names_checked: bool = False) -> Summary | None:
-    """The summary in `data`, or None if it is not a sound one.
+    """Decode the summary in `data`; return None if it is invalid.
 
-    `names_checked`: it was read before, so that no subject comes twice need not be looked at again.
+    `names_checked`: it was read before, so the check for duplicate subjects is skipped.
     """
     if len(data) < _START + _FIXED.size or not data.startswith(MAGIC):
         return None
@@ -213,14 +213,14 @@ def _decode(data: bytes) -> Summary:
 
 
 def load_tables(segment: Segment, summary: Summary) -> None:
-    """Give a sealed segment its tables back."""
+    """Load the tables of a sealed segment."""
     segment.erased = erased_in(summary)
     tables = summary.tables
     segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, summary.subjects.names)
 
 
 def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
-    """Fill the tables; ValueError unless all numbers fit together, as those of a segment do."""
+    """Fill the tables; raise ValueError unless all numbers are consistent."""
     count, data, position, width = tables.count, layout.data, layout.at, layout.subject_width
     if not (
         FILE_HEADER_SIZE <= tables.size <= _LARGEST_SIZE
@@ -254,7 +254,7 @@ def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
 
 
 def _offsets_are_sound(tables: Segment, last_gap: int) -> bool:
-    """Whether records begin within the file, one behind the other, and the last one ends with it."""
+    """Return True if records are consecutive within the file, and the last one ends with it."""
     offsets, end = tables.offsets, tables.size
     if offsets.count and offsets.at(offsets.count - 1) + last_gap != end:
         return False
@@ -262,7 +262,7 @@ def _offsets_are_sound(tables: Segment, last_gap: int) -> bool:
 
 
 def _seqs_are_sound(tables: Segment) -> bool:
-    """Whether they rise from the first to the last that the segment uses up."""
+    """Return True if the sequences rise from the first to the last that the segment uses."""
     seqs, first, last = tables.seqs, tables.base_seq, tables.last_seq
     if seqs is None or not tables.count:
         return tables.count <= last + 1 - first
@@ -270,7 +270,7 @@ def _seqs_are_sound(tables: Segment) -> bool:
 
 
 def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
-    """Whether every number is one of a subject, and the messages of each are as many, and where, it says."""
+    """Return True if the sums of each subject agree with the tables."""
     known = sums.names.count
     counts, firsts, lasts = (
         Numbers(4, bytes(4 * known)),
@@ -290,14 +290,14 @@ def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
 
 
 def erased_in(summary: Summary) -> int:
-    """How many messages had their content overwritten: they have the empty subject."""
+    """Return the number of erased messages, which have the empty subject."""
     sums = summary.subjects
     number = sums.names.blank()
     return sums.counts.at(number) if number >= 0 else 0
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:
-    """From a message to the next, so that adding up gives the offsets."""
+    """Return the distance from a message to the next; their sums are the offsets."""
     end = segment.offset_at(ordinal + 1) if ordinal + 1 < segment.count else segment.size
     return end - segment.offset_at(ordinal)
 
@@ -318,13 +318,13 @@ def _put_gaps(out: GrowingBuffer, segment: Segment, width: int) -> None:
 
 
 def _number_at(segment: Segment, ordinal: int) -> int:
-    """Its subject's number, with the header bit at the bottom, where it costs one bit and not three bytes."""
+    """Return the subject's number with the header bit at the bottom, where it costs least."""
     value = segment.subject_of.at(ordinal)
     return ((value & _SUBJECT_MASK) << 1) | (1 if value & _HEADER_BIT else 0)
 
 
 def _subject_width(segment: Segment) -> int:
-    """Bytes needed for each number; 0 if all are the same."""
+    """Return the bytes needed for each number; 0 if all are equal."""
     largest = 0
     same = True
     for ordinal in range(segment.count):

@@ -1,9 +1,9 @@
-"""The tables of sealed segments: loaded for whatever goes over many messages, and dropped again.
+"""The tables of sealed segments: loaded for passes over many messages, and dropped again.
 
-All logs together have a share of the memory budget.  While that is exceeded, a log that loads tables drops
-those it loaded first, but for a few: readers at several places need one each.  Tables that were not used for
-a while are dropped in any case (``rest``).  Files are opened when they are read; a log keeps a bounded
-number of them open.  Used by the thread that appends, and by no other.
+All logs share a part of the memory budget.  While it is exceeded, a log that loads tables drops those it
+loaded first, except for a few: readers at several positions need one each.  Tables that were not used for a
+while are dropped in any case (``rest``).  Files are opened when they are read; a log keeps a bounded number
+of them open.  Used only by the thread that appends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MESSAGES_OF_AN_ITEM = 100  # for which a waypoint is chosen, in the time that o
 
 
 class Tables:
-    """Which segments have theirs in memory."""
+    """The segments of a log whose tables are in memory."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -37,7 +37,7 @@ class Tables:
         self.stride = STRIDE
 
     def move(self, folder: str) -> None:
-        """The folder was renamed."""
+        """Use the new name of the folder."""
         self._folder = folder
 
     def file(self, segment: Segment) -> File:
@@ -67,15 +67,15 @@ class Tables:
                 segment.close()
 
     def keep(self, segment: Segment) -> None:
-        """A segment that has its tables was sealed."""
+        """Keep the tables of a segment that was sealed."""
         self._count(segment)
 
     def drop(self, segment: Segment) -> None:
-        """A segment is gone, or has no tables any more."""
+        """Stop counting a segment that is gone or has no tables any more."""
         BUDGET.tables.take(-self._loaded.pop(segment, 0))
 
     def drop_all(self) -> None:
-        """The log is closed."""
+        """Drop all tables when the log is closed."""
         for segment in list(self._loaded):
             self.drop(segment)
 
@@ -87,7 +87,10 @@ class Tables:
         BUDGET.tables.take(size)
 
     def load(self, segment: Segment) -> Segment | None:
-        """Give a segment its tables; if its file does not hold what was known of it, what it does hold."""
+        """Load the segment's tables.
+
+        If summary and file disagree, return a segment that describes the file.
+        """
         summary = self._summary(segment)
         scanned = None
         if summary is not None:
@@ -103,7 +106,7 @@ class Tables:
         return scanned
 
     def _summary(self, segment: Segment) -> Summary | None:
-        """Its summary, if it is still the one that was there when the log was opened."""
+        """Return the segment's summary, if it is unchanged since the log was opened."""
         try:
             data = self._fs.read_all(summary_path(self._folder, segment.number))
             found = decode(data, names_checked=True)
@@ -123,7 +126,7 @@ class Tables:
         return scanned
 
     def trim(self) -> None:
-        """Drop the tables that were loaded first, while all logs have too many and this one not just few."""
+        """Drop the tables loaded first, but a few, while all logs together exceed their budget."""
         spare = len(self._loaded) - FEW_LOADED
         if spare <= 0 or not BUDGET.tables.is_exceeded():
             return
@@ -133,7 +136,7 @@ class Tables:
             spare -= self._unload(segment)
 
     def rest(self) -> Pieces[None]:
-        """Drop the tables that were not used since the last time this was done."""
+        """Drop the tables that were not used since the last call."""
         for segment in list(self._loaded):
             if segment in self._loaded and not segment.touched:
                 self._unload(segment)

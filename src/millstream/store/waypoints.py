@@ -1,15 +1,15 @@
-"""Where the messages of a sealed segment lie, in little memory: a waypoint for about every 4 KiB of its file.
+"""Positions of a sealed segment's messages in little memory: a waypoint for about every 4 KiB of its file.
 
-The tables of a segment take eight bytes and more for each message, so they are in memory for a few segments
+The tables of a segment take eight bytes or more for each message, so they are in memory for a few segments
 only (``tables``).  A single message is found without them: take the last waypoint at or before it, read the
-file from there to the next waypoint, and walk from record to record (``stretches``).  Every record says
-which sequence it has and how long it is, with a checksum, so nothing is believed that the file does not say.
+file from there to the next waypoint, and walk from record to record (``stretches``).  Every record has its
+sequence and size, with a checksum, so nothing is trusted that the file does not confirm.
 
     offset    where the record of a message begins
     ordinal   of that message
     sequence  of that message; only if there are gaps, otherwise it is `base_seq` + ordinal
-    time      of that message, if it is known: a segment notes the times of its waypoints as it grows, and
-              after a restart whoever looks for a time does
+    time      of that message, if known: a segment records the times of its waypoints as it grows; after a
+              restart, searches for a time do
 """
 
 from millstream.store.numbers import Numbers
@@ -21,7 +21,7 @@ class Waypoints:
     """The waypoints of one segment."""
 
     def __init__(self, offsets: Numbers, seqs: Numbers | None, base_seq: int, size: int, stride: int) -> None:
-        """Choose them from the tables of a segment whose file has `size` bytes."""
+        """Choose the waypoints from the tables of a segment whose file has `size` bytes."""
         self.base_seq = base_seq
         self.offsets = Numbers(4)
         self.ordinals = Numbers(4)
@@ -31,7 +31,7 @@ class Waypoints:
         self._choose(offsets, seqs, size, stride)
 
     def _choose(self, offsets: Numbers, seqs: Numbers | None, size: int, stride: int) -> None:
-        """A record that is longer than the stride gets a waypoint of its own, which its neighbours skip."""
+        """Choose waypoints; a record longer than the stride gets its own, which its neighbours skip."""
         count = offsets.count
         behind = 0  # the first offset that needs another waypoint
         for ordinal in range(count):
@@ -45,7 +45,7 @@ class Waypoints:
                 behind = offset + stride
 
     def before(self, seq: int) -> int:
-        """The last waypoint whose sequence is not above `seq`; -1 if there is none."""
+        """Return the last waypoint whose sequence is not above `seq`; -1 if there is none."""
         if self.seqs is not None:
             return self.seqs.first_not_below(seq + 1) - 1
         if seq < self.base_seq:
@@ -53,28 +53,28 @@ class Waypoints:
         return self.ordinals.first_not_below(seq - self.base_seq + 1) - 1
 
     def time(self, index: int) -> int:
-        """When the message at a waypoint was stored, if that is known; otherwise 0."""
+        """Return when the message at a waypoint was stored; 0 if unknown."""
         return self._times.at(index) if self._times is not None else 0
 
     def note_time(self, index: int, timestamp: int) -> None:
-        """Remember when it was stored."""
+        """Record when the message at a waypoint was stored."""
         if self._times is None:
             self._times = Numbers(8, bytes(8 * self.offsets.count))
         self._times.set(index, max(timestamp, 0))
 
     def take_times(self, ordinals: Numbers, times: Numbers) -> None:
-        """Take over the times that were noted for messages, if those are the ones that have waypoints."""
+        """Take over the times recorded for messages, if those are the ones with waypoints."""
         if ordinals.peek() == self.ordinals.peek():
             self._times = times
 
     def ordinal_end(self, index: int, count: int) -> int:
-        """The ordinal of the next waypoint, or `count` behind the last one."""
+        """Return the ordinal of the next waypoint, or `count` after the last one."""
         return self.ordinals.at(index + 1) if index + 1 < self.ordinals.count else count
 
     def start(self, index: int) -> int:
-        """Where the stretch of a waypoint begins in the file."""
+        """Return the start of a waypoint's stretch in the file."""
         return self.offsets.at(index)
 
     def end(self, index: int) -> int:
-        """Where it ends: at the next waypoint, or with the file."""
+        """Return the end of a waypoint's stretch: the next waypoint, or the end of the file."""
         return self.offsets.at(index + 1) if index + 1 < self.offsets.count else self._size

@@ -1,9 +1,9 @@
-"""The functions a transform's destination may call: how they are written and what they compute.
+"""The functions that a transform's destination may call: their syntax and what they compute.
 
-A call is a whole destination token, ``$n`` or ``{{name(arguments)}}``.  `read_call` takes it apart and
-checks everything that can be known without the source pattern; `compile_call` makes it work once
-the wildcards it names have been found there.  Names, limits and error texts are the protocol's.
-Which tokens a transform has, and how they are put together, is in `subjects.transform`.
+A call is a whole destination token, ``$n`` or ``{{name(arguments)}}``.  `read_call` parses it and checks
+everything that does not depend on the source pattern; `compile_call` builds the function once the wildcards
+it names have been found there.  Names, limits and error texts are nats-server's.  `subjects.transform`
+combines the tokens of a destination.
 """
 
 import random
@@ -23,7 +23,7 @@ _SEPARATOR: Final = re.compile(r",[\t\n\f\r ]*")
 _INT32_MAX: Final = 2**31 - 1
 _INT32_MIN: Final = -(2**31)
 
-# Only the first letter of each word of a name may be written large or small.
+# Only the first letter of each word of a name may be upper or lower case.
 _SPELLINGS: Final = {
     "wildcard": "[wW]ildcard",
     "partition": "[pP]artition",
@@ -40,7 +40,7 @@ _SPELLINGS: Final = {
 
 @cache
 def _calls() -> dict[str, re.Pattern[str]]:
-    """Return what a call of each function looks like."""
+    """Return the regular expression of a call for each function."""
     return {
         name: re.compile(rf"{{{{[\t\n\f\r ]*{spelling}[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*}}}}")
         for name, spelling in _SPELLINGS.items()
@@ -48,7 +48,7 @@ def _calls() -> dict[str, re.Pattern[str]]:
 
 
 class Fault(Enum):
-    """What can be wrong with a transform; the texts are the ones users and tools know."""
+    """The errors of a transform, with nats-server's texts."""
 
     BAD_SUBJECT = "invalid subject"
     BAD_TRANSFORM = "invalid mapping destination: invalid transform"
@@ -68,23 +68,23 @@ class Fault(Enum):
 
 
 class TransformError(MillstreamError):
-    """A transform that cannot be built."""
+    """A transform cannot be built."""
 
     def __init__(self, fault: Fault, token: str = "", *, joint: str = "in") -> None:
         self.fault = fault
         super().__init__(f"{fault.value} {joint} {token}" if token else fault.value)
 
 
-# A destination token at work: source tokens in, text out.
+# A compiled destination token: takes the source's tokens, returns text.
 Step = Callable[[list[bytes]], bytes]
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A destination token that is a function, its arguments read but not yet placed."""
+    """A destination token that is a function call, with its arguments parsed but not yet resolved."""
 
-    name: str  # in small letters
-    wildcards: tuple[int, ...]  # which stars of the source it takes, counted from 1
-    number: int = 0  # of partitions, of bytes, ...
+    name: str  # lower case
+    wildcards: tuple[int, ...]  # the wildcards of the source that it uses, counted from 1
+    number: int = 0  # number of partitions, number of bytes, …
     delimiter: str = ""
 
 
@@ -93,12 +93,12 @@ def looks_like_call(token: str) -> bool:
 
 
 def known_call(token: str) -> bool:
-    """Whether the token names a function there is, whatever its arguments."""
+    """Return True if the token names an existing function, whatever its arguments."""
     return _parse(token) is not None
 
 
 def read_call(token: str) -> Call | None:
-    """The function a destination token asks for; None for a literal token."""
+    """Return the function call in a destination token, or None for a literal token; raise TransformError."""
     if len(token) > 1 and token[0] == "$":
         number = _integer(token[1:])
         return None if number is None else Call("wildcard", (number,))
@@ -115,7 +115,7 @@ def read_call(token: str) -> Call | None:
             raise TransformError(Fault.TOO_MANY, token)
         return Call(name, (_argument(token, arguments[0]),))
     if name == "random" and len(arguments) != 1:
-        raise TransformError(Fault.TOO_FEW, token)  # too many, in truth; the text is the reference's
+        raise TransformError(Fault.TOO_FEW, token)  # there are too many; nats-server reports too few
     if name in ("partition", "random"):
         count = _argument(token, arguments[0])
         if count > _INT32_MAX:
@@ -138,7 +138,7 @@ def read_call(token: str) -> Call | None:
 
 
 def wildcard_number(token: str) -> int | None:
-    """Which star a token stands for, if it does nothing but stand for a star."""
+    """Return the number of the wildcard that the token stands for, or None if it is anything else."""
     if not token.startswith("$") and not looks_like_call(token):
         return None
     try:
@@ -151,7 +151,7 @@ def wildcard_number(token: str) -> int | None:
 
 
 def compile_call(call: Call, positions: list[int], generator: random.Random) -> Step:
-    """The call at work, `positions` being where its wildcards stand among the source's tokens."""
+    """Return the function of a call; `positions` are the indexes of its wildcards in the source's tokens."""
     number = call.number
     if call.name == "random":
         return lambda tokens: _draw(generator, number)
@@ -169,7 +169,7 @@ def compile_call(call: Call, positions: list[int], generator: random.Random) -> 
 
     def step(tokens: list[bytes]) -> bytes:
         token = tokens[position]
-        return cut(token, number) if 0 < number < len(token) else token  # too short: stays whole
+        return cut(token, number) if 0 < number < len(token) else token  # a shorter token stays whole
 
     return step
 
@@ -200,7 +200,7 @@ def _partition(key: bytes, buckets: int) -> bytes:
     digest = 0x811C9DC5  # FNV-1a, 32 bits
     for byte in key:
         digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return b"%d" % (digest % (buckets & 0xFFFFFFFF))  # a negative count has always meant a huge one
+    return b"%d" % (digest % (buckets & 0xFFFFFFFF))  # in nats-server a negative count wraps to a huge one
 
 
 def _draw(generator: random.Random, ceiling: int) -> bytes:
@@ -212,12 +212,12 @@ def _draw(generator: random.Random, ceiling: int) -> bytes:
 def _split(token: bytes, delimiter: bytes) -> bytes:
     if delimiter:
         pieces = token.split(delimiter)
-    else:  # character by character
+    else:  # split between all characters
         text = token.decode("utf-8", "surrogateescape")
         pieces = [character.encode("utf-8", "surrogateescape") for character in text]
     joined = pieces[0]
     for index, piece in enumerate(pieces[1:]):
-        # A single delimiter in front leaves no empty token, two or more do: existing mappings count on both.
+        # One leading delimiter adds no empty token, two or more do; existing mappings rely on both.
         if piece and (index > 0 or joined):
             joined += b"."
         joined += piece

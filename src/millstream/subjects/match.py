@@ -1,9 +1,9 @@
-"""Do a subject and a pattern, or two patterns, agree?  Token by token, without splitting.
+"""Compare subjects and patterns token by token, without splitting.
 
-``*`` stands for exactly one token, ``>`` for one or more at the end; both are wildcards only when
-alone in their token.  Patterns are taken to be valid (see ``tokens``); nothing here validates.
+``*`` stands for exactly one token, ``>`` for one or more at the end; both are wildcards only if they are the
+whole token.  Patterns must be valid (see ``tokens``); nothing is validated here.
 
-``is_one_word`` is asked of every subject that leaves the server, ``valid_subscription`` of every SUB.
+``is_one_word`` is called for every subject that leaves the server, ``valid_subscription`` for every SUB.
 """
 
 _DOT = ord(".")
@@ -17,7 +17,7 @@ _TAB = ord("\t")
 
 
 def is_one_word(subject: bytes) -> bool:
-    """Whether a line of the protocol can carry `subject`: no byte is a blank or a control character."""
+    """Return True if a protocol line can carry `subject`: no byte is a blank or a control character."""
     s = subject
     size = len(subject)
     i = 0
@@ -27,9 +27,9 @@ def is_one_word(subject: bytes) -> bool:
 
 
 def valid_subscription(subject: bytes) -> bool:
-    """Return whether SUB accepts it: no empty token, no white space, `>` only last.
+    """Return True if SUB accepts the subject: no empty token, no white space, `>` only last.
 
-    Unlike ``tokens.valid_subject`` it allows control characters and a vertical tab, as nats-server does.
+    Unlike ``tokens.valid_subject`` it accepts control characters and a vertical tab, as nats-server does.
     """
     s = subject
     token_size = 0
@@ -47,7 +47,7 @@ def valid_subscription(subject: bytes) -> bool:
 
 
 def matches(subject: bytes, pattern: bytes) -> bool:
-    """Whether the literal `subject` falls under `pattern`; its own ``*`` and ``>`` are plain letters."""
+    """Return True if the literal `subject` matches `pattern`; wildcards count only in the pattern."""
     s = subject
     p = pattern
     subject_size = len(subject)
@@ -73,15 +73,15 @@ def matches(subject: bytes, pattern: bytes) -> bool:
                 return False
         if i >= subject_size or j >= pattern_size:
             return i >= subject_size and j >= pattern_size
-        i += 1  # both stand on a dot
+        i += 1  # both are at a dot
         j += 1
 
 
 def is_subset(subset: bytes, pattern: bytes) -> bool:
-    """Whether every subject that falls under `subset` falls under `pattern` too.
+    """Return True if every subject that matches `subset` also matches `pattern`.
 
-    A `subset` that is no valid pattern is judged as the reference does: nothing but a ``>`` covers a
-    token that is empty or a ``>`` before the end.
+    An invalid `subset` is treated as nats-server does: only a ``>`` covers an empty token or a ``>`` before
+    the end.
     """
     tokens = subset.split(b".")
     wider = pattern.split(b".")
@@ -96,7 +96,7 @@ def is_subset(subset: bytes, pattern: bytes) -> bool:
 
 
 def collide(left: bytes, right: bytes) -> bool:
-    """Whether some literal subject falls under both patterns."""
+    """Return True if at least one literal subject matches both patterns."""
     left_tokens = left.split(b".")
     right_tokens = right.split(b".")
     for a, b in zip(left_tokens, right_tokens, strict=False):

@@ -1,10 +1,10 @@
-"""Many patterns at once: does another one have a subject in common with any of them?
+"""A set of patterns that finds out whether another pattern overlaps with any of them.
 
-A tree by tokens, so the answer takes a few steps however many patterns there are; a wildcard in the question
-looks at every branch where it stands.  As in ``match``, patterns are taken to be valid.
+The set is a tree of tokens, so a lookup takes few steps however many patterns there are; a wildcard in the
+pattern looked up visits every branch at its level.  As in ``match``, patterns must be valid.
 
-Somebody may choose patterns for which every question has many branches, so those beyond the first are
-counted: more than `most_steps`, for all questions to one set, are TooManySteps.
+A client can choose patterns for which every lookup visits many branches.  Branches beyond the first are
+therefore counted over all lookups; more than `most_steps` raise TooManySteps.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _TAIL: Final = b">"
 
 
 class TooManySteps(MillstreamError):
-    """Patterns cannot be compared with a set in a time that others can wait for."""
+    """Comparing patterns with a set would take longer than other clients can wait."""
 
 
 class _Node:
@@ -30,7 +30,7 @@ class _Node:
 
 
 class PatternSet:
-    """Patterns, some of which may be literal subjects."""
+    """A set of patterns, which may be literal subjects."""
 
     def __init__(self, most_steps: int = MOST_STEPS) -> None:
         self._root = _Node()
@@ -46,7 +46,7 @@ class PatternSet:
         node.ends += 1
 
     def remove(self, pattern: bytes) -> None:
-        """Take away a pattern that was added."""
+        """Remove a pattern that was added."""
         path: list[tuple[_Node, bytes]] = []
         node = self._root
         for token in pattern.split(b"."):
@@ -60,11 +60,11 @@ class PatternSet:
             node = above
 
     def allow(self, most_steps: int) -> None:
-        """Let the next questions take so many steps."""
+        """Set the number of steps that further lookups may take."""
         self._steps_left = most_steps
 
     def collides(self, pattern: bytes) -> bool:
-        """Whether some literal subject falls under `pattern` and under one that is here."""
+        """Return True if at least one literal subject matches both `pattern` and a member of the set."""
         nodes = [self._root]
         for token in pattern.split(b"."):
             if token == _TAIL:
@@ -86,9 +86,9 @@ class PatternSet:
         return any(node.ends for node in nodes)
 
     def covers_twice(self, subset: bytes) -> bool:
-        """Whether at least two that are here cover all of `subset`, as ``match.is_subset`` judges.
+        """Return True if at least two members cover all of `subset`, as defined by ``match.is_subset``.
 
-        If `subset` is one of them, that is whether another one covers it.
+        If `subset` is a member itself, this means that another member covers it.
         """
         covering = 0
         nodes = [self._root]

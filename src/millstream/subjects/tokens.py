@@ -1,11 +1,10 @@
-"""What a well-formed subject is: dot-separated tokens, none empty, wildcards only as whole tokens.
+"""Validity of subjects: dot-separated tokens, none of them empty, wildcards only as whole tokens.
 
-The broker asks these questions with different strictness, and the differences are part of the
-protocol: a subscription may hold wildcards but no blanks, a pedantic publish may hold no wildcard
-while blanks cannot reach it (the parser splits on them).  Control characters are refused wherever a
-configuration or a header names a subject, since the server itself sends to those; a client may subscribe
-with them, as nats-server lets it, and gets nothing.  Bytes are not checked to be UTF-8.
-Which subject matches which, and whether SUB accepts a subject, is in `subjects.match`, which is compiled.
+The checks differ in strictness, and the differences are part of the protocol.  A subscription may contain
+wildcards but no blanks; a pedantic publish may contain no wildcard, and blanks cannot reach it because the
+parser splits at them.  Control characters are refused in subjects of configurations and headers, because the
+server itself publishes to those; as in nats-server, a client may subscribe to such a subject and receives
+nothing.  Subjects need not be UTF-8.  Matching, and the check of SUB, are in the compiled `subjects.match`.
 """
 
 import re
@@ -16,7 +15,7 @@ _WILDCARDS: Final = (b"*", b">")
 
 
 def valid_subject(subject: bytes) -> bool:
-    """Whether a configuration may have it: no empty token, blank or control character, `>` only last."""
+    """Return True if a configuration may name it: no empty token or control character, `>` only last."""
     return _SHAPE.fullmatch(subject) is not None and _ends_with_its_tail(subject)
 
 
@@ -25,22 +24,22 @@ def _ends_with_its_tail(subject: bytes) -> bool:
 
 
 def valid_literal_subject(subject: bytes) -> bool:
-    """Whether a pedantic PUB accepts it: no empty token and no wildcard token."""
+    """Return True if a pedantic PUB accepts it: no empty token and no wildcard token."""
     return all(token and token not in _WILDCARDS for token in subject.split(b"."))
 
 
 def valid_publish_subject(subject: bytes) -> bool:
-    """Whether it is a valid subject without wildcards, blanks counted as faults too."""
+    """Return True for a valid subject without wildcards, blanks and control characters."""
     return is_literal(subject) and _SHAPE.fullmatch(subject) is not None
 
 
 def is_literal(subject: bytes) -> bool:
-    """Whether no token is a wildcard; says nothing about the subject being valid."""
+    """Return True if no token is a wildcard; the subject need not be valid."""
     if b"*" not in subject and b">" not in subject:
         return True
     return not any(token in _WILDCARDS for token in subject.split(b"."))
 
 
 def token_count(subject: bytes) -> int:
-    """How many tokens there are, empty ones counted; 0 for the empty subject."""
+    """Return the number of tokens, empty ones included; 0 for the empty subject."""
     return subject.count(b".") + 1 if subject else 0

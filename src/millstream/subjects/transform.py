@@ -1,15 +1,15 @@
-"""Rewriting subjects: a source pattern, a destination with place holders, a subject in, a subject out.
+"""Rewrite subjects with a source pattern and a destination that contains place holders.
 
     source orders.*.*       destination shop.$2.{{partition(3,1)}}
     subject orders.eu.42    becomes     shop.42.2
 
-A place holder is a whole token: ``$n`` or ``{{wildcard(n)}}`` stands for what the n-th ``*`` of the source
-matched, the other functions cut, split, hash or draw a number.  ``>`` carries the rest along, so it
-is in both or in neither.  Function names and error texts are the protocol's: configuration files and
-stream definitions are written against them.
+A place holder is a whole token: ``$n`` or ``{{wildcard(n)}}`` stands for the token that the n-th ``*`` of the
+source matched; the other functions cut, split, hash or draw a number.  ``>`` copies the remaining tokens, so
+it is in both or in neither.  Function names and error texts are nats-server's, because configuration files
+and stream definitions rely on them.
 
-Used for account mappings, for imports (which must be reversible: `strict`) and for streams.  Nothing
-here knows which account or stream asks.  Weighted choice between destinations is at the end.
+Used for account mappings, for imports (which must be reversible: `strict`) and for streams.  The weighted
+choice between destinations is at the end.
 """
 
 import random
@@ -31,11 +31,11 @@ from millstream.subjects.functions import (
 from millstream.subjects.match import is_subset, matches
 from millstream.subjects.tokens import is_literal, valid_literal_subject, valid_subject
 
-_BLANKS: Final = frozenset(map(chr, range(0x21)))  # control characters among them
+_BLANKS: Final = frozenset(map(chr, range(0x21)))  # includes all control characters
 
 
 class SubjectTransform:
-    """One source pattern and one destination, checked when built."""
+    """One source pattern and one destination, checked by the constructor."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SubjectTransform:
         strict: bool = False,
         generator: random.Random | None = None,
     ) -> None:
-        """`strict` refuses what cannot be reversed; `generator` serves ``{{random(n)}}``."""
+        """Check both; `strict` refuses what is not reversible, `generator` is for ``{{random(n)}}``."""
         self.source = source or ">"
         self.destination = destination
         self._random = generator or random.Random()
@@ -56,16 +56,18 @@ class SubjectTransform:
         if "*" in destination_tokens or (destination_tokens[-1] == ">") != self._carries_rest:
             raise TransformError(Fault.BAD_SUBJECT)
         self._identity = self.source == ">" == destination
-        self._fixed_tokens = len(source_tokens) - 1  # before the rest that `>` carries
+        self._fixed_tokens = len(source_tokens) - 1  # before the remaining tokens that `>` copies
         if self._carries_rest:
             destination_tokens.pop()
         self._steps = self._build(source_tokens, destination_tokens, strict)
+        calls = [read_call(token) for token in destination_tokens]
+        self.by_chance = any(call is not None and call.name == "random" for call in calls)
 
     def __repr__(self) -> str:
         return f"SubjectTransform({self.source!r}, {self.destination!r})"
 
     def apply(self, subject: bytes) -> bytes | None:
-        """The rewritten subject, or None if it is no valid literal subject or not the source's."""
+        """Return the rewritten subject, or None if `subject` is not literal and valid or does not match."""
         if self._identity:
             return subject
         if not valid_literal_subject(subject) or not matches(subject, self._pattern):
@@ -73,7 +75,7 @@ class SubjectTransform:
         return self.rewrite(subject)
 
     def rewrite(self, subject: bytes) -> bytes:
-        """Rewrite a subject that the caller knows to fall under the source."""
+        """Rewrite a subject that is known to match the source."""
         tokens = subject.split(b".")
         parts = [step if isinstance(step, bytes) else step(tokens) for step in self._steps]
         if self._carries_rest:
@@ -81,8 +83,8 @@ class SubjectTransform:
         return b".".join(parts)
 
     def inverse(self) -> "SubjectTransform | None":
-        """The transform that leads back, or None if this one loses something on the way."""
-        back: dict[int, int] = {}  # star of the source -> star of the destination
+        """Return the reverse transform, or None if this one loses information."""
+        back: dict[int, int] = {}  # wildcard of the source -> wildcard of the destination
         pattern: list[str] = []
         stars = 0
         for token in self.destination.split("."):
@@ -130,7 +132,7 @@ class SubjectTransform:
             for number in call.wildcards:
                 if number > len(positions):
                     raise TransformError(Fault.OUT_OF_RANGE, f"{token}: [{number}]")
-            # Numbers below one have always meant the first token of the subject.
+            # As in nats-server, a number below one means the first token of the subject.
             chosen = [positions[number - 1] if number > 0 else 0 for number in call.wildcards]
             steps.append(compile_call(call, chosen, self._random))
         if has_wildcards and strict and used < len(positions):
@@ -139,7 +141,7 @@ class SubjectTransform:
 
 
 def check_mapping(source: str, destination: str) -> None:
-    """Raise TransformError unless `destination` may be mapped to from `source`.
+    """Raise TransformError unless `source` may be mapped to `destination`.
 
     Stricter than building the transform: blanks are refused outside of functions.
     """
@@ -158,7 +160,7 @@ def check_mapping(source: str, destination: str) -> None:
 
 
 def pattern_to_destination(pattern: str) -> str:
-    """Number the stars: ``foo.*.*`` becomes ``foo.$1.$2``."""
+    """Number the wildcards: ``foo.*.*`` becomes ``foo.$1.$2``."""
     star = 0
     tokens = pattern.split(".")
     for index, token in enumerate(tokens):
@@ -169,15 +171,15 @@ def pattern_to_destination(pattern: str) -> str:
 
 
 def destination_to_pattern(destination: str) -> str:
-    """What subjects a destination can produce: ``foo.$2.{{wildcard(1)}}`` becomes ``foo.*.*``."""
+    """Return the pattern of the subjects that a destination produces: ``foo.$2.x`` becomes ``foo.*.x``."""
     return ".".join("*" if wildcard_number(token) is not None else token for token in destination.split("."))
 
 
 class WeightedMapping:
-    """A source pattern whose subjects go to one of several destinations, by chance.
+    """A source pattern whose subjects are mapped to one of several destinations, at random.
 
-    Weights are percent.  What they leave over keeps its subject, unless the source is itself listed as
-    a destination: then whoever wrote that wants the remainder lost.
+    Weights are percentages.  The remaining share keeps its subject, unless the source itself is one of the
+    destinations: then messages of the remaining share are dropped.
     """
 
     def __init__(
@@ -211,15 +213,17 @@ class WeightedMapping:
             if weight:
                 end += weight
                 self._choices.append((end, transform))
+        # Whether the same subject may go to another destination each time.
+        self.by_chance = len(self._choices) != 1 or end != 100 or self._choices[0][1].by_chance
 
     def covers(self, subject: bytes) -> bool:
-        """Whether this mapping is the one to ask about `subject`."""
+        """Return True if this mapping applies to `subject`."""
         if self._literal:
             return subject == self._pattern
-        return is_subset(subject, self._pattern)  # a published `*` is a token like others, a `>` is not
+        return is_subset(subject, self._pattern)  # a published `*` is a token like any other, a `>` is not
 
     def apply(self, subject: bytes) -> bytes | None:
-        """The chosen subject; empty if the message is to be lost; None if it is not ours to map."""
+        """Return the rewritten subject; empty: drop the message, None: the mapping does not apply."""
         if not self.covers(subject):
             return None
         choices = self._choices
@@ -233,7 +237,11 @@ class WeightedMapping:
 
 
 def _checked_tokens(subject: str) -> list[str]:
-    """The tokens; TransformError if one is empty or, a function apart, has a blank or control character."""
+    """Split a subject into tokens.
+
+    Raises TransformError if a token is empty or, unless it is a function, contains a blank or control
+    character.
+    """
     tokens = subject.split(".")
     if "" in tokens or ">" in tokens[:-1]:
         raise TransformError(Fault.BAD_SUBJECT)

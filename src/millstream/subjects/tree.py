@@ -1,13 +1,13 @@
-"""The tree of subscriptions: patterns on the way down, the values registered for them at the nodes.
+"""The tree of subscriptions: each level is a token of a pattern; nodes hold the values registered there.
 
-A level of the tree is a token.  Matching a literal subject walks at most three ways from each node:
-the token itself, ``*``, and ``>`` which ends there.  Values are opaque; those of one queue group
-are returned together, across all patterns that match, because they compete for the message.
+Matching a literal subject follows at most three branches from each node: the token itself, ``*``, and ``>``,
+which ends there.  Values are opaque.  Those of one queue group are returned together, across all patterns
+that match, because only one of them gets the message.
 
-The depth of a pattern is up to whoever subscribes, so nothing here calls itself.  The garbage collector does
-not see the nodes (``base.untracked``): a tree that is given up with values in it must be cleared.
+Clients choose the depth of a pattern, so nothing here is recursive.  The garbage collector does not see the
+nodes (``base.untracked``): clear a tree that still holds values before dropping it.
 
-Not here: caching of results (``broker.router``), and whether a pattern is valid (``tokens``).
+Not here: caching of results (``broker.router``), validation of patterns (``tokens``).
 """
 
 from collections.abc import Iterator
@@ -23,18 +23,18 @@ _TAIL = ord(">")
 
 
 class Node:
-    """One token of a pattern and what is registered exactly there.
+    """One token of a pattern, with the values registered for the pattern that ends here.
 
-    Most nodes have one child or one value, which need no dict: a million subscriptions are a million nodes.
+    Most nodes have one child or one value and need no dict: a million subscriptions are a million nodes.
     """
 
     def __init__(self) -> None:
-        self._token = b""  # of the only child
+        self._token = b""  # token of the only child
         self._only: Node | None = None
         self._children: WideMap | None = None  # used from the second child on
         self.star: Node | None = None
         self.tail: Node | None = None
-        self._value: Any = None  # the only value without a queue
+        self._value: Any = None  # the only value without a queue group
         self._values: dict[Any, None] | None = None  # used from the second value on
         self.queues: dict[bytes, dict[Any, None]] | None = None
         untrack(self)
@@ -51,7 +51,7 @@ class Node:
         )
 
     def has_one_branch(self) -> bool:
-        """Return whether there is one node below and nothing else."""
+        """Return True if the node has exactly one branch and no values."""
         if self._value is not None or self._values is not None or self.queues is not None:
             return False
         branches = 0 if self._only is None else 1
@@ -66,14 +66,14 @@ class Node:
     # -- children ---------------------------------------------------------------------------------
 
     def child(self, token: bytes) -> "Node | None":
-        """Return the node below, which must not be a wildcard's."""
+        """Return the child for a token that is not a wildcard, or None."""
         if self._children is not None:
             below: Node | None = self._children.get(token)
             return below
         return self._only if self._only is not None and self._token == token else None
 
     def child_at(self, pattern: bytes, start: int, end: int) -> "Node | None":
-        """Return the node below for a token of `pattern`, which must not be a wildcard."""
+        """Return the child for the token at ``pattern[start:end]``, which must not be a wildcard, or None."""
         if self._children is not None:
             below: Node | None = self._children.get(pattern[start:end])
             return below
@@ -82,11 +82,11 @@ class Node:
         return self._only if equal_bytes(pattern, start, self._token) else None
 
     def has_children(self) -> bool:
-        """Return whether there is a node below that is not a wildcard's."""
+        """Return True if there is a child that is not a wildcard."""
         return self._only is not None or self._children is not None
 
     def add_child(self, token: bytes) -> "Node":
-        """Make the node for a token that has none yet."""
+        """Add a child for a token that has none."""
         node = Node()
         if self._children is not None:
             self._children.put(token, node)
@@ -111,7 +111,7 @@ class Node:
             self._children = None
 
     def children(self) -> "list[Node]":
-        """Return the nodes below that are not a wildcard's."""
+        """Return the children that are not wildcards."""
         if self._children is not None:
             return list(self._children.values())
         return [] if self._only is None else [self._only]
@@ -137,7 +137,7 @@ class Node:
             self._value = None
 
     def discard(self, queue: bytes | None, value: Any) -> None:
-        """Forget a value; KeyError if it is not here."""
+        """Remove a value; raise KeyError if it is not registered here."""
         if queue is not None:
             if self.queues is None:
                 raise KeyError(value)
@@ -157,7 +157,7 @@ class Node:
             raise KeyError(value)
 
     def take(self, plain: list[Any]) -> None:
-        """Append the values without a queue, oldest first."""
+        """Append the values without a queue group to `plain`, oldest first."""
         if self._values is not None:
             plain.extend(self._values)
         elif self._value is not None:
@@ -165,7 +165,7 @@ class Node:
 
 
 class Matches:
-    """What a subject reaches: every `plain` value, and one value of each list in `queues`."""
+    """The receivers of a subject: every `plain` value, and one value of each list in `queues`."""
 
     def __init__(self) -> None:
         self.plain: list[Any] = []
@@ -173,16 +173,16 @@ class Matches:
 
 
 class Paths:
-    """A walk down the tree, depth first and ``*`` first, without recursion: strangers choose the depth."""
+    """A walk down the tree, depth first and ``*`` first; clients choose the depth, so not recursive."""
 
     def __init__(self, root: Node) -> None:
         self.node = root
-        self.depth = 0  # of `node`: how many tokens lead there
-        self._here = True  # `node` is still to be visited
-        self._left: list[tuple[Node, int]] | None = None  # branches not taken yet; made when there is one
+        self.depth = 0  # number of tokens that lead to `node`
+        self._here = True  # `node` has not been visited yet
+        self._left: list[tuple[Node, int]] | None = None  # branches still to visit; created when needed
 
     def next(self) -> bool:
-        """Whether there is a `node` to visit."""
+        """Advance to the next `node`; return False if there is none."""
         if self._here:
             self._here = False
             return True
@@ -192,7 +192,7 @@ class Paths:
         return True
 
     def go_on(self, star: Node | None, child: Node | None) -> None:
-        """Visit these below `node`, as far as they are there."""
+        """Visit these children of `node` next; None means that there is no such child."""
         if star is None and child is None:
             return
         self.depth += 1
@@ -217,7 +217,7 @@ class SubjectTree:
         self.removes = 0
 
     def insert(self, pattern: bytes, queue: bytes | None, value: Any) -> None:
-        """Register `value` (hashable, not None, once per pattern and queue)."""
+        """Register `value`: hashable, not None, at most once per pattern and queue group."""
         node = self.root
         p = pattern
         size = len(pattern)
@@ -245,12 +245,12 @@ class SubjectTree:
         self.inserts += 1
 
     def remove(self, pattern: bytes, queue: bytes | None, value: Any) -> None:
-        """Forget `value`; KeyError if it is not registered under exactly this pattern and queue."""
+        """Remove `value`; raise KeyError if it is not registered for this pattern and queue group."""
         node = self.root
         p = pattern
         size = len(pattern)
         start = 0
-        stump = node  # the last node on the way that stays when the branch below it is cut
+        stump = node  # the deepest node that stays when the branch below it is cut
         cut_start = 0
         cut_end = 0
         while start <= size:
@@ -278,7 +278,7 @@ class SubjectTree:
             self._cut(stump, pattern, cut_start, cut_end)
 
     def _cut(self, stump: Node, pattern: bytes, start: int, end: int) -> None:
-        """Drop the branch that begins with a token of `pattern`."""
+        """Remove the branch that begins with the token at ``pattern[start:end]``."""
         p = pattern
         if end == start + 1 and p[start] == _STAR:
             stump.star = None
@@ -288,14 +288,14 @@ class SubjectTree:
             stump.drop_child(pattern[start:end])
 
     def clear(self) -> None:
-        """Forget everything; nothing that is registered now can be removed later."""
+        """Remove everything; a later ``remove`` of a value registered before raises KeyError."""
         self.root = Node()
         self.count = 0
 
     def walk(self) -> Iterator[list[Any]]:
-        """Yield the values of each node that has some; the tree may change in between.
+        """Yield the values of each node.  The tree may change between two steps.
 
-        A value that comes or goes meanwhile may be left out or may still be yielded.
+        A value added or removed meanwhile may be left out or may still be yielded.
         """
         waiting = [self.root]
         while waiting:
@@ -313,7 +313,7 @@ class SubjectTree:
             yield found
 
     def match(self, subject: bytes) -> Matches:
-        """Everything that wants the literal `subject`; nothing if it has an empty token."""
+        """Return the values that match the literal `subject`; none if it has an empty token."""
         found = Matches()
         tokens = subject.split(b".")
         if b"" not in tokens:
@@ -321,7 +321,7 @@ class SubjectTree:
         return found
 
     def match_any_last(self, prefix: bytes) -> Matches | None:
-        """What wants ``prefix`` plus one more token, whatever that token is; None if it depends on it."""
+        """Return the values that match ``prefix`` plus any one token; None if that depends on the token."""
         found = Matches()
         tokens = prefix.split(b".")
         if b"" in tokens or not self._collect_any_last(tokens, found):
@@ -329,7 +329,7 @@ class SubjectTree:
         return found
 
     def match_any_tail(self, prefix: bytes) -> Matches | None:
-        """What wants ``prefix`` plus one or more tokens, whatever those are; None if it depends on them."""
+        """Return the values that match ``prefix`` plus any more tokens; None if that depends on them."""
         found = Matches()
         tokens = prefix.split(b".")
         if b"" in tokens or not self._collect_any_tail(tokens, found):

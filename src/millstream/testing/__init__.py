@@ -1,1 +1,1 @@
-"""Help for tests, ours and our users': servers to start, transports to fake, lines to cut."""
+"""Helpers for tests, ours and our users': start servers, fake transports, break connections."""

@@ -1,7 +1,7 @@
-"""Make certificates for tests: an authority of one's own, and what it signs.
+"""Create certificates for tests: an authority and the certificates it signs.
 
-Keys are elliptic-curve ones, because they take no time to make.  Files are PEM, in a directory the
-caller owns; nothing here is meant to protect anything.
+Keys are elliptic-curve keys, which take no time to generate.  Files are PEM, in a directory of the caller;
+they protect nothing.
 """
 
 import datetime
@@ -34,7 +34,7 @@ class IssuedCertificate:
 
     cert_file: Path
     key_file: Path
-    public_key_sha256: str  # hex, as `pinned_certs` wants it
+    public_key_sha256: str  # hex, as in `pinned_certs`
 
 
 class CertificateAuthority:
@@ -65,10 +65,10 @@ class CertificateAuthority:
         begins_in_s: float = -_LIFETIME.total_seconds(),
         ends_in_s: float = _LIFETIME.total_seconds(),
     ) -> IssuedCertificate:
-        """Sign a certificate good for both ends of a connection.
+        """Sign a certificate valid for both ends of a connection.
 
-        `subject` lists the parts of the distinguished name in order; without it there is `CN=name`.
-        The time it is valid for is counted from now; certificates know whole seconds only.
+        `subject` lists the parts of the distinguished name in order; the default is `CN=name`.  The validity
+        is relative to now, in whole seconds.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         parts = [("CN", name)] if subject is None else subject
@@ -107,7 +107,7 @@ class CertificateAuthority:
         return self.issue(name, dns=["localhost"], addresses=["127.0.0.1"])
 
     def client_context(self, certificate: IssuedCertificate | None = None) -> ssl.SSLContext:
-        """Return a context that trusts this authority alone and may show `certificate`."""
+        """Return a context that trusts only this authority and presents `certificate`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.cert_file)
         if certificate is not None:

@@ -1,10 +1,10 @@
-"""The rules for configurations of streams and consumers, asked as a server is asked, but without one.
+"""The rules for configurations of streams and consumers, with a server's API but without a server.
 
     rules = ConsumerRules()
     rules.add_stream(b'{"name": "S", "subjects": ["s.>"]}')
     rules.answer("CONSUMER.CREATE.S.c", b'{"stream_name": "S", "config": {}}')    # {"config": {...}}
 
-What it says is what a server would: `config` or `error` of the answer.
+The result is the `config` or `error` of a server's response.
 """
 
 import json
@@ -32,7 +32,7 @@ _VERSION = "2.15.1"
 
 
 class ConsumerRules:
-    """The streams and consumers of one account: what the rules need to know of the world."""
+    """The streams and consumers of one account, as far as the rules depend on them."""
 
     def __init__(
         self, account: AccountJetStreamOptions | None = None, server: JetStreamLimits | None = None
@@ -43,7 +43,7 @@ class ConsumerRules:
         self._streams: dict[str, StreamConfig] = {}
         self._consumers: dict[str, dict[str, ConsumerConfig]] = {}
         self._made = 0
-        self.heard: set[str] = set()  # subjects that somebody listens to
+        self.heard: set[str] = set()  # subjects with a subscriber
 
     def add_stream(self, body: bytes) -> None:
         config = decode_strict(body, StreamConfigRequest).config
@@ -51,7 +51,7 @@ class ConsumerRules:
         self._consumers[config.name] = {}
 
     def answer(self, verb: str, body: bytes) -> dict[str, Any]:
-        """What is said to a request to create or update a consumer, which is then there."""
+        """Create or update a consumer; return the response's `config` or `error`."""
         try:
             return {"config": json.loads(encode(decorated(self._create(verb, body), _VERSION)))}
         except JsonError as error:

@@ -1,7 +1,7 @@
 """A file system in memory whose power can be cut and whose disk can fill up or fail.
 
-It behaves as the worst disk that keeps its promises: what was synced stays, of everything else any
-part may be there after a crash, and none need be.
+It behaves like the worst disk that keeps its promises: synced data survives a crash; of everything else any
+part may survive, or nothing.
 
     fs = CrashFileSystem()
     log = open_log(fs, "s")                  # ... append, commit
@@ -9,10 +9,10 @@ part may be there after a crash, and none need be.
     survivor = fs.crash(Keep.SECTORS, Random(1))    # what a new process finds; `fs` is dead
     survivor = fs.kill()                            # if only the process had ended
 
-Files are kept twice, as written and as durable; what differs is *dirty*, by sectors of 512 bytes.  Names
-are kept twice as well, because creating, renaming and removing are durable only when the folder is
-synced.  After a sync that failed, as on Linux, the dirty sectors are clean but not durable: they can
-still be read, and only writing them again makes the next sync cover them.
+Files are kept twice, as written and as durable; the difference is *dirty*, in sectors of 512 bytes.  Names
+are kept twice as well, because creating, renaming and removing are durable only after the folder is synced.
+After a failed sync, as on Linux, the dirty sectors are clean but not durable: they can still be read, and the
+next sync covers them only if they are written again.
 
 Every call that changes something is one operation, counted in `operations`; `transcript` lists them.
 """
@@ -33,23 +33,23 @@ SECTOR = 512
 
 
 class PowerCut(BaseException):
-    """The machine stopped here.  No ordinary handler must catch it."""
+    """The machine stopped here.  A BaseException, so that no ordinary handler catches it."""
 
 
 class Keep(Enum):
-    """What a crash leaves of bytes and names that were not synced."""
+    """What a crash keeps of bytes and names that were not synced."""
 
     NOTHING = "nothing"
     EVERYTHING = "everything"
-    PREFIX = "prefix"  # the first so many dirty sectors of each file, the first so many changes of names
-    SECTORS = "sectors"  # any of them
+    PREFIX = "prefix"  # the first dirty sectors of each file and the first changes of names
+    SECTORS = "sectors"  # a random subset
 
 
 @dataclass(slots=True)
 class Failure:
-    """An operation that is to fail; of a write, the first half is done."""
+    """An operation that fails; of a write, the first half is done."""
 
-    at: int  # which operation, counted from 1; 0: every one that matches
+    at: int  # number of the operation, from 1; 0: every one that matches
     error: int  # errno
     kind: str = ""  # `write`, `sync`, …; empty: any
     suffix: str = ""  # of the path
@@ -57,7 +57,7 @@ class Failure:
 
 @dataclass(eq=False, slots=True)
 class _Inode:
-    """The bytes of one file, whatever it is called."""
+    """The bytes of one file, independent of its name."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
@@ -110,7 +110,7 @@ class _Inode:
         if self.size_dirty and keep is Keep.EVERYTHING:
             self._resize(len(self.data))
         elif self.size_dirty and kept:
-            # The size is written on its own: up to what is kept, or further, which leaves zeros.
+            # The size is written separately: up to the kept sectors, or further, which leaves zeros.
             least = min((kept[-1] + 1) * SECTOR, len(self.data))
             further = keep is Keep.SECTORS and random.random() < 0.5
             self._resize(max(len(self.data) if further else least, min(len(self.durable), len(self.data))))
@@ -121,7 +121,7 @@ class _Inode:
 
 @dataclass(slots=True)
 class _Change:
-    """Names that came or went together; durable when one of the folders is synced."""
+    """Names that were added or removed together; durable when one of the folders is synced."""
 
     names: dict[str, _Inode | None]
     folders: set[str]
@@ -135,7 +135,7 @@ class CrashFile:
         self._path = path
         self._inode = inode
         self._open = True
-        self._end = self.filled = len(inode.data)  # where records end, and zeros behind them
+        self._end = self.filled = len(inode.data)  # the end of the records, followed by zeros
         self.path = path
 
     def append(self, data: bytes | memoryview) -> None:
@@ -144,7 +144,7 @@ class CrashFile:
         self.appended(len(data))
 
     def descriptor(self) -> int:
-        """There is none; ``write_at`` is for somebody who writes at the end himself."""
+        """Return -1: there is none; ``write_at`` is for callers that write at the end themselves."""
         return -1
 
     def write_at(self, offset: int, data: bytes) -> None:
@@ -213,11 +213,11 @@ class CrashFile:
 
 
 class CrashFileSystem:
-    """See the module.  `space` bytes fit on it, if that is given."""
+    """The file system; see the module.  `space` limits its bytes."""
 
     def __init__(self, *, space: int | None = None) -> None:
         self.space = space
-        self.reserve = 0  # bytes of `space` that are kept for writes that free more
+        self.reserve = 0  # bytes of `space` reserved for writes that free more
         self.operations = 0
         self.transcript: list[str] = []
         self.failures: list[Failure] = []
@@ -225,12 +225,12 @@ class CrashFileSystem:
         self._dead = False
         self._names: dict[str, _Inode] = {}
         self._durable_names: dict[str, _Inode] = {}
-        self._changes: list[_Change] = []  # of names, since their folder was synced
+        self._changes: list[_Change] = []  # of names, since the last sync of their folder
 
     # -- faults -----------------------------------------------------------------------------------
 
     def cut_power_at(self, operation: int) -> None:
-        """Raise PowerCut in that operation (counted from 1), which is half done if it is a write."""
+        """Raise PowerCut in that operation (counted from 1); a write is then half done."""
         self._cut_at = operation
 
     def fail(self, error: int, *, at: int = 0, kind: str = "", suffix: str = "") -> None:
@@ -242,7 +242,7 @@ class CrashFileSystem:
         self.space = None
 
     def crash(self, keep: Keep, random: Random) -> CrashFileSystem:
-        """What is found when the machine is on again.  This object and its files are dead."""
+        """Return what is found after the machine restarts.  This object and its files are dead."""
         self._dead = True
         names = dict(self._durable_names)
         changes = self._changes
@@ -262,7 +262,7 @@ class CrashFileSystem:
         return survivor
 
     def kill(self) -> CrashFileSystem:
-        """What the next process finds if this one is killed and the machine goes on: all that was written.
+        """Return what the next process finds if only this one is killed: all that was written.
 
         It is still not durable.  This object and its files are dead.
         """
@@ -274,7 +274,7 @@ class CrashFileSystem:
         return survivor
 
     def operation(self, kind: str, path: str) -> None:
-        """Count one, and let it happen or not."""
+        """Count an operation; raise if it is to fail."""
         self.check_alive()
         self.operations += 1
         self.transcript.append(f"{kind} {path.rsplit('/', 1)[-1]}")
@@ -296,7 +296,7 @@ class CrashFileSystem:
             raise PowerCut("there is no power")
 
     def room_for(self, inode: _Inode, offset: int, size: int) -> int:
-        """How many of `size` bytes can be written at `offset`."""
+        """Return how many of `size` bytes can be written at `offset`."""
         if self.space is None:
             return size
         used = sum(len(each.data) for each in set(self._names.values()))
@@ -314,13 +314,13 @@ class CrashFileSystem:
         return sorted(self._names)
 
     def damage(self, path: str, change: Callable[[bytearray], object]) -> None:
-        """Let `change` loose on the bytes of a file, behind everybody's back."""
+        """Change the bytes of a file directly, as damage would."""
         inode = self._names[path]
         change(inode.data)
         inode.durable = bytearray(inode.data)
 
     def lose(self, path: str) -> None:
-        """Remove a file behind everybody's back."""
+        """Remove a file directly, as damage would."""
         del self._names[path]
         self._durable_names.pop(path, None)
 
@@ -403,10 +403,10 @@ class CrashFileSystem:
                 self._changes.append(change)
 
     def sync_all(self, folder: str, below: Sequence[str]) -> bool:
-        return False  # so that each of them is seen
+        return False  # so that each sync is counted
 
     def _change(self, names: dict[str, _Inode | None], entries: Iterable[str] = ()) -> None:
-        """`entries`: what changed in a folder, if it is not the names themselves."""
+        """Record a change of names; `entries` are the changed paths if they differ from the names."""
         _apply(self._names, names)
         self._changes.append(_Change(names, {entry.rsplit("/", 1)[0] for entry in entries or names}))
 

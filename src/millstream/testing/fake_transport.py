@@ -1,8 +1,8 @@
-"""A broker without sockets and without waiting: the transport and the clock are in the test's hand.
+"""Run a broker without sockets and without waiting: the test controls transport and clock.
 
-``FakeLoop`` has the few methods of an event loop that the broker uses; its time moves only when it
-is told to.  ``FakeTransport`` keeps what is written to it, and can stop taking bytes as a peer does
-that no longer reads.  ``FakeClient`` is one connection seen from the other end::
+``FakeLoop`` has the few methods of an event loop that the broker uses; its time moves only when told to.
+``FakeTransport`` keeps what is written to it, and can stop taking bytes like a peer that no longer reads.
+``FakeClient`` is one connection seen from the other end::
 
     loop = FakeLoop()
     broker = Broker(BrokerOptions(), server_id="N", loop=loop)
@@ -10,8 +10,8 @@ that no longer reads.  ``FakeClient`` is one connection seen from the other end:
     client.connect()
     assert client.say(b"SUB foo 1\\r\\nPUB foo 2\\r\\nhi\\r\\n") == b"MSG foo 1 2\\r\\nhi\\r\\n"
 
-Both are stricter than the real ones: what uvloop forbids raises here, and so does data for a
-protocol that asked for none.  Not here: TLS, web sockets, anything between two processes.
+Both are stricter than the real ones: what uvloop forbids raises here, and so does data for a protocol that
+paused reading.  Not here: TLS, web sockets, anything between two processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class FakeHandle:
-    """A call that is planned."""
+    """A scheduled call."""
 
     def __init__(self, when: float, callback: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self.when = when
@@ -49,7 +49,7 @@ class FakeHandle:
 
 
 class FakeFuture:
-    """The outcome of a job for a worker thread; done when the test says so."""
+    """The outcome of a job for a worker thread; the test decides when it is done."""
 
     def __init__(self, loop: FakeLoop, job: Callable[[], Any]) -> None:
         self._loop = loop
@@ -73,7 +73,7 @@ class FakeFuture:
         return self._result
 
     def finish(self) -> None:
-        """Do the job and tell who waits for it, in the next round of the loop."""
+        """Run the job; its callbacks follow in the next round of the loop."""
         try:
             self._result = self._job()
         except Exception as error:
@@ -86,7 +86,7 @@ class FakeLoop:
     """An event loop whose time stands still until ``advance``."""
 
     def __init__(self, start: float = 1000.0) -> None:
-        self.jobs: list[FakeFuture] = []  # work for threads that has not been done
+        self.jobs: list[FakeFuture] = []  # jobs for threads that have not run
         self._now = start
         self._order = itertools.count()
         self._timers: list[tuple[float, int, FakeHandle]] = []
@@ -111,18 +111,18 @@ class FakeLoop:
         return future
 
     def run_ready(self) -> None:
-        """Run what is due now, and what that gives rise to."""
+        """Run everything that is due now, including what that schedules."""
         while self._ready:
             self.run_one_round()
 
     def run_one_round(self) -> None:
-        """Run what is due now, and leave what that gives rise to."""
+        """Run what is due now, but not what that schedules."""
         ready, self._ready = self._ready, []
         for handle in ready:
             handle.run()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, stopping at every timer on the way."""
+        """Advance time, stopping at every timer on the way."""
         end = self._now + seconds
         self.run_ready()
         while self._timers and self._timers[0][0] <= end:
@@ -142,20 +142,20 @@ class FakeLoop:
         return sum(not handle.cancelled for _, _, handle in self._timers)
 
     def as_loop(self) -> asyncio.AbstractEventLoop:
-        """Itself, for a signature that wants the real thing."""
+        """Return itself, typed as a real loop."""
         return cast("asyncio.AbstractEventLoop", self)
 
 
 class FakeTransport:
-    """Takes bytes at once, or after ``stop_taking`` only as many as it is told to."""
+    """Takes bytes at once; after ``stop_taking``, only as many as ``take`` allows."""
 
     def __init__(
         self, loop: FakeLoop, protocol: Any, *, extra: dict[str, Any] | None = None, taking: bool = True
     ) -> None:
-        self.sent = bytearray()  # what the peer has got
+        self.sent = bytearray()  # bytes that the peer has received
         self.closing = False
         self.aborted = False
-        self.lost = False  # the protocol was told of the end
+        self.lost = False  # the protocol was notified of the end
         self.reading = True
         self.writes = 0
         self._loop = loop
@@ -197,7 +197,7 @@ class FakeTransport:
         self.protocol = protocol
 
     def receive(self, data: bytes) -> None:
-        """Give bytes to the protocol as an event loop does: in one piece, or read into its buffers."""
+        """Pass bytes to the protocol as an event loop does: in one piece, or through its buffers."""
         while data and isinstance(self.protocol, asyncio.BufferedProtocol):
             with memoryview(self.protocol.get_buffer(-1)) as buffer:
                 count = min(len(buffer), len(data))
@@ -235,11 +235,11 @@ class FakeTransport:
     # -- what the test does -----------------------------------------------------------------------
 
     def stop_taking(self) -> None:
-        """From now on the peer does not read."""
+        """Make the peer stop reading."""
         self._taking = False
 
     def take(self, count: int | None = None) -> None:
-        """The peer reads `count` bytes of the backlog, or all of it and what comes after."""
+        """Let the peer read `count` bytes of the backlog, or all of it and everything after."""
         if count is None:
             self._taking = True
             count = len(self._buffer)
@@ -251,7 +251,7 @@ class FakeTransport:
         self._end_if_empty()
 
     def peer_closes(self, error: Exception | None = None) -> None:
-        """The peer is gone; the protocol hears of it in the next round."""
+        """Close the peer's end; the protocol is notified in the next round."""
         if not self.closing:
             self.closing = self.aborted = True
             self._buffer.clear()
@@ -290,14 +290,14 @@ class FakeClient:
         self.greeting = self.heard()
 
     def heard(self) -> bytes:
-        """What came since the last time."""
+        """Return the bytes received since the last call."""
         self.loop.run_ready()
         news = bytes(self.transport.sent)
         self.transport.sent.clear()
         return news
 
     def say(self, data: bytes) -> bytes:
-        """Send bytes in one piece and return the answer."""
+        """Send bytes in one piece and return the response."""
         if not self.transport.reading:
             raise RuntimeError("this connection does not read at the moment")
         if not self.transport.closing:
@@ -305,11 +305,11 @@ class FakeClient:
         return self.heard()
 
     def connect(self, **options: object) -> bytes:
-        """CONNECT as a library does, neither verbose nor pedantic; the answer, usually nothing."""
+        """Send CONNECT like a library, neither verbose nor pedantic; return the response, usually empty."""
         chosen = {"verbose": False, "pedantic": False, "headers": True, **options}
         return self.say(b"CONNECT " + json.dumps(chosen).encode() + b"\r\n")
 
     @property
     def closed(self) -> bool:
-        """Whether the server has ended the connection."""
+        """Return True if the server has closed the connection."""
         return self.transport.closing

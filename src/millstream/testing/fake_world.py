@@ -1,13 +1,13 @@
-"""The world of ``jetstream.ports`` in a test's hand: a list of what was published, and a clock that it sets.
+"""A ``jetstream.ports`` world that a test controls: a list of published messages and a manual clock.
 
     world = FakeWorld()
     account = world.account()                  # an AccountJetStream in memory
     stream = account.add(config)
     world.send(b"ORDERS.new", b"1", reply=b"me")
-    world.settle()                             # everything that was put off, commits included
+    world.settle()                             # run everything deferred, commits included
     assert world.published == [Published(b"me", b'{"stream":"ORDERS","seq":1}')]
 
-Workers run when the test calls ``settle``, so a test can look at what is true before a commit has ended.
+Workers run when the test calls ``settle``, so a test can check the state before a commit has ended.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Delivered(NamedTuple):
 
 
 class FakeOutlet(Outlet):
-    """Adds to ``FakeWorld.delivered``, and to ``published`` so that the order of both can be seen."""
+    """Adds to ``FakeWorld.delivered``, and to ``published`` so that the order of both is visible."""
 
     def __init__(self, world: FakeWorld, to: bytes) -> None:
         self._world = world
@@ -82,13 +82,13 @@ class _Timer:
 
 
 class FakeWorld:
-    """See ``jetstream.ports.World``."""
+    """Implements ``jetstream.ports.World``."""
 
     def __init__(self, now_ns: int = 1_700_000_000_000_000_000) -> None:
         self.time_ns = now_ns
-        self.was_set_ns = 0  # by how much somebody set the clock; timers do not see it
+        self.was_set_ns = 0  # how far the clock was set; timers ignore it
         self.published: list[Published] = []
-        self.heard: list[bytes] = []  # patterns of events that somebody listens for
+        self.heard: list[bytes] = []  # patterns of events that have a subscriber
         self._soon: list[Callable[[], None]] = []
         self._work: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
         self._timers: list[tuple[int, int, _Timer]] = []
@@ -97,9 +97,10 @@ class FakeWorld:
         self._services: list[tuple[bytes, Callable[[Request], None]]] = []
         self._watchers: list[tuple[bytes, Callable[[], None]]] = []
         self.delivered: list[Delivered] = []  # through outlets
-        self.deaf: set[bytes] = set()  # subjects that nobody listens on
-        self.behind: set[bytes] = set()  # subjects whose listener does not keep up
+        self.deaf: set[bytes] = set()  # subjects without a subscriber
+        self.behind: set[bytes] = set()  # subjects whose receiver has a backlog
         self.journal = NoJournal()
+        self.publisher = 1  # the client whose message is sent
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
         self.held = 0  # messages whose publishers were held, since they were released
         self.max_payload = 1024 * 1024
@@ -115,7 +116,7 @@ class FakeWorld:
         sync_interval_s: float | None = None,
         resources: Resources | None = None,
     ) -> AccountJetStream:
-        """JetStream of an account in this world; a file system of a test's own can be opened again."""
+        """Return the JetStream of an account in this world; pass `fs` to open its files again."""
         return AccountJetStream(
             name,
             self,
@@ -132,7 +133,7 @@ class FakeWorld:
     def send(
         self, subject: bytes, payload: bytes = b"", *, reply: bytes = b"", headers: bytes | None = None
     ) -> None:
-        """Publish as a client would."""
+        """Publish like a client."""
         for pattern, sink in list(self._sinks):
             if matches(subject, pattern):
                 sink(subject, make_frame(reply, headers, payload))
@@ -141,7 +142,7 @@ class FakeWorld:
                 callback(Request(subject, reply, headers or b"", payload))
 
     def request(self, subject: bytes, payload: bytes = b"", headers: bytes | None = None) -> bytes:
-        """Publish, let everything happen, and return the payload of the one answer."""
+        """Publish, settle, and return the payload of the only response."""
         before = len(self.published)
         self.send(subject, payload, reply=b"_INBOX.test", headers=headers)
         self.settle()
@@ -151,12 +152,12 @@ class FakeWorld:
         return answers[0].payload
 
     def settle(self) -> None:
-        """Do everything that was put off, until there is nothing left."""
+        """Run everything deferred until nothing is left."""
         while self._soon or self._work:
             self.settle_once()
 
     def settle_once(self) -> None:
-        """Do what was put off so far, and leave what that gives rise to."""
+        """Run what was deferred so far, but not what that defers."""
         soon, self._soon = self._soon, []
         for callback in soon:
             callback()
@@ -166,11 +167,11 @@ class FakeWorld:
 
     @property
     def timers(self) -> int:
-        """How many timers are set."""
+        """Return the number of timers."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; timers fire in their order, each at its own time."""
+        """Advance time; timers fire in order, each at its own time."""
         end = self.time_ns + round(seconds * 1_000_000_000)
         while self._timers and self._timers[0][0] <= end:
             due, _, timer = heapq.heappop(self._timers)
@@ -292,7 +293,7 @@ class FakeWorld:
         return FakeOutlet(self, subject)
 
     def flush(self) -> None:
-        """What is sent is there at once."""
+        """Do nothing: messages are delivered at once."""
 
     def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
         entry = (subject, changed)
@@ -303,7 +304,7 @@ class FakeWorld:
         self._watchers.remove(handle)
 
     def listen(self, subject: bytes, *, ends: bool = False) -> None:
-        """Somebody begins to listen on `subject`, as everybody does at first, or `ends` to."""
+        """Add a subscriber on `subject`, which every subject has at first; `ends` removes it."""
         if ends:
             self.deaf.add(subject)
         else:

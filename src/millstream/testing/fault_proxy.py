@@ -1,15 +1,15 @@
-"""A TCP proxy that makes the line bad: cut, slow, chopped into pieces, or stuck.
+"""A TCP proxy with faults: connections are cut, slow, split into pieces, or stuck.
 
-It stands between a client and a server in one process and event loop with the test::
+It runs between a client and a server, in the process and event loop of the test::
 
     async with FaultProxy(server.port) as proxy:
         connection = await nats.connect(f"nats://127.0.0.1:{proxy.port}")
         proxy.cut_all()                      # as if a cable was pulled
         proxy.faults = Faults(piece=3)       # every chunk in pieces of three bytes
 
-Faults apply to both directions and may be changed while connections live.  What is random comes
-from the generator that is handed in, so a run can be repeated.  Not here: faults of disks or clocks,
-or of single messages (frame_proxy).
+Faults apply to both directions and may be changed while connections are open.  Randomness comes from the
+generator that is passed in, so a run can be repeated.  Not here: faults of disks or clocks, or of single
+messages (frame_proxy).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ READ_SIZE: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What happens to every chunk that passes."""
+    """The faults applied to every chunk."""
 
-    piece: int = 0  # at most so many bytes in one write; 0: as they came
-    delay_s: float = 0.0  # at most so long before each piece
-    cut_chance: float = 0.0  # that the connection is cut in the middle of a piece
+    piece: int = 0  # maximum bytes of one write; 0: unlimited
+    delay_s: float = 0.0  # maximum delay before each piece
+    cut_chance: float = 0.0  # probability that the connection is cut inside a piece
     stuck: bool = False  # nothing passes until this is changed
 
 
@@ -42,7 +42,7 @@ class FaultProxy:
         self, target_port: int, *, faults: Faults | None = None, generator: random.Random | None = None
     ) -> None:
         self.accepted = 0
-        self.cut = 0  # connections that were cut
+        self.cut = 0  # number of connections that were cut
         self._faults = faults or Faults()
         self._changed = asyncio.Event()
         self._target_port = target_port
@@ -68,11 +68,11 @@ class FaultProxy:
 
     @property
     def live(self) -> int:
-        """Connections that are forwarded now."""
+        """Return the number of open connections."""
         return len(self._lines)
 
     def cut_all(self) -> None:
-        """Cut every connection at once; new ones are accepted."""
+        """Cut every connection; new ones are accepted."""
         for line in list(self._lines):
             self.cut += 1
             line.cancel()
@@ -90,16 +90,16 @@ class FaultProxy:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A task of our own: cancelling the one that asyncio made for this call would be logged by it.
+        # Use a task of our own: asyncio would log the cancellation of the one that it made for this call.
         line = asyncio.get_running_loop().create_task(self._line(reader, writer))
         self.accepted += 1
         self._lines.add(line)
         line.add_done_callback(self._lines.discard)
         await asyncio.wait([line])
-        writer.transport.abort()  # a line that was cut before it began has not done so itself
+        writer.transport.abort()  # a connection cut before it began has not been closed yet
 
     async def _line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, both ways, until either end or a fault ends it."""
+        """Forward one connection in both directions until either end or a fault ends it."""
         loop = asyncio.get_running_loop()
         opening = loop.create_task(asyncio.open_connection(_HOST, self._target_port))
         ways: list[asyncio.Task[None]] = []
@@ -111,18 +111,18 @@ class FaultProxy:
             ]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
-            pass  # the server is not there: the client sees its connection end
+            pass  # no server: the client sees its connection end
         finally:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             writer.transport.abort()
             with contextlib.suppress(OSError):
-                _, far_writer = await opening  # a cut while it was made must not lose it
+                _, far_writer = await opening  # do not lose a connection that was cut while it was opened
                 far_writer.transport.abort()
 
     async def pump_down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """From the server to the client; a proxy that looks into what passes has its own way here."""
+        """Forward from the server to the client; subclasses that inspect the data override this."""
         await self._pump(reader, writer)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -132,7 +132,7 @@ class FaultProxy:
             await writer.drain()
 
     async def pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
-        """Write `data` as the faults have it."""
+        """Write `data` with the faults applied."""
         position = 0
         while position < len(data):
             while self._faults.stuck:

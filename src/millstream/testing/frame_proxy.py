@@ -1,14 +1,14 @@
-"""A proxy that knows the frames from a server to its client, and can lose, repeat or hold back single ones.
+"""A proxy that parses the frames from a server to its client and can drop, repeat or delay single ones.
 
-TCP loses nothing, but servers, clients and whatever stands between them do: a slow reader's messages are
-dropped, a cluster sends twice after a change of leader.  `FrameProxy` asks `judge` about each frame::
+TCP loses nothing, but servers and clients do: messages for a slow reader are dropped, a cluster sends some
+twice after a change of leader.  `FrameProxy` calls `judge` for each frame::
 
     def judge(frame: Frame) -> Fate:
         return Fate.DROP if frame.reply.startswith("$JS.ACK.") and next(count) == 5 else Fate.PASS
 
     async with FrameProxy(server.port, judge=judge) as proxy: ...
 
-Faults of the line itself, cut, stuck or slow, are as in `FaultProxy`.
+Faults of the connection (cut, stuck, slow) work as in `FaultProxy`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _END = b"\r\n"
 
 
 class Frame(NamedTuple):
-    """What a server sends in one piece."""
+    """One operation sent by a server."""
 
     raw: bytes
     operation: str  # MSG, HMSG, INFO, PING, ...
@@ -38,14 +38,14 @@ class Fate(Enum):
     PASS = "pass"
     DROP = "drop"
     TWICE = "twice"
-    HOLD = "hold"  # until `release_held`, while what comes after it passes
+    HOLD = "hold"  # until `release_held`; later frames pass
 
 
 Judge = Callable[[Frame], Fate]
 
 
 class FrameSplitter:
-    """Bytes in, whole frames out."""
+    """Splits bytes into whole frames."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -73,7 +73,7 @@ class FrameSplitter:
 
 
 class FrameProxy(FaultProxy):
-    """A `FaultProxy` that also asks `judge`, which may be changed at any time."""
+    """A `FaultProxy` that also calls `judge`, which may be changed at any time."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class FrameProxy(FaultProxy):
         self._held: list[tuple[asyncio.StreamWriter, bytes]] = []
 
     def release_held(self) -> None:
-        """Send what was held back, on the connections it belongs to as far as they live."""
+        """Send the frames that were held, on their connections if these are still open."""
         held, self._held = self._held, []
         for writer, raw in held:
             if not writer.is_closing():
@@ -98,7 +98,7 @@ class FrameProxy(FaultProxy):
         splitter = FrameSplitter()
         with contextlib.suppress(OSError):
             while data := await reader.read(READ_SIZE):
-                for frame in splitter.feed(data):  # one by one: what is released goes before the next
+                for frame in splitter.feed(data):  # one by one, so that released frames go before the next
                     await self.pass_on(self._judged(frame, writer), writer)
             await writer.drain()
 

@@ -1,4 +1,4 @@
-"""Garbage of a test, collected at its end: errors of forgotten tasks are told when they are collected."""
+"""Collect the garbage of a test at its end, because errors of forgotten tasks are reported on collection."""
 
 import gc
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def garbage_collected() -> Iterator[None]:
-    """Collect what becomes garbage in the block, and look at nothing that was there before.
+    """Collect what becomes garbage in the block, ignoring everything that existed before.
 
-    A test process keeps much, and looking at all of it would take longer than most tests.
+    A test process holds many objects, and visiting all of them would take longer than most tests.
     """
     gc.freeze()
     yield

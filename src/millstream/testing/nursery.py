@@ -1,16 +1,16 @@
-"""A process that has imported our commands once, and forks a new one whenever a test wants to run one.
+"""A process that has imported our commands once and forks a new process for each command of a test.
 
-Importing is most of what a start of ``millstream serve`` or ``millstream backup`` costs, and a test suite
-starts hundreds.  What is forked is a process like any other: it has a command line, a log, a process id and
-can be killed with -9::
+Imports are most of the cost of starting ``millstream serve`` or ``millstream backup``, and a test suite
+starts hundreds.  A forked process is like any other: it has a command line, a log and a process id, and can
+be killed with -9::
 
     nursery = Nursery()
-    process = nursery.start(["serve", "-p", "-1"])  # as Popen: pid, stdout, poll, wait, kill, …
-    done = nursery.run(["backup", "folder"])        # as subprocess.run, with what it wrote
-    nursery.close()                                 # ends what still runs; so does the death of its owner
+    process = nursery.start(["serve", "-p", "-1"])  # like Popen: pid, stdout, poll, wait, kill, …
+    done = nursery.run(["backup", "folder"])        # like subprocess.run, with its output
+    nursery.close()                                 # ends running processes; so does the death of its owner
 
-The two sides talk over a pair of sockets: one request for each process, with the files that its output goes
-to; one line for each that was forked, and one for each that has ended.
+The two sides use a pair of sockets: one request for each process, with the files for its output; one line for
+each process that was forked, and one for each that has ended.
 
 Not here: flags, ports and logs of servers (`reference`).
 """
@@ -37,12 +37,12 @@ from typing import IO, Final
 from millstream.base.errors import MillstreamError
 
 _SIZE_BYTES: Final = 4
-_NONE: Final = 0  # instead of a process id: there will be none
-_BEGUN: Final = 1000  # where the code of an end would be
+_NONE: Final = 0  # in place of a process id: there is none
+_BEGUN: Final = 1000  # in place of an exit code: the process was forked
 _IMPORTED: Final = (
     "millstream.cli.serve",
     "millstream.server.app",
-    # What a server imports when its configuration or a client asks for it.
+    # Modules that a server imports only if its configuration or a client needs them.
     "millstream.broker.websocket",
     "millstream.config.schema",
     "millstream.jetstream.archive.api",
@@ -55,11 +55,11 @@ _IMPORTED: Final = (
     "millstream.server.workers",
     "uvloop",
     "millstream.cli.app",
-)  # what commands begin with
+)  # the imports of commands
 
 
 class ForkedProcess:
-    """What `Popen` would be for a process that somebody else has forked."""
+    """The counterpart of `Popen` for a process that another process has forked."""
 
     def __init__(self, pid: int, arguments: Sequence[str], stdout: IO[bytes]) -> None:
         self.pid = pid
@@ -79,20 +79,20 @@ class ForkedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and the news is on its way
+            with contextlib.suppress(ProcessLookupError):  # it has ended, but the message has not arrived
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
     def has_ended(self, code: int) -> None:
-        """Called by the nursery."""
+        """Record the exit code; called by the nursery."""
         self.returncode = code
         self._ended.set()
 
 
 class Nursery:
-    """The side of the one who wants processes; any thread may ask.  The nursery begins with the first."""
+    """The side that requests processes, from any thread.  The first request starts the nursery."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
@@ -103,10 +103,10 @@ class Nursery:
         self._pids: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._changing = threading.Lock()
         self._running: dict[int, ForkedProcess] = {}
-        self._early: dict[int, int] = {}  # codes of processes that ended before they were known here
+        self._early: dict[int, int] = {}  # exit codes of processes that ended before they were known here
 
     def start(self, arguments: Sequence[str]) -> ForkedProcess:
-        """Start `millstream` in this process's directory; what it writes anywhere is in `stdout`."""
+        """Start `millstream` in this process's directory; all its output is in `stdout`."""
         reading, writing = os.pipe()
         stdout = os.fdopen(reading, "rb")
         try:
@@ -123,7 +123,7 @@ class Nursery:
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run `millstream` to its end; `environment` is added to what this process has now."""
+        """Run `millstream` to its end; `environment` is added to that of this process."""
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             files = [stdout.fileno(), stderr.fileno()]
             process = self._fork(arguments, {**os.environ, **(environment or {})}, stdout, files)
@@ -138,7 +138,7 @@ class Nursery:
     def _fork(
         self, arguments: Sequence[str], environment: Mapping[str, str], stdout: IO[bytes], files: list[int]
     ) -> ForkedProcess:
-        """Ask for a process whose output goes to two files; an empty `environment` is the nursery's own."""
+        """Request a process whose output goes to two files; an empty `environment` means the nursery's."""
         wanted = {"arguments": list(arguments), "environment": dict(environment), "folder": os.getcwd()}
         request = json.dumps(wanted).encode()
         with self._asking:
@@ -161,7 +161,7 @@ class Nursery:
         line, self._socket = self._socket, None
         if line is None or self._reader is None or self._process is None:
             return
-        with contextlib.suppress(OSError):  # it may have ended before us
+        with contextlib.suppress(OSError):  # it may have ended first
             line.shutdown(socket.SHUT_RDWR)
         self._reader.join()
         line.close()
@@ -189,9 +189,9 @@ class Nursery:
                     self._pids.put(pid)
                 else:
                     self._end(pid, code)
-        for pid in list(self._running):  # the nursery ends them when it ends
+        for pid in list(self._running):  # the end of the nursery ends them
             self._end(pid, -signal.SIGKILL)
-        if self._socket is line:  # not because we closed it
+        if self._socket is line:  # we did not close it
             self._pids.put(_NONE)
 
     def _end(self, pid: int, code: int) -> None:
@@ -204,14 +204,14 @@ class Nursery:
 
 
 class _Forking:
-    """The side that forks, in a process of its own and without threads."""
+    """The forking side, in a process of its own without threads."""
 
     def __init__(self, owner: socket.socket) -> None:
         self._owner = owner
         self._running: set[int] = set()
 
     def run(self) -> list[str] | None:
-        """Fork until the owner is gone; return, in each that was forked, the arguments of its command."""
+        """Fork until the owner is gone; in each forked process, return the arguments of its command."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner
         signal.signal(signal.SIGCHLD, self._reap)
         while True:
@@ -219,7 +219,7 @@ class _Forking:
             if not size:
                 break
             request = json.loads(self._owner.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # an end is told after the beginning
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # report the end after the beginning
             pid = os.fork()
             if pid == 0:
                 self._become(request["folder"], request["environment"], files)
@@ -262,7 +262,7 @@ class _Forking:
 
 def _main() -> None:
     for name in _IMPORTED:
-        with contextlib.suppress(ImportError):  # uvloop may be missing; a command says what else is
+        with contextlib.suppress(ImportError):  # uvloop may be missing; a command reports anything else
             importlib.import_module(name)
     gc.freeze()
     arguments = _Forking(socket.socket(fileno=int(sys.argv[1]))).run()

@@ -1,7 +1,7 @@
-"""How long tests wait for what is sure to come.
+"""The time-out of tests that wait for something certain to happen.
 
-A limit ends a test that hangs, and only a test that fails waits so long.  So one number serves them all, and
-it is far above what any step takes on a machine that is busy with other things.
+It ends a test that hangs; only a failing test waits that long.  So one number serves all tests, far above
+what any step takes on a busy machine.
 """
 
 import inspect
@@ -11,7 +11,7 @@ PATIENCE_S: Final = 90.0
 
 
 def let_nats_py_wait() -> None:
-    """Let nats-py wait as tests do: by itself it gives up after half a second, or one, or five."""
+    """Raise nats-py's default time-outs, which are half a second to five seconds, to that of tests."""
     from nats.aio.client import Client
     from nats.aio.subscription import Subscription
     from nats.js import JetStreamContext

@@ -1,10 +1,10 @@
-"""Fixtures for the tests of programs that talk to NATS; pytest finds them once Millstream is installed.
+"""Fixtures for tests of programs that use NATS; pytest finds them once Millstream is installed.
 
     async def test_orders_are_counted(millstream_server):
         connection = await nats.connect(millstream_server.client_url)
 
-The server runs in a thread of its own, on a free loopback port, so the fixture serves synchronous
-tests and tests of any asyncio plugin alike.
+The server runs in its own thread, on a free loopback port, so the fixture works for synchronous tests and
+for tests of any asyncio plugin.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def make_millstream_server() -> Iterator[Callable[..., BlockingServer]]:
-    """Start servers with arguments of ``millstream.Server``; all are stopped when the test ends."""
+    """Return a function that starts servers (``millstream.Server``); all are stopped when the test ends."""
     from millstream.server.blocking import BlockingServer
 
     running: list[BlockingServer] = []
@@ -41,5 +41,5 @@ def make_millstream_server() -> Iterator[Callable[..., BlockingServer]]:
 def millstream_server(
     make_millstream_server: Callable[..., BlockingServer], tmp_path: Path
 ) -> BlockingServer:
-    """A fresh server for one test, with JetStream."""
+    """Start a server with JetStream for one test."""
     return make_millstream_server(store_dir=tmp_path)

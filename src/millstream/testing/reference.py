@@ -1,14 +1,14 @@
 """Run a NATS server as a child process: the real nats-server, or ours, through one interface.
 
-A scenario that runs on both is how we know that ours behaves as it should.  Both take nats-server's
-own flags and configuration files, so the kind is the only thing that differs::
+Scenarios run on both to compare their behaviour.  Both take nats-server's own flags and configuration files,
+so only the kind differs::
 
     with ServerProcess(ServerKind.NATS_SERVER, monitor=True) as server:
         connection = await nats.connect(server.client_url)
 
-Ports are kept by this process from the first start to `close` (`millstream.testing.ports`), so a server that
-is started again finds its own.  The log says when the server is ready and when a reload is done, so nothing
-here sleeps or polls.
+This process reserves the ports from the first start to `close` (`millstream.testing.ports`), so a restarted
+server finds its own.  The log shows when the server is ready and when a reload is done, so nothing here
+sleeps or polls.
 
 Not here: talking to the server (`millstream.testing.wire`, or any NATS client).
 """
@@ -46,20 +46,20 @@ Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 class ServerKind(StrEnum):
-    """Which implementation to start."""
+    """The implementation to start."""
 
     NATS_SERVER = "nats-server"
     MILLSTREAM = "millstream"
 
 
 def inherited_environment() -> dict[str, str]:
-    """Ours, but a server may keep its compiled modules: without them each start takes twice as long."""
+    """Return our environment, with bytecode caching on: without it each start takes twice as long."""
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return ours | {"PYTHONUNBUFFERED": "1"}
 
 
 class ServerProcessError(MillstreamError):
-    """The server did not start, stop or say what was expected; the text ends with its log."""
+    """The server did not start, stop or log what was expected; the message ends with its log."""
 
 
 def find_nats_server() -> Path:
@@ -93,10 +93,9 @@ def command_for(kind: ServerKind) -> list[str]:
 class ServerProcess:
     """One server in a child process, listening on the loopback interface.
 
-    `arguments` are further flags in nats-server's spelling.  `config` is the *text* of a configuration
-    file; its listen address is overridden by flags, everything else in it holds.  `port` is the client
-    port, -1 picks one.  With `jetstream`, files go to `store_dir`, or to a directory
-    that is removed in the end.  `environment` is added to ours.
+    `arguments` are further flags in nats-server's spelling.  `config` is the *text* of a configuration file,
+    whose listen address is overridden by flags.  `port` is the client port, -1 picks one.  With `jetstream`,
+    files go to `store_dir`, or to a directory that is removed at the end.  `environment` is added to ours.
 
     Use it as a context manager, or call `start` and `stop`.  With a `nursery`, servers of ours that need no
     environment of their own are forked there, which takes a tenth of the time.
@@ -226,7 +225,7 @@ class ServerProcess:
         self._running().send_signal(number)
 
     def reload(self, config: str) -> bool:
-        """Replace the configuration file, send SIGHUP, and return whether the server accepted it."""
+        """Replace the configuration file, send SIGHUP, and return True if the server accepted it."""
         if self._config is None:
             raise ServerProcessError("only a server started with a configuration can reload one")
         self._config = config
@@ -251,7 +250,7 @@ class ServerProcess:
 
     @property
     def port(self) -> int:
-        """The port for clients; known after the first start, and kept over restarts."""
+        """Return the client port; known after the first start, and kept over restarts."""
         if self._port < 0:
             raise ServerProcessError("the port is known after the first start")
         return self._port
@@ -278,7 +277,7 @@ class ServerProcess:
 
     @property
     def folder(self) -> Path:
-        """A directory of this server's own, removed by `close`."""
+        """Return a directory of this server, which `close` removes."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="nats-")
         return Path(self._folder.name)
@@ -295,20 +294,20 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        """Everything this run of the process has printed so far."""
+        """Return everything that this run of the process has printed so far."""
         with self._log_changed:
             return "\n".join(self._lines)
 
     @property
     def log_position(self) -> int:
-        """The number of lines so far, to be given to `wait_for_log`."""
+        """Return the number of lines so far, for `wait_for_log`."""
         with self._log_changed:
             return len(self._lines)
 
     def wait_for_log(
         self, pattern: str | re.Pattern[str], *, after: int = 0, timeout_s: float = PATIENCE_S
     ) -> re.Match[str]:
-        """Return the first match of `pattern` in a line behind the first `after` ones, waiting for it."""
+        """Wait for `pattern` in a line after the first `after` ones and return the match."""
         deadline = time.monotonic() + timeout_s
         wanted = re.compile(pattern)
         position = after
@@ -400,6 +399,6 @@ class ServerProcess:
 
 
 def _end(process: Process) -> None:
-    """Leave no server behind when its owner is forgotten or Python ends."""
+    """End the server when its owner is garbage-collected or Python ends."""
     process.kill()
     process.wait()

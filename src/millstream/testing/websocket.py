@@ -1,8 +1,8 @@
-"""A blocking WebSocket, frame by frame, to put under `WireClient`.
+"""A blocking WebSocket, frame by frame, for use under `WireClient`.
 
-It sends what a test asks for, right or wrong: unmasked frames, fragments, odd opcodes.  What arrives is
-handed on as a stream of bytes; control frames are kept in `controls`, and a server that masks or
-compresses without having agreed to is an error.
+It sends what a test asks for, valid or not: unmasked frames, fragments, odd opcodes.  Received payload is
+passed on as a stream of bytes, control frames are kept in `controls`, and a server that masks, or compresses
+without negotiation, is an error.
 """
 
 import base64
@@ -43,12 +43,12 @@ class Frame:
 
     @property
     def close_status(self) -> int:
-        """The status code of a close frame; 1005 stands for none."""
+        """Return the status code of a close frame; 1005 stands for none."""
         return struct.unpack("!H", self.payload[:2])[0] if self.payload else 1005
 
 
 class UpgradeRefused(WireError):
-    """The server answered the upgrade with something else than 101."""
+    """The server answered the upgrade with a status other than 101."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(f"{status}: {body}")
@@ -57,7 +57,7 @@ class UpgradeRefused(WireError):
 
 
 class WebSocketStream:
-    """The client's end of one WebSocket; has what `WireClient` needs of a stream."""
+    """The client's end of one WebSocket, with the stream interface of `WireClient`."""
 
     def __init__(self, connection: socket.socket, response_headers: dict[str, str], rest: bytes) -> None:
         self.response_headers = response_headers  # lower-case names
@@ -80,7 +80,7 @@ class WebSocketStream:
         context: ssl.SSLContext | None = None,
         timeout_s: float = PATIENCE_S,
     ) -> Self:
-        """Connect and upgrade.  `headers` are added to a good request; an empty value removes one."""
+        """Connect and upgrade.  `headers` are added to a valid request; an empty value removes one."""
         connection = socket.create_connection((host, port), timeout=timeout_s)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -116,7 +116,7 @@ class WebSocketStream:
             self.send_frame(Opcode.BINARY, data)
 
     def recv(self, size: int) -> bytes:
-        """Return the payload of the next data frame that has any; nothing at the end."""
+        """Return the payload of the next data frame that has any; empty at the end."""
         while True:
             frame = self.read_frame()
             if frame is None:
@@ -160,7 +160,7 @@ class WebSocketStream:
         self._connection.sendall(head + payload)
 
     def read_frame(self) -> Frame | None:
-        """Return the next frame as it came, or None at the end of the connection."""
+        """Return the next frame unchanged, or None at the end of the connection."""
         head = self._read(2)
         if head is None:
             return None
@@ -197,7 +197,7 @@ class WebSocketStream:
 
 
 def deflate(data: bytes) -> bytes:
-    """Compress one message as `permessage-deflate` wants it, without the marker at the end."""
+    """Compress one message for `permessage-deflate`, without the marker at the end."""
     compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     compressed = compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
     return compressed.removesuffix(_DEFLATE_TAIL)
@@ -210,7 +210,7 @@ def _mask(payload: bytes, key: bytes) -> bytes:
 
 
 def _read_response(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Return status, headers with lower-case names, and the bytes behind them."""
+    """Return status, headers with lower-case names, and the bytes after them."""
     received = b""
     while b"\r\n\r\n" not in received:
         more = connection.recv(65536)

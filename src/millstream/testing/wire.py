@@ -1,8 +1,7 @@
 """A blocking client that speaks the NATS protocol byte by byte, for transcripts.
 
-Client libraries hide what a server really sends: they answer PINGs, swallow `+OK`, reconnect.  This
-one hides nothing but the server's own PINGs, which come at times of the server's choosing, and even
-that can be switched off::
+Client libraries hide what a server really sends: they answer PINGs, swallow `+OK`, reconnect.  This one hides
+only the server's own PINGs, whose timing is random, and even that can be switched off::
 
     with WireClient.connect(server.port) as client:
         client.handshake()
@@ -21,7 +20,7 @@ from typing import Any, Final, Protocol, Self
 
 from millstream.testing.patience import PATIENCE_S
 
-# What a well-behaved library sends; each key may be overridden in `WireClient.handshake`.
+# The CONNECT options of a well-behaved library; `WireClient.handshake` can override each.
 QUIET_CONNECT: Final[dict[str, Any]] = {
     "verbose": False,
     "pedantic": False,
@@ -43,11 +42,11 @@ _MASKS: Final = (
 
 
 class WireError(AssertionError):
-    """The server did not send what was waited for; the text shows what came instead."""
+    """The server did not send what was expected; the message shows what came instead."""
 
 
 class ByteStream(Protocol):
-    """What the client needs of a connection; plain and TLS sockets have it."""
+    """The interface of a connection that the client needs; plain and TLS sockets have it."""
 
     def sendall(self, data: bytes, /) -> None: ...
     def recv(self, size: int, /) -> bytes: ...
@@ -56,14 +55,14 @@ class ByteStream(Protocol):
 
 
 def mask_ids(transcript: bytes) -> bytes:
-    """Replace what differs from run to run in an INFO line or advisory: ids, ports, nonces, versions."""
+    """Mask what differs between runs in an INFO line or advisory: ids, ports, nonces, versions."""
     for pattern, replacement in _MASKS:
         transcript = pattern.sub(replacement, transcript)
     return transcript
 
 
 class WireClient:
-    """One connection.  Everything that reads gives up with WireError after `timeout_s`."""
+    """One connection.  Reading raises WireError after `timeout_s`."""
 
     def __init__(
         self, stream: ByteStream, *, timeout_s: float = PATIENCE_S, answer_pings: bool = True
@@ -72,7 +71,7 @@ class WireClient:
         self.timeout_s = timeout_s
         self.answer_pings = answer_pings
         self.info: dict[str, Any] = {}
-        self.frames: list[bytes] = []  # all that was read, for the text of errors
+        self.frames: list[bytes] = []  # everything read, for error messages
         self._buffer = bytearray()
         self._ended = False
 
@@ -86,9 +85,9 @@ class WireClient:
         answer_pings: bool = True,
         receive_buffer: int | None = None,
     ) -> Self:
-        """Open a TCP connection and read nothing yet.
+        """Open a TCP connection without reading anything.
 
-        A small `receive_buffer` (bytes) makes a client that does not read a slow consumer quickly.
+        A small `receive_buffer` (bytes) quickly makes a client that does not read a slow consumer.
         """
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -119,7 +118,7 @@ class WireClient:
     # -- the beginning of a connection --------------------------------------------------------------
 
     def read_info(self) -> dict[str, Any]:
-        """Read one frame, which must be INFO, and remember it as `info`."""
+        """Read one frame, which must be INFO, and keep it as `info`."""
         frame = self.read_frame()
         if not frame.startswith(b"INFO "):
             raise WireError(f"expected INFO, got {frame!r}")
@@ -132,9 +131,9 @@ class WireClient:
         self.stream = context.wrap_socket(self.stream, server_hostname=server_hostname)
 
     def handshake(self, *, read_info: bool = True, **options: object) -> dict[str, Any]:
-        """Do INFO, CONNECT, PING and PONG as a library does, and return the newest INFO.
+        """Do INFO, CONNECT, PING and PONG like a library, and return the newest INFO.
 
-        `options` are keys of CONNECT on top of QUIET_CONNECT; None removes one.
+        `options` are CONNECT options in addition to QUIET_CONNECT; None removes one.
         """
         if read_info:
             self.read_info()
@@ -144,11 +143,11 @@ class WireClient:
         if answer not in (b"", b"+OK\r\n"):
             raise WireError(f"expected PONG after CONNECT, got {answer!r}")
         if _connect_options(options).get("protocol"):
-            self.read_info()  # the second one, with what depends on the account
+            self.read_info()  # the second one, which depends on the account
         return self.info
 
     def send_connect(self, **options: object) -> None:
-        """Send a CONNECT with `options` on top of QUIET_CONNECT; None removes one."""
+        """Send a CONNECT with `options` in addition to QUIET_CONNECT; None removes one."""
         self.send(b"CONNECT " + json.dumps(_connect_options(options)).encode() + b"\r\n")
 
     # -- sending and reading ------------------------------------------------------------------------
@@ -157,12 +156,12 @@ class WireClient:
         self.stream.sendall(data)
 
     def round_trip(self, data: bytes = b"") -> bytes:
-        """Send `data` and a PING; return all that comes before the PONG."""
+        """Send `data` and a PING; return everything before the PONG."""
         self.send(data + b"PING\r\n")
         return self.read_until_pong()
 
     def read_frame(self) -> bytes:
-        """Read one whole frame: a control line, with the payload behind it if it has one."""
+        """Read one whole frame: a control line, with its payload if it has one."""
         while True:
             frame = self._read_any_frame()
             if not (self.answer_pings and frame == b"PING\r\n"):
@@ -180,7 +179,7 @@ class WireClient:
         return b"".join(frames)
 
     def read_until_closed(self) -> bytes:
-        """Return all bytes up to the end of the connection, which the server must bring about."""
+        """Return all bytes up to the end of the connection, which the server must close."""
         deadline = time.monotonic() + self.timeout_s
         while self._receive(deadline):
             pass
@@ -189,7 +188,7 @@ class WireClient:
         return rest
 
     def read_exactly(self, count: int) -> bytes:
-        """Return the next `count` bytes, whatever they are."""
+        """Return the next `count` bytes."""
         deadline = time.monotonic() + self.timeout_s
         while len(self._buffer) < count:
             self._receive_or_fail(deadline)
@@ -223,7 +222,7 @@ class WireClient:
             raise WireError(f"the server closed the connection; {self._seen()}")
 
     def _receive(self, deadline: float) -> bool:
-        """Add what has arrived to the buffer; False at the end of the connection."""
+        """Add received bytes to the buffer; return False at the end of the connection."""
         if self._ended:
             return False
         self.stream.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -232,7 +231,7 @@ class WireClient:
         except TimeoutError:
             raise WireError(f"nothing more within {self.timeout_s} s; {self._seen()}") from None
         except (ConnectionResetError, ssl.SSLEOFError):
-            # The server had unread bytes of ours when it closed; what it sent before was still read.
+            # The server closed with unread bytes of ours; what it sent before was still read.
             data = b""
         finally:
             self.stream.settimeout(self.timeout_s)

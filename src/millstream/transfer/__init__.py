@@ -1,9 +1,9 @@
-"""Taking streams out of a server and into another, over nothing but the NATS wire.
+"""Move streams out of a server and into another, over the NATS protocol alone.
 
 ``backup`` and ``restore`` move a stream to a folder and back; ``promotion`` moves streams and their consumers
-from one server to another, a cluster for example, while both are in use.  Everything works between any two
-servers of the NATS protocol with JetStream.
+from one server to another, for example a cluster, while both are in use.  Everything works between any two
+NATS servers with JetStream.
 
-Not here: options of the command line and what is printed (`millstream.cli`), and the form of archives, which
-whoever uses this package hands in (``archive.ArchiveForm``).
+Not here: options of the command line and its output (`millstream.cli`), and the format of archives, which the
+caller passes in (``archive.ArchiveForm``).
 """

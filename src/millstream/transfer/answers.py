@@ -1,21 +1,20 @@
-"""What a server may tell us: names, numbers and shapes that are checked before anything is done with them.
+"""Check the responses of a server before anything is done with them.
 
-The server at the other end may be any program.  What it says becomes names of folders, subjects that are
-published to, and loops that go on until a number is reached; so each is looked at here, once, where answers
-come in.  ``NotBelieved`` says which part of an answer cannot be true.
+The server at the other end may be any program.  Its responses become names of folders, subjects to publish
+to, and loops that run until a number is reached, so each is checked here, once, on arrival.  ``NotBelieved``
+names the part of a response that cannot be true.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from millstream.base.owned import visible
-from millstream.jsapi.go_time import parse_time
-from millstream.transfer.errors import RequestRefused, ServerLost, TransferError, refusal
+from millstream.golang.time import parse_time
+from millstream.transfer.errors import TransferError
 
 Json = dict[str, Any]
 
@@ -26,37 +25,17 @@ _RESTORE: Final = "$JS.SNAPSHOT.RESTORE."
 
 
 class NotBelieved(TransferError):
-    """The server said something that cannot be true, so nothing was done about it."""
+    """The server sent something that cannot be true; nothing was done with it."""
 
 
 def shown(value: object) -> str:
-    """Quote what a server said, for people: short, and without control characters."""
+    """Return a server's text for messages: short, and without control characters."""
     text = visible(value if isinstance(value, str) else repr(value))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-def read_answer(data: bytes) -> Json:
-    """Return what an answer says; RequestRefused if it is an error."""
-    try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ServerLost(f"the answer can not be read: {shown(str(error))}") from error
-    if not isinstance(answer, dict):
-        raise ServerLost("the answer is no object")
-    if answer.get("error"):
-        raise _refusal(answer["error"])
-    return answer
-
-
-def _refusal(error: object) -> RequestRefused | NotBelieved:
-    if not isinstance(error, dict):
-        return NotBelieved(f"the server refused, and does not say why: {shown(error)}")
-    told = {key: value if _is_number(value) else 0 for key, value in error.items() if key.endswith("code")}
-    return refusal({**told, "description": shown(error.get("description", ""))})
-
-
 def is_name(name: object) -> bool:
-    """Tell whether a stream or a consumer can have this name, on any server."""
+    """Return True if a stream or consumer can have this name on any server."""
     return (
         isinstance(name, str)
         and 0 < len(name.encode(errors="replace")) <= _LONGEST_NAME
@@ -66,14 +45,14 @@ def is_name(name: object) -> bool:
 
 
 def checked_name(name: object, what: str = "stream") -> str:
-    """Return a name that can be part of a subject and of a path; NotBelieved if it cannot."""
+    """Return a name that can be part of a subject and of a path; raise NotBelieved otherwise."""
     if not isinstance(name, str) or not is_name(name):
         raise NotBelieved(f"no {what} can have the name '{shown(name)}'")
     return name
 
 
 def checked_stream(answer: Mapping[str, Any], name: str) -> tuple[Json, Json]:
-    """Return configuration and state of an answer about the stream `name`."""
+    """Return configuration and state from a response about the stream `name`."""
     config, state = answer.get("config"), answer.get("state")
     if not isinstance(config, dict) or not isinstance(state, dict):
         raise NotBelieved(f"stream {name}: the answer has no configuration or no state")
@@ -86,7 +65,7 @@ def checked_stream(answer: Mapping[str, Any], name: str) -> tuple[Json, Json]:
 
 
 def checked_state(state: object, where: str) -> Json:
-    """Return the state of a stream, whose numbers are numbers; some may be missing."""
+    """Return the state of a stream after checking its numbers; some may be missing."""
     if not isinstance(state, dict):
         raise NotBelieved(f"{where}: there is no state")
     for each in _NUMBERS:
@@ -98,7 +77,7 @@ def checked_state(state: object, where: str) -> Json:
 
 
 def checked_consumer(info: object, name: str | None = None) -> Json:
-    """Return what a server tells of a consumer, which has a name and a configuration."""
+    """Return the information about a consumer, which must have a name and a configuration."""
     if not isinstance(info, dict) or not isinstance(info.get("config"), dict):
         raise NotBelieved("the answer tells of no consumer")
     if checked_name(info.get("name"), "consumer") != (name or info["name"]):
@@ -107,7 +86,7 @@ def checked_consumer(info: object, name: str | None = None) -> Json:
 
 
 def checked_message(message: object, seq: int) -> Json:
-    """Return a stored message that was asked for by its sequence."""
+    """Return a stored message that was requested by its sequence."""
     if not isinstance(message, dict) or message.get("seq") != seq:
         raise NotBelieved(f"message {seq}: the answer is about another")
     subject = message.get("subject")
@@ -123,7 +102,7 @@ def checked_message(message: object, seq: int) -> Json:
 
 
 def checked_target(answer: Mapping[str, Any]) -> str:
-    """Return the subject that chunks of a restore are sent to: the server's own, and nobody else's."""
+    """Return the subject for the chunks of a restore, which must be the server's own."""
     subject = answer.get("deliver_subject")
     if not isinstance(subject, str) or not subject.startswith(_RESTORE) or not is_subject(subject):
         raise NotBelieved(f"the archive cannot be sent to '{shown(subject)}'")
@@ -131,7 +110,7 @@ def checked_target(answer: Mapping[str, Any]) -> str:
 
 
 def is_subject(subject: str) -> bool:
-    """Tell whether one message can have this subject."""
+    """Return True if a message can have this subject."""
     tokens = subject.split(".")
     return (
         all(tokens)

@@ -1,21 +1,19 @@
-"""The requests of the JetStream API that moving streams takes, on a connection of nats-py.
+"""The requests of the JetStream API that moving streams takes, over a link.
 
-Configurations stay the JSON they are: a field that this release does not know must reach the other server as
-well.  Sequences and times are read from it, never written into it.
+Configurations stay JSON, so that a field unknown to this release still reaches the other server.  Sequences
+and times are read from it, never written.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
-from nats.aio.client import Client as Connection
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
-from nats.errors import NoRespondersError
-
-from millstream.jsapi.errors import not_enabled
-from millstream.jsapi.names import API_PREFIX, domain_api_prefix
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError, JetStreamOff, NotConnected, RequestTimeout
+from millstream.link.link import Link
+from millstream.link.subscriptions import Subscription
 from millstream.transfer.answers import (
     Json,
     NotBelieved,
@@ -23,67 +21,66 @@ from millstream.transfer.answers import (
     checked_message,
     checked_name,
     checked_stream,
-    read_answer,
+    shown,
 )
-from millstream.transfer.errors import NoJetStream, RequestRefused, ServerLost
 
-DEFAULT_TIMEOUT_S: Final = 10.0
-_NO_MESSAGE: Final = 10037
 _LOOKS: Final = 3
 _LOOK_AGAIN_S: Final = 0.5
-_SERVER_FAULT: Final = 500
 _MOST_LISTED: Final = 1_000_000  # streams or consumers
 
 
 class JetStreamApi:
-    """Requests to the JetStream of `domain`, or to the one of the connection's server and account.
+    """Requests to the JetStream of a link.
 
-    Each raises RequestRefused if the server says no and ServerLost if nobody answers in time.
+    Each raises ApiError if the server says no, and another LinkError if nobody answers in time.
     """
 
-    def __init__(
-        self, connection: Connection, *, domain: str = "", timeout_s: float = DEFAULT_TIMEOUT_S
-    ) -> None:
-        self.connection = connection
-        self.timeout_s = timeout_s
-        self._domain = domain
-        self.prefix = f"{domain_api_prefix(domain) if domain else API_PREFIX}."
+    def __init__(self, link: Link) -> None:
+        self.link: Final = link
+        self.timeout_s: Final = link.options.request_timeout_s
 
     @property
     def where(self) -> str:
-        """What people know the server by."""
-        url = self.connection.connected_url
-        return url.netloc.rpartition("@")[2] if url is not None else "a server that is gone"
+        """Return the address of the server, for messages."""
+        return self.link.where or "a server that is gone"
 
-    async def message(self, subject: str, body: bytes = b"", *, timeout_s: float | None = None) -> Msg:
-        """Send a request that is not one of the API's, and wait for its answer."""
+    @contextmanager
+    def inbox(self) -> Iterator[tuple[str, Subscription]]:
+        """Yield a subject of our own and what comes there.
+
+        The subscription fails when the connection is lost: what was on its way to it does not come again.
+        """
+        subject = self.link.new_inbox()
+        subscription = self.link.subscribe(subject)
+        self.link.at_loss.add(subscription.fail)
         try:
-            return await self.connection.request(subject, body, timeout=timeout_s or self.timeout_s)
-        except NoRespondersError as error:
-            if subject.startswith(self.prefix):
-                raise NoJetStream(not_enabled(self.where, self._domain)) from error
-            raise ServerLost(f"nobody on {self.where} answers {subject}") from error
-        except TimeoutError as error:
-            waited = timeout_s or self.timeout_s
-            raise ServerLost(f"{self.where} did not answer {subject} within {waited:g} s") from error
-        except (NatsError, OSError) as error:
-            raise ServerLost(f"{subject}: {error or type(error).__name__}") from error
+            yield subject, subscription
+        finally:
+            self.link.at_loss.discard(subscription.fail)
+            subscription.unsubscribe()
 
     async def ask(
         self, verb: str, body: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> Json:
-        """Send the request `verb`, say ``STREAM.INFO.ORDERS``, and return the answer."""
-        text = b"" if body is None else json.dumps(body).encode()
-        return read_answer((await self.message(self.prefix + verb, text, timeout_s=timeout_s)).data)
+        """Send the request `verb`, say ``STREAM.INFO.ORDERS``, and return the answer.
+
+        A link that is being mended is waited for before anything is sent.
+        """
+        if not self.link.is_up:
+            await self.link.until_up(asyncio.get_running_loop().time() + self.timeout_s)
+        try:
+            return await self.link.api(verb, b"" if body is None else body, timeout_s)
+        except ApiError as error:
+            raise ApiError(error.code, error.err_code, shown(error.description), verb) from None
 
     async def look(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
-        """A request that changes nothing, so it may be sent again while a cluster has no leader."""
+        """Send a request that changes nothing; retry it while a cluster has no leader."""
         for left in range(_LOOKS - 1, -1, -1):
             try:
                 return await self.ask(verb, body)
-            except (ServerLost, RequestRefused) as error:
-                passing = isinstance(error, ServerLost) or error.status >= _SERVER_FAULT
-                if not left or not passing or self.connection.is_closed:
+            except (ApiError, JetStreamOff, NotConnected, RequestTimeout) as error:
+                passing = not isinstance(error, ApiError) or error.may_pass
+                if not left or not passing or self.link.is_closed:
                     raise
                 await asyncio.sleep(_LOOK_AGAIN_S)
         raise AssertionError("unreachable")
@@ -97,10 +94,19 @@ class JetStreamApi:
         return [checked_name(name) async for name in self._pages("STREAM.NAMES", "streams")]
 
     async def stream(self, name: str, *, deleted: bool = False) -> Json:
-        """Configuration and state; with `deleted`, also which sequences are missing."""
+        """Return configuration and state; with `deleted`, also the missing sequences."""
         info = await self.look(f"STREAM.INFO.{name}", {"deleted_details": True} if deleted else None)
         checked_stream(info, name)
         return info
+
+    async def find_stream(self, name: str) -> Json | None:
+        """The same, or None if there is no such stream."""
+        try:
+            return await self.stream(name)
+        except ApiError as error:
+            if error.err is Err.STREAM_NOT_FOUND:
+                return None
+            raise
 
     async def update_stream(self, config: Json) -> Json:
         return await self.ask(f"STREAM.UPDATE.{config['name']}", config)
@@ -116,11 +122,11 @@ class JetStreamApi:
         await self.ask(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
 
     async def get_message(self, name: str, seq: int) -> Json | None:
-        """The message as it is stored, or None if there is none of that sequence."""
+        """Return the stored message, or None if there is none with this sequence."""
         try:
             answer = await self.look(f"STREAM.MSG.GET.{name}", {"seq": seq})
-        except RequestRefused as error:
-            if error.code == _NO_MESSAGE:
+        except ApiError as error:
+            if error.err is Err.NO_MESSAGE_FOUND:
                 return None
             raise
         return checked_message(answer.get("message"), seq)
@@ -134,7 +140,7 @@ class JetStreamApi:
         return checked_consumer(await self.look(f"CONSUMER.INFO.{stream}.{name}"), name)
 
     async def create_consumer(self, stream: str, config: Json) -> Json:
-        """Make the consumer, or give it this configuration."""
+        """Create the consumer, or update its configuration."""
         name = config.get("name") or config["durable_name"]
         request = {"stream_name": stream, "config": config}
         return await self.ask(f"CONSUMER.CREATE.{stream}.{name}", request)
@@ -143,19 +149,19 @@ class JetStreamApi:
         await self.ask(f"CONSUMER.DELETE.{stream}.{name}")
 
     async def pause_consumer(self, stream: str, name: str, until: str) -> None:
-        """Deliver nothing until then; an empty time lets it go on."""
+        """Pause deliveries until that time; an empty time resumes them."""
         await self.ask(f"CONSUMER.PAUSE.{stream}.{name}", {"pause_until": until} if until else {})
 
     async def reset_consumer(self, stream: str, name: str, seq: int) -> None:
-        """Let it begin anew with the message `seq`."""
+        """Restart the consumer at the message `seq`."""
         await self.ask(f"CONSUMER.RESET.{stream}.{name}", {"seq": seq})
 
     def next_subject(self, stream: str, name: str) -> str:
-        """Where to ask for messages of a pull consumer."""
-        return f"{self.prefix}CONSUMER.MSG.NEXT.{stream}.{name}"
+        """Return the subject for requests to a pull consumer."""
+        return f"{self.link.options.api}.CONSUMER.MSG.NEXT.{stream}.{name}"
 
     async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
-        """Everything in a list that is told in pages; NotBelieved if it has no end."""
+        """Yield all items of a paged list; raise NotBelieved if it does not end."""
         seen: set[str] = set()
         offset = 0
         while True:

@@ -1,16 +1,15 @@
-"""What an archive of a stream holds, found out as its bytes pass by.
+"""Summarise an archive of a stream as its bytes pass by.
 
     reading = ArchiveReading(form)
-    reading.feed(chunk) …           # what is wrong with it, as BadArchive
-    summary = reading.finish()      # the same if anything is missing
+    reading.feed(chunk) …           # raises BadArchive
+    summary = reading.finish()      # raises BadArchive if anything is missing
 
-Nothing of it is kept but the state, the consumers and a digest, so the size of the stream does not matter.
-The digest is over sequence, time, subject, headers and body of every message, in the order of their
-sequences; two streams that have the same one have the same messages.  It is made of what an archive means,
-not of its bytes: two servers pack the same stream in two ways.
+Only the state, the consumers and a digest are kept, so the size of the stream does not matter.  The digest
+covers sequence, time, subject, headers and body of every message, in sequence order: streams with equal
+digests have the same messages.  It depends on the content of an archive, not on its bytes, because two
+servers compress the same stream differently.
 
-The form itself, frames around entries, is drawn in `docs/formats/snapshot.md`; who uses this package hands in
-how it is read and written.
+`docs/formats/snapshot.md` describes the format; the caller passes in how it is read and written.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from millstream.transfer.errors import TransferError
 
 _HEAD: Final = struct.Struct("<QqQQQ")
 _CONSUMERS: Final = "consumers/"
-_MOST_NOTED: Final = 256 * 1024 * 1024  # bytes of state and consumers, which are kept
+_MOST_NOTED: Final = 256 * 1024 * 1024  # bytes of state and consumers, which are kept in memory
 _EVERYTHING: Final = 2**64
 
 
 class BadArchive(TransferError):
-    """These bytes are no archive, or not a whole one."""
+    """These bytes are not a complete archive."""
 
 
 class Frames(Protocol):
-    """The outer layer, as it is read."""
+    """Reads the outer layer."""
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
@@ -44,7 +43,7 @@ class Frames(Protocol):
 
 
 class Entries(Protocol):
-    """The inner layer, as it is read: ``next`` steps to an entry, whose parts lie in `buf`."""
+    """Reads the inner layer: ``next`` steps to an entry, whose parts are in `buf`."""
 
     buf: bytes
     timestamp: int
@@ -69,7 +68,7 @@ class Entries(Protocol):
 
 
 class EntryWriter(Protocol):
-    """The inner layer, as it is written."""
+    """Writes the inner layer."""
 
     def append(self, data: bytes) -> None: ...
 
@@ -88,27 +87,27 @@ class ArchiveForm:
     entries: Callable[[], Entries]
     writer: Callable[[], EntryWriter]
     frame: Callable[[bytes], bytes]
-    start: bytes  # of every archive
-    magic: bytes  # of the inner layer
-    block_size: int  # that a frame may hold
-    problem: type[Exception]  # what reading raises
+    start: bytes  # first bytes of every archive
+    magic: bytes  # first bytes of the inner layer
+    block_size: int  # most bytes in a frame
+    problem: type[Exception]  # the exception that reading raises
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a stream was when an archive of it was made."""
+    """The content of a stream in an archive."""
 
     messages: int = 0
-    first_seq: int = 0  # of the messages that are there; 0: there are none
+    first_seq: int = 0  # of the existing messages; 0: there are none
     last_seq: int = 0
     digest: str = ""
     state: dict[str, Any] = field(default_factory=dict)
     consumers: dict[str, Any] = field(default_factory=dict)  # name → configuration and state
-    older_form: bool = False  # an archive of servers before 2.15: only its frames were looked at
+    older_form: bool = False  # an archive of servers before 2.15: only its frames were checked
 
 
 class ArchiveReading:
-    """See the module.  With `upto`, messages behind that sequence do not count."""
+    """Reads an archive; see the module.  Messages after `upto` are not counted."""
 
     def __init__(self, form: ArchiveForm, *, upto: int = _EVERYTHING) -> None:
         self._problem = form.problem
@@ -116,16 +115,16 @@ class ArchiveReading:
         self._frames = form.frames()
         self._entries = form.entries()
         self._upto = upto
-        self._first = b""  # until the form is known
+        self._first = b""  # bytes collected until the format is known
         self._known = False
         self._ended = False
         self._digest = hashlib.sha256()
-        self._noted = 0  # bytes of entries that are no messages
+        self._noted = 0  # bytes of entries that are not messages
         self.summary = Summary()
 
     @property
     def has_consumers(self) -> bool:
-        """Whether everything that stands before the messages was read."""
+        """Return True if everything before the messages was read."""
         summary = self.summary
         count = summary.state.get("consumer_count", 0)
         return bool(summary.state) and (type(count) is not int or len(summary.consumers) >= count)
@@ -206,7 +205,7 @@ class ArchiveReading:
 
 
 class ArchiveWriting:
-    """An archive made here, to be sent to a server: state, then messages, then ``finish``."""
+    """Writes an archive for a server: state, then messages, then ``finish``."""
 
     def __init__(self, form: ArchiveForm, state: dict[str, Any]) -> None:
         self._form = form
@@ -222,7 +221,7 @@ class ArchiveWriting:
         self._buffer.add(subject.encode(), timestamp, seq, both, 0, len(headers), len(both))
 
     def take(self) -> bytes:
-        """What is ready to be sent."""
+        """Return the bytes that are ready to be sent."""
         return self._frames(final=False)
 
     def finish(self) -> bytes:

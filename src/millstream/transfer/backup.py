@@ -1,4 +1,4 @@
-"""Streams into folders: each from one snapshot, checked while it is written and once more from disk."""
+"""Back up streams to folders: one snapshot each, checked while it is written and again from disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from millstream.jsapi.go_time import Time, format_time
+from millstream.golang.time import Time, format_time
 from millstream.transfer.answers import NotBelieved
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveReading
@@ -21,24 +21,24 @@ STEP: Final = "backup"
 
 @dataclass(frozen=True, slots=True)
 class BackupOptions:
-    """How backups are taken."""
+    """Options of a backup."""
 
     consumers: bool = True
-    check: bool = False  # the server looks at every message first
-    replace: bool = False  # a backup that is there already
-    verify: bool = True  # read what was written once more, from disk
+    check: bool = False  # the server checks every message first
+    replace: bool = False  # an existing backup
+    verify: bool = True  # read the backup again, from disk
     chunk_size: int = DEFAULT_CHUNK
 
 
 @dataclass(frozen=True, slots=True)
 class BackupDone:
-    """What was written."""
+    """The backup that was written."""
 
     backup: Backup
     seconds: float
 
     def report(self) -> dict[str, object]:
-        """For programs."""
+        """Return the result as JSON fields."""
         backup = self.backup
         return {
             "stream": backup.stream,
@@ -63,7 +63,7 @@ async def back_up(
     progress: Progress,
     options: BackupOptions | None = None,
 ) -> BackupDone:
-    """Write a backup of `stream` to `folder`, which is made."""
+    """Write a backup of `stream` to `folder`, which is created."""
     options = options or BackupOptions()
     start = time.monotonic()
     with BackupWriter(folder, replace=options.replace) as writer:

@@ -1,11 +1,11 @@
-"""Moving a consumer of a copy to where the original is, by means of the API.
+"""Move a consumer of a copy to the position of the original, through the API.
 
-A consumer that was copied with its stream some time ago stands where the original stood then.  Its place is
-set with a reset to the first message that is not acknowledged.  If the original has delivered beyond that,
-its messages are pulled once more, and those are acknowledged that the original has no longer pending.  Then
-both have delivered and acknowledged the same; how often a message was delivered begins anew.
+A consumer that was copied with its stream is where the original was then.  A reset to the first
+unacknowledged message sets its position.  If the original has delivered beyond that, those messages are
+pulled again, and all that are not pending at the original are acknowledged.  Then both have delivered and
+acknowledged the same; delivery counts start again.
 
-What can not be done so is said by ``obstacle``; such a stream is to be copied again.
+``obstacle`` returns why this is impossible; such a stream must be copied again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from nats.errors import Error as NatsError
-
 from millstream.jsapi.ack_subject import read_ack_subject
+from millstream.link.errors import LinkError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import ServerLost, TransferError
@@ -24,10 +23,11 @@ _RESETTABLE: Final = ("all", "by_start_sequence", "by_start_time")
 _NOT_COPIED: Final = ("pause_until", "metadata")
 _AT_ONCE: Final = 256
 _PULL_S: Final = 10.0
+_ACK: Final = b"+ACK"
 
 
 def obstacle(name: str, entry: Json) -> str:
-    """Why the consumer of this entry of an archive can not be carried; empty if it can."""
+    """Return why the consumer of this archive entry cannot be moved; empty if it can."""
     config, state = entry["config"], entry.get("state") or {}
     if config.get("deliver_policy", "all") not in _RESETTABLE:
         return f"consumer {name} can not be reset ({config['deliver_policy']})"
@@ -44,14 +44,14 @@ def obstacle(name: str, entry: Json) -> str:
 
 
 def places(state: Json) -> tuple[int, int, frozenset[int]]:
-    """What was delivered, up to where all is acknowledged, and what is pending; stream sequences."""
+    """Return the last delivered sequence, the ack floor and the pending sequences."""
     delivered = int((state.get("delivered") or {}).get("stream_seq", 0))
     floor = int((state.get("ack_floor") or {}).get("stream_seq", 0))
     return delivered, floor, frozenset(int(seq) for seq in state.get("pending") or {})
 
 
 def copied_config(config: Json) -> Json:
-    """The configuration for the target: not paused, and without what servers note."""
+    """Return the configuration for the target: not paused, without metadata of servers."""
     return {key: value for key, value in config.items() if key not in _NOT_COPIED} | _own_metadata(config)
 
 
@@ -65,9 +65,9 @@ def _own_metadata(config: Json) -> Json:
 
 
 async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, original: Json) -> dict[int, str]:
-    """Bring the consumer to where `entry` says; `original` is what the source tells of it, when all is still.
+    """Move the consumer to the position in `entry`; `original` is its information at the frozen source.
 
-    Returns where those messages are acknowledged at the target that are pending.
+    Returns the ack subjects at the target of the pending messages.
     """
     config, state = entry["config"], entry.get("state") or {}
     await target.create_consumer(stream, copied_config(config))
@@ -86,32 +86,31 @@ async def carry(target: JetStreamApi, stream: str, name: str, entry: Json, origi
 async def _deliver(
     target: JetStreamApi, stream: str, config: Json, count: int, pending: frozenset[int] | None
 ) -> dict[int, str]:
-    """Pull the next `count` messages; acknowledge those not in `pending`, or none at all."""
-    connection = target.connection
-    inbox = connection.new_inbox()
-    subscription = await connection.subscribe(inbox)
+    """Pull the next `count` messages; acknowledge those not in `pending`, or none if it is None."""
     kept: dict[int, str] = {}
     name = config.get("name") or config["durable_name"]
     largest = min(_AT_ONCE, int(config.get("max_batch") or _AT_ONCE))
+    link = target.link
     try:
-        while count > 0:
-            batch = min(count, largest)
-            await connection.publish(target.next_subject(stream, name), _pull(batch, config), reply=inbox)
-            for _ in range(batch):
-                message = await subscription.next_msg(timeout=_PULL_S)
-                delivery = read_ack_subject(message.reply)
-                if delivery is None:
-                    status = (message.headers or {}).get("Status", "")
-                    raise TransferError(f"consumer {name} of the copy does not deliver: {status}")
-                count -= 1
-                if pending is None or delivery.stream_seq in pending:
-                    kept[delivery.stream_seq] = message.reply
-                else:
-                    await message.ack_sync(timeout=_PULL_S)
-    except (NatsError, OSError) as error:
-        raise ServerLost(f"consumer {name} of the copy: {error or type(error).__name__}") from error
-    finally:
-        await subscription.unsubscribe()
+        with target.inbox() as (inbox, subscription):
+            while count > 0:
+                batch = min(count, largest)
+                link.publish(target.next_subject(stream, name), _pull(batch, config), reply=inbox)
+                for _ in range(batch):
+                    message = await subscription.next(_PULL_S)
+                    delivery = read_ack_subject(message.reply)
+                    if delivery is None:
+                        raise TransferError(
+                            f"consumer {name} of the copy does not deliver: {message.status or ''}"
+                        )
+                    count -= 1
+                    if pending is None or delivery.stream_seq in pending:
+                        kept[delivery.stream_seq] = message.reply
+                    else:
+                        await link.request(message.reply, _ACK, timeout_s=_PULL_S)
+    except (LinkError, TimeoutError) as error:
+        reason = str(error) or f"nothing came for {_PULL_S:g} s"
+        raise ServerLost(f"consumer {name} of the copy: {reason}") from error
     return kept
 
 

@@ -1,4 +1,4 @@
-"""Whether a stream on a server is what an archive said it is."""
+"""Compare a stream on a server with an archive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any, Final
 
+from millstream.link.errors import ApiError
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
-from millstream.transfer.errors import RequestRefused
 from millstream.transfer.snapshots import digest
 
 _PATIENCE_S: Final = 10.0
@@ -19,7 +19,7 @@ _PLACES: Final = ("delivered", "ack_floor")
 async def compare_messages(
     api: JetStreamApi, stream: str, form: ArchiveForm, expected: Summary, *, upto: int | None = None
 ) -> list[str]:
-    """Read the stream back and say how its messages differ; messages behind `upto` do not count."""
+    """Read the stream and return how its messages differ; messages after `upto` are not counted."""
     found = await digest(api, stream, form, upto=upto or expected.state.get("last_seq") or None)
     differences = []
     if found.messages != expected.messages:
@@ -34,10 +34,10 @@ async def compare_messages(
 
 
 async def compare_consumers(api: JetStreamApi, stream: str, expected: dict[str, Any]) -> list[str]:
-    """Say which consumers are not where they should be: what was delivered, acknowledged, and is pending.
+    """Return which consumers differ in what was delivered, acknowledged or is pending.
 
-    From what servers tell of consumers, not from a snapshot: a cluster does not put into those which messages
-    are pending.  A cluster also takes its time to agree on what was restored, so it is asked again.
+    Uses consumer information, not a snapshot, because a cluster's snapshots do not contain pending messages.
+    Retries for a while, because a cluster takes time to agree on what was restored.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -53,7 +53,7 @@ async def _consumers_now(api: JetStreamApi, stream: str, expected: dict[str, Any
     for name, one in expected.items():
         try:
             info = await api.consumer(stream, name)
-        except RequestRefused as error:
+        except ApiError as error:
             if one["config"].get("durable_name"):  # others end by themselves when nobody uses them
                 differences.append(f"consumer {name}: {error}")
             continue
@@ -62,9 +62,9 @@ async def _consumers_now(api: JetStreamApi, stream: str, expected: dict[str, Any
 
 
 def consumer_differences(info: dict[str, Any], expected: dict[str, Any], first_seq: int) -> list[str]:
-    """How a consumer as the server tells of it differs from the entry of an archive.
+    """Return how a consumer on the server differs from the entry of an archive.
 
-    Servers lift a consumer to where its stream begins, at `first_seq`.
+    Servers raise a consumer's position to the first sequence of its stream, `first_seq`.
     """
     state = expected.get("state") or {}
     differences = []

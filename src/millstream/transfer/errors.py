@@ -1,64 +1,33 @@
-"""What can go wrong while streams are moved.
+"""What can go wrong while streams are moved, beside what can go wrong on a link (`link.errors`).
 
 TransferError
-├── RequestRefused        the server answered with an error
-│   ├── StreamMissing
-│   └── StreamExists
-├── ServerLost            no answer, or the connection is gone; running the command again may help
-│   └── NoJetStream       nobody answers requests of the JetStream API: it is off, or has no leader
+├── ServerLost            the server does not go on; running the command again may help
 ├── BadBackup             a folder does not hold a whole, sound backup
 └── CopyDiffers           two copies of a stream are not the same
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
 
 from millstream.base.errors import MillstreamError
-from millstream.jsapi.errors import Err
-
-_NOT_FOUND: Final = Err.STREAM_NOT_FOUND.value[1]
-_EXISTS: Final = {Err.STREAM_NAME_IN_USE.value[1], Err.STREAM_NAME_IN_USE_RESTORE.value[1]}
 
 
 class TransferError(MillstreamError):
-    """The root of what this package raises."""
-
-
-class RequestRefused(TransferError):
-    """The server refused; the numbers are those of `millstream.jsapi.errors.Err`."""
-
-    def __init__(self, status: int, code: int, description: str) -> None:
-        self.status = status
-        self.code = code
-        self.description = description
-        super().__init__(f"{description} ({code})")
-
-
-class StreamMissing(RequestRefused):
-    """There is no such stream."""
-
-
-class StreamExists(RequestRefused):
-    """There is a stream of that name, and nothing was done to it."""
+    """Base class of the errors of this package."""
 
 
 class ServerLost(TransferError):
-    """Nobody answered in time."""
-
-
-class NoJetStream(ServerLost):
-    """JetStream is not enabled there, or not for this account."""
+    """The server did not finish what it had begun."""
 
 
 class BadBackup(TransferError):
-    """Nothing of this backup was restored."""
+    """The backup is unusable; nothing of it was restored."""
 
     def __init__(self, where: object, why: str) -> None:
         super().__init__(f"{where}: {why}")
 
 
 class CopyDiffers(TransferError):
-    """The copy is not what it was taken from; `differences` says where."""
+    """The copy differs from its source; `differences` lists how."""
 
     def __init__(self, stream: str, differences: Sequence[str]) -> None:
         self.stream = stream
@@ -66,14 +35,3 @@ class CopyDiffers(TransferError):
         shown = "; ".join(self.differences[:5])
         more = f"; and {len(self.differences) - 5} more" if len(self.differences) > 5 else ""
         super().__init__(f"the copy of stream {stream} differs: {shown}{more}")
-
-
-def refusal(error: Mapping[str, Any]) -> RequestRefused:
-    """The error of an answer, as the kind that callers can tell."""
-    status, code = int(error.get("code", 0)), int(error.get("err_code", 0))
-    kind: type[RequestRefused] = RequestRefused
-    if code == _NOT_FOUND:
-        kind = StreamMissing
-    elif code in _EXISTS:
-        kind = StreamExists
-    return kind(status, code, str(error.get("description", "")))

@@ -1,17 +1,17 @@
-"""A backup of one stream on disk, as the `nats` command line writes and reads it.
+"""A backup of one stream on disk, in the format of the `nats` command line.
 
     <folder>/backup.json       {"config": …, "state": …, "millstream": {…}}
     <folder>/stream.tar.s2     the archive, as the server sent it
 
-The part "millstream" is ours and nobody else looks at it: size and SHA-256 of the archive, and the digest of
-the messages (``archive``).  A folder that the `nats` command line wrote has none; then what is in the
-archive is compared with the state that the server told.
+The part "millstream" is ours and ignored by others: size and SHA-256 of the archive, and the digest of the
+messages (``archive``).  A folder written by the `nats` command line does not have it; then the content of the
+archive is compared with the state that the server reported.
 
-A backup is written beside its place, in ``.<name>.partial``, synced, and renamed when it is whole.  What is
-found under its own name is therefore whole, and what a crash leaves behind is removed by the next backup.
-One that is replaced is ``.<name>.old`` for a moment; if a crash leaves nothing else, it still counts.
+A backup is written to ``.<name>.partial`` beside its place, synced, and renamed when it is complete.  A
+folder under the final name is therefore complete, and the next backup removes what a crash leaves.  A backup
+that is replaced is called ``.<name>.old`` for a moment; if a crash leaves nothing else, it is used.
 
-Only a backup is ever replaced: a folder with a sound ``backup.json`` and nothing else than these two files.
+Only a backup is ever replaced: a folder with a valid ``backup.json`` and nothing but these two files.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _PARTIAL: Final = ".partial"
 _OLD: Final = ".old"
 _FILES: Final = Owned(r"backup\.json|stream\.tar\.s2")
 _READ_AT_ONCE: Final = 256 * 1024
-_SYNC_EVERY: Final = 64 * 1024 * 1024  # so that the last sync has little left to do
+_SYNC_EVERY: Final = 64 * 1024 * 1024  # bytes; so that the last sync has little left to do
 _STATE: Final = ("messages", "bytes", "first_seq", "last_seq", "first_ts", "last_ts")
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup that is there; `seal` is what we noted about it, and empty if others wrote it."""
+    """An existing backup; `seal` is our part of its metadata, empty if others wrote it."""
 
     path: Path
     config: dict[str, Any]
@@ -66,7 +66,7 @@ class Backup:
                 yield chunk
 
     def check(self, form: ArchiveForm) -> Summary:
-        """Read all of it; BadBackup if anything is not as it was written."""
+        """Read all of it; raise BadBackup if anything differs from what was written."""
         reading, sum_ = ArchiveReading(form), hashlib.sha256()
         size = 0
         try:
@@ -108,7 +108,7 @@ class Backup:
 
 
 def open_backup(path: Path) -> Backup:
-    """The backup in the folder `path`; BadBackup if there is none."""
+    """Open the backup in the folder `path`; raise BadBackup if there is none."""
     meta = path / META
     try:
         found = json.loads(meta.read_bytes())
@@ -128,7 +128,7 @@ def open_backup(path: Path) -> Backup:
 
 
 def find_backups(path: Path) -> list[Backup]:
-    """The backup that `path` is, or those in the folders in it."""
+    """Return the backup at `path`, or the backups in its folders."""
     if (path / META).exists():
         return [open_backup(path)]
     if not path.exists() and (_replaced(path) / META).exists():
@@ -142,7 +142,7 @@ def find_backups(path: Path) -> list[Backup]:
 
 
 def _counts(path: Path) -> bool:
-    """Whether it is a backup, and not one that never was finished or that another has replaced."""
+    """Return True for a backup that is neither unfinished nor replaced by another."""
     if not (path / META).exists():
         return False
     name = path.name
@@ -155,12 +155,12 @@ def _counts(path: Path) -> bool:
 
 
 def _replaced(path: Path) -> Path:
-    """Where the backup at `path` is while another takes its place."""
+    """Return where the backup at `path` is while another replaces it."""
     return path.parent / f".{path.name}{_OLD}"
 
 
 class BackupWriter:
-    """Writes one backup; nothing is at its place before ``commit`` returned.
+    """Writes one backup; nothing is at its place before ``commit`` returns.
 
     Use with ``with``: leaving without a commit leaves nothing.
     """
@@ -184,8 +184,8 @@ class BackupWriter:
             if not self._file_is_ours():
                 raise BlockingIOError
             if not self.path.exists() and (_replaced(self.path) / META).exists():
-                _replaced(self.path).rename(self.path)  # a crash came between
-            self._file.truncate(0)  # what a crash may have left
+                _replaced(self.path).rename(self.path)  # a crash interrupted the replacement
+            self._file.truncate(0)  # remains of a crash
         except BlockingIOError:
             self._close()
             raise TransferError(f"{self.path}: another backup is being written here") from None
@@ -198,7 +198,7 @@ class BackupWriter:
         return self
 
     def _check_replaceable(self) -> None:
-        """Refuse to take the place of anything that is not provably a backup."""
+        """Raise TransferError if something in the way is not provably a backup."""
         for path in (self._partial, _replaced(self.path), self.path):
             if path.is_symlink() or (path.exists() and not path.is_dir()):
                 raise TransferError(f"{path}: it is no folder, and is left alone")
@@ -209,7 +209,7 @@ class BackupWriter:
             open_backup(self.path)
 
     def _file_is_ours(self) -> bool:
-        """Or another was done before we had the lock, and the file is part of its backup now."""
+        """Return False if the file became part of another backup before we had the lock."""
         assert self._file is not None
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), (self._partial / ARCHIVE).stat())
@@ -226,7 +226,7 @@ class BackupWriter:
                 self._sync()
 
     def commit(self, config: dict[str, Any], state: dict[str, Any], summary: Summary, **notes: Any) -> Backup:
-        """Everything was written: make it a backup."""
+        """Turn what was written into a backup."""
         seal = {
             "form": 1,
             "archive_bytes": self.size,
@@ -250,7 +250,7 @@ class BackupWriter:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """A disk that is full, above all: it fails this backup, and not those of other streams."""
+        """Convert OSError to TransferError: a full disk fails this backup, not those of other streams."""
         try:
             yield
         except OSError as error:
@@ -264,7 +264,7 @@ class BackupWriter:
         self._partial.rename(self.path)
         _sync_folder(self.path.parent)
         if old.exists():
-            old.rename(self._partial)  # removed with what never was a backup, so that no part of it is found
+            old.rename(self._partial)  # removed with unfinished files, so that no part of it is found
 
     def _sync(self) -> None:
         assert self._file is not None
@@ -279,12 +279,12 @@ class BackupWriter:
 
     def _leave(self) -> None:
         with suppress(OSError):
-            _FILES.remove(self._partial)  # not the new backup, if all went well
+            _FILES.remove(self._partial)  # the new backup has been renamed by now
         self._close()
 
     def _close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # what could not be written is tried once more
+            with suppress(OSError):  # closing flushes what could not be written before
                 self._file.close()
 
 
@@ -293,7 +293,7 @@ def _no_link(path: str, flags: int) -> int:
 
 
 def _sync_folder(path: Path) -> None:
-    """A new name survives a power cut only if its folder is synced too."""
+    """Sync a folder: only then does a new name in it survive a power loss."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

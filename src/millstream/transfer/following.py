@@ -1,19 +1,19 @@
-"""Keeping a copy up to date while its original goes on, with sequences and times as they are.
+"""Keep a copy up to date while its original continues, with the original sequences and times.
 
-A server lets nobody publish a message with a sequence and a time, and lets nobody add to a stream from an
-archive. But a mirror takes both from its origin, and a stream that is restored may begin anywhere.  So the
-copy is restored as a *mirror* of a stream that does not exist yet, the feed, and each round
+No server lets a client publish a message with a given sequence and time, or append an archive to a stream.
+But a mirror takes both from its origin, and a restored stream may begin anywhere.  So the copy is restored as
+a *mirror* of a stream that does not exist yet, the feed, and each round
 
     1. reads what the original has beyond the copy, message by message as it is stored,
-    2. makes an archive of it, and restores that as the feed, on the target,
+    2. builds an archive of it, and restores that as the feed, on the target,
     3. waits until the copy has mirrored it, and removes the feed again.
 
-To the copy it looks as if its origin had come back with more.  A server takes some ten seconds to notice
-that an origin came back, so that is what a round costs, whatever the size of the stream.
+To the copy it looks as if its origin had returned with more messages.  A server takes about ten seconds to
+notice a returned origin, which is the cost of a round, whatever the size of the stream.
 
-In the end the copy gets its own configuration, which makes it a stream like any other.  Only streams that
-keep messages by limits can be followed: the others lose messages as consumers acknowledge them, and a
-mirror does not notice.
+At the end the copy gets its own configuration and becomes an independent stream.  Only streams with limits
+retention can be followed: the others lose messages as consumers acknowledge them, which a mirror does not
+notice.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from millstream.jsapi.go_time import parse_time
+from millstream.golang.time import parse_time
+from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveWriting
-from millstream.transfer.errors import CopyDiffers, RequestRefused, ServerLost, StreamMissing, TransferError
+from millstream.transfer.errors import CopyDiffers, ServerLost, TransferError
 from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
 from millstream.transfer.progress import Progress
 from millstream.transfer.restoring import send_archive
@@ -42,10 +42,10 @@ STEP: Final = "follow"
 MOST_AT_ONCE: Final = 100_000  # messages; beyond that, copying again is faster
 _ASKED_AT_ONCE: Final = 128
 _LOOK_EVERY_S: Final = 0.2
-_MIRROR_S: Final = 120.0  # for a mirror to notice its origin, and to take something of it
+_MIRROR_S: Final = 120.0  # for a mirror to notice its origin and make progress
 _MOST_DELETED: Final = 10_000  # messages deleted one by one; beyond that, copying again is faster
 
-# What a mirror may not have, or what would keep it from taking what its origin has.
+# Fields that a mirror may not have, or that would keep it from taking its origin's messages.
 _LEFT_OUT: Final = (
     "subjects",
     "sources",
@@ -64,11 +64,11 @@ _LEFT_OUT: Final = (
 
 
 class CanNotFollow(TransferError):
-    """This stream is to be copied again instead."""
+    """This stream must be copied again instead."""
 
 
 def why_not(config: Json) -> str:
-    """Why a stream can not be followed; empty if it can."""
+    """Return why a stream cannot be followed; empty if it can."""
     if config.get("retention", "limits") != "limits":
         return f"retention is {config['retention']}"
     if config.get("mirror"):
@@ -81,7 +81,7 @@ def why_not(config: Json) -> str:
 
 
 def following_config(config: Json) -> Json:
-    """The configuration of the copy while it follows."""
+    """Return the configuration of the copy while it follows."""
     kept = {key: value for key, value in config.items() if key not in _LEFT_OUT}
     return {**kept, "mirror": {"name": FEED_PREFIX + config["name"]}}
 
@@ -99,7 +99,7 @@ class Lag:
 
 
 class Follower:
-    """Brings one copy up to date, again and again."""
+    """Brings one copy up to date in rounds."""
 
     def __init__(
         self, source: JetStreamApi, target: JetStreamApi, stream: str, form: ArchiveForm, progress: Progress
@@ -116,7 +116,7 @@ class Follower:
         return Lag((await self._source.stream(self._stream))["state"]["last_seq"], there)
 
     async def round(self) -> Lag:
-        """Bring over what is there now; CanNotFollow if that is too much."""
+        """Copy what the source has now; raise CanNotFollow if that is too much."""
         lag = await self.lag()
         if lag.messages > MOST_AT_ONCE:
             raise CanNotFollow(f"stream {self._stream}: the copy is {lag.messages} messages behind")
@@ -125,7 +125,7 @@ class Follower:
         return await self.lag()
 
     async def remove_feed(self) -> None:
-        with suppress(StreamMissing):
+        if await self._target.find_stream(self._feed) is not None:
             await self._target.delete_stream(self._feed)
 
     # -- one round --------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ class Follower:
     async def _read(
         self, first: int, last: int, spool: BinaryIO
     ) -> tuple[dict[str, Any], bool, dict[int, bytes]]:
-        """Write the archive of the feed; its state, whether the last message exists, and what each one is.
+        """Write the archive of the feed; return its state, whether its last message exists, and digests.
 
-        A sequence that was deleted at the end needs a message in its place, so that the copy gets so far.
+        If the last sequence was deleted, a message takes its place, so that the copy reaches it.
         """
         state = {"messages": last - first + 1, "bytes": 0, "first_seq": first, "last_seq": last}
         writing = ArchiveWriting(self._form, state)
@@ -187,7 +187,7 @@ class Follower:
         return await asyncio.gather(*(api.get_message(self._stream, seq) for seq in sequences))
 
     async def _compare(self, digests: dict[int, bytes]) -> None:
-        """Read back what was brought over; limits may have removed some of it meanwhile."""
+        """Read the copied messages again and compare them; limits may have removed some meanwhile."""
         sequences = list(digests)
         first = (await self._target.stream(self._stream))["state"]["first_seq"]
         for at in range(0, len(sequences), _ASKED_AT_ONCE):
@@ -214,7 +214,7 @@ class Follower:
     # -- what was removed -------------------------------------------------------------------------
 
     async def settle_removals(self) -> None:
-        """Remove from the copy what the original has no longer; both are still, and end at the same one."""
+        """Remove from the copy what the original no longer has; both are frozen and end alike."""
         source = (await self._source.stream(self._stream, deleted=True))["state"]
         target = (await self._target.stream(self._stream, deleted=True))["state"]
         if target["first_seq"] < source["first_seq"]:
@@ -238,13 +238,13 @@ class Follower:
     async def _remove(self, seq: int) -> None:
         try:
             await self._target.delete_message(self._stream, seq)
-        except RequestRefused:
+        except ApiError:
             if await self._target.get_message(self._stream, seq) is not None:  # limits may have been faster
                 raise
 
 
 def _digest(message: Json) -> bytes:
-    """Of all that a message is; both servers tell of one in the same words."""
+    """Return a digest of a whole message; all servers describe it in the same fields."""
     parts = [message["seq"], message["time"], message["subject"], message.get("hdrs"), message.get("data")]
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 

@@ -1,14 +1,13 @@
-"""Holding the source still for the moment of a cut-over, in a way that can be undone.
+"""Freeze the source for the cut-over, in a way that can be undone.
 
-*Publishers.*  The stream gets another subject in place of its own, so a publish finds no stream and fails
-at once; nobody is told that a message is stored which is not.  Messages, sequences and consumers are not
-touched.
+*Publishers.*  The stream gets another subject in place of its own, so a publish finds no stream and fails at
+once; no message is acknowledged that is not stored.  Messages, sequences and consumers are not changed.
 
-*Consumers.*  Each is paused: it delivers nothing, and takes acknowledgements.  Messages that clients have in
-hand get some time to be acknowledged (``drained``); what comes later is carried over (``late_acks``).
+*Consumers.*  Each is paused: it delivers nothing but accepts acks.  Clients get some time to acknowledge
+messages that they hold (``drained``); later acks are forwarded (``late_acks``).
 
-What was changed is noted in the stream itself (``marks``), so a run that was killed leaves what
-`millstream promote --release` needs to undo it.
+The changes are recorded in the stream itself (``marks``), so that `millstream promote --release` can undo
+them after a run that was killed.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ import asyncio
 import time
 from typing import Final
 
-from millstream.jsapi.go_time import Time, format_time
+from millstream.golang.time import Time, format_time
+from millstream.link.errors import ApiError
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.errors import RequestRefused, TransferError
+from millstream.transfer.errors import TransferError
 from millstream.transfer.marks import freeze_note, frozen, own_config
 
 _PAUSE_NS: Final = 24 * 3600 * 10**9
@@ -27,14 +27,14 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 async def freeze(api: JetStreamApi, stream: str) -> None:
-    """Stop publishers and consumers of `stream`; once more does no harm."""
+    """Stop publishers and consumers of `stream`; repeating it is harmless."""
     config = (await api.stream(stream))["config"]
     note = freeze_note(config)
     infos = await api.consumers(stream)
     if note is None:
         paused = [info["name"] for info in infos if not info.get("paused")]
         if config.get("sealed"):
-            return  # it takes nothing anyway, and can not be updated
+            return  # it accepts no messages and cannot be updated
         await api.update_stream(frozen(config, paused))
     else:
         paused = note["paused"]
@@ -45,7 +45,7 @@ async def freeze(api: JetStreamApi, stream: str) -> None:
 
 
 async def release(api: JetStreamApi, stream: str) -> bool:
-    """Undo ``freeze``; False if the stream is not frozen."""
+    """Undo ``freeze``; return False if the stream is not frozen."""
     config = (await api.stream(stream))["config"]
     note = freeze_note(config)
     if note is None:
@@ -57,7 +57,7 @@ async def release(api: JetStreamApi, stream: str) -> bool:
 
 
 async def drained(api: JetStreamApi, streams: list[str], grace_s: float) -> int:
-    """Wait until no message is in hand, at most `grace_s`; how many still are."""
+    """Wait, at most `grace_s`, until no acks are pending; return how many still are."""
     deadline = time.monotonic() + grace_s
     while True:
         left = 0
@@ -71,6 +71,6 @@ async def drained(api: JetStreamApi, streams: list[str], grace_s: float) -> int:
 async def _unless_gone(request: object) -> None:
     try:
         await request  # type: ignore[misc]
-    except RequestRefused as error:
-        if error.status != 404:
+    except ApiError as error:
+        if error.code != 404:
             raise TransferError(f"a consumer can not be paused: {error}") from error

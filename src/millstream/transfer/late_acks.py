@@ -1,10 +1,11 @@
-"""Acknowledgements that reach the source after its consumers were copied.
+"""Forward acks that reach the source after its consumers were copied.
 
-A client that has a message in hand acknowledges it where it got it: at the source.  Acknowledgements are
-messages like any others, so they can be heard, and each says in its subject which message it is for.
+A client acknowledges a message where it got it: at the source.  Acks are ordinary messages, so they can be
+subscribed to, and the subject of each names its message.
 
-They are noted from before the copy, and sent to the consumer of the same name at the target when it is there.
-One that the copy has already is no news to it.  Without permission to hear them, none are carried.
+They are recorded from before the copy on, and sent to the consumer of the same name at the target once it
+exists.  An ack that the copy already has changes nothing.  Without the permission to subscribe, none are
+forwarded.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from nats.aio.client import Client as Connection
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
-
 from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.names import ACK_PREFIX
+from millstream.link.deliveries import Message
+from millstream.link.errors import LinkError
+from millstream.link.link import Link
+from millstream.link.subscriptions import Subscription
 from millstream.transfer.errors import ServerLost
 
 _ALL: Final = f"{ACK_PREFIX}>"
@@ -28,7 +28,7 @@ _DONE: Final = (b"", b"+ACK", b"+TERM", b"+NXT")
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """One acknowledgement."""
+    """One ack."""
 
     stream: str
     consumer: str
@@ -38,7 +38,7 @@ class Ack:
 
 
 def read_ack(subject: str, body: bytes) -> Ack | None:
-    """What an acknowledgement says; None if it is none, or leaves the message pending."""
+    """Parse an ack; return None if it is none, or leaves the message pending."""
     delivery = read_ack_subject(subject)
     if delivery is None:
         return None
@@ -50,54 +50,56 @@ def read_ack(subject: str, body: bytes) -> Ack | None:
 
 
 class LateAcks:
-    """Hears at `source` and, once ``flow`` was called, speaks at `target`."""
+    """Subscribes at `source` and, after ``flow`` was called, publishes at `target`."""
 
-    def __init__(self, source: Connection, target: Connection, streams: list[str]) -> None:
+    def __init__(self, source: Link, target: Link, streams: list[str]) -> None:
         self._source = source
         self._target = target
         self._streams = frozenset(streams)
         self._waiting: list[Ack] = []
         self._flowing = False
         self._subscription: Subscription | None = None
-        self.replies: dict[tuple[str, str, int], str] = {}  # where a message of the target is acknowledged
+        self.replies: dict[tuple[str, str, int], str] = {}  # ack subjects of messages at the target
         self.carried = 0
 
     async def listen(self) -> None:
         try:
-            self._subscription = await self._source.subscribe(_ALL, cb=self._heard)
+            self._subscription = self._source.subscribe(_ALL, deliver=self._heard)
             await self._source.flush()
-        except (NatsError, OSError) as error:
-            raise ServerLost(f"acknowledgements at the source: {error or type(error).__name__}") from error
+        except LinkError as error:
+            raise ServerLost(f"acknowledgements at the source: {error}") from error
 
-    async def _heard(self, message: Msg) -> None:
-        ack = read_ack(message.subject, message.data)
-        if ack is None or ack.stream not in self._streams:
-            return
-        if self._flowing:
-            await self._send(ack)
-        else:
-            self._waiting.append(ack)
+    def _heard(self, messages: list[Message]) -> None:
+        for message in messages:
+            ack = read_ack(message.subject, message.payload)
+            if ack is None or ack.stream not in self._streams:
+                continue
+            if not self._flowing or not self._target.is_up:
+                self._waiting.append(ack)
+            else:
+                self._send(ack)
 
     async def flow(self) -> None:
-        """The consumers are at the target."""
+        """Start forwarding: the consumers exist at the target."""
         waiting, self._waiting = self._waiting, []
         self._flowing = True
         try:
             for ack in waiting:
-                await self._send(ack)
+                self._send(ack)
             await self._target.flush()
-        except (NatsError, OSError) as error:
-            raise ServerLost(f"acknowledgements at the target: {error or type(error).__name__}") from error
+        except LinkError as error:
+            raise ServerLost(f"acknowledgements at the target: {error}") from error
 
-    async def _send(self, ack: Ack) -> None:
+    def _send(self, ack: Ack) -> None:
         subject = self.replies.get((ack.stream, ack.consumer, ack.stream_seq), ack.subject)
-        await self._target.publish(subject, ack.body)
+        self._target.publish(subject, ack.body)
         self.carried += 1
 
     async def close(self) -> None:
+        """Hear nothing more, and send what was heard."""
         subscription, self._subscription = self._subscription, None
-        with suppress(NatsError, OSError):  # whoever needs these connections is told by them
-            if subscription is not None and not self._source.is_closed:
-                await subscription.unsubscribe()
-            if not self._target.is_closed:
-                await self._target.flush()
+        if subscription is not None:
+            await subscription.drain()
+        if self._flowing:
+            with suppress(ServerLost):  # whoever needs these connections is told by them
+                await self.flow()

@@ -1,9 +1,9 @@
-"""What a promotion writes into the metadata of streams, so that the next run knows what the last one did.
+"""Metadata that a promotion writes into streams, so that the next run knows what the last one did.
 
     on the target   `millstream.promote.copy`    this is an unfinished copy, and of which stream
-    on the source   `millstream.promote.frozen`  what the freeze changed, to be given back
+    on the source   `millstream.promote.frozen`  what the freeze changed, to be restored
 
-Both are gone when a promotion is complete, and a stream with neither is somebody's own.
+Both are removed when a promotion is complete; a stream with neither belongs to somebody else.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ COPY: Final = "millstream.promote.copy"
 FROZEN: Final = "millstream.promote.frozen"
 FENCE_PREFIX: Final = "millstream.frozen."
 FEED_PREFIX: Final = "MILLSTREAM_FEED_"
-_SERVERS: Final = "_nats."  # metadata that servers set themselves
+_SERVERS: Final = "_nats."  # metadata set by servers
 
 
 def origin_of(info: Json) -> str:
-    """Tells one stream from others of the same name: when it was made."""
+    """Return what identifies a stream among others of the same name: its creation time."""
     return str(info["created"])
 
 
 def marked(config: Json, origin: str) -> Json:
-    """The configuration of an unfinished copy."""
+    """Return the configuration of an unfinished copy."""
     return {**config, "metadata": {**(config.get("metadata") or {}), COPY: origin}}
 
 
@@ -35,7 +35,7 @@ def is_unfinished_copy(info: Json, origin: str) -> bool:
 
 
 def frozen(config: Json, paused: list[str]) -> Json:
-    """The configuration of a stream that takes no messages, and what it takes to undo that."""
+    """Return the configuration of a frozen stream, with a note of how to undo it."""
     note = json.dumps({"subjects": config.get("subjects") or [], "paused": paused})
     changed = {**config, "metadata": {**(config.get("metadata") or {}), FROZEN: note}}
     if config.get("subjects"):
@@ -44,7 +44,7 @@ def frozen(config: Json, paused: list[str]) -> Json:
 
 
 def freeze_note(config: Json) -> dict[str, Any] | None:
-    """What ``frozen`` noted, or None if the stream is not frozen."""
+    """Return the note of ``frozen``, or None if the stream is not frozen."""
     note = (config.get("metadata") or {}).get(FROZEN)
     if note is None:
         return None
@@ -53,7 +53,7 @@ def freeze_note(config: Json) -> dict[str, Any] | None:
 
 
 def own_config(config: Json) -> Json:
-    """The configuration that the stream has when nobody moves it."""
+    """Return the configuration without the changes of a promotion."""
     note = freeze_note(config)
     changed = dict(config)
     if note is not None and note["subjects"]:

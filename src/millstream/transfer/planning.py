@@ -1,4 +1,4 @@
-"""What a promotion will do with each stream, before it does anything."""
+"""Plan what a promotion does with each stream, before it does anything."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.errors import StreamMissing, TransferError
+from millstream.transfer.errors import TransferError
 from millstream.transfer.following import why_not
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config
 
 
 class Method(StrEnum):
-    """How the copy gets what comes after it was taken."""
+    """How the copy gets messages that come after it was taken."""
 
-    COPY = "copy"  # it is taken once more, when all is still
-    FOLLOW = "follow"  # only what is missing is brought over
+    COPY = "copy"  # copied again while everything is frozen
+    FOLLOW = "follow"  # only missing messages are copied
 
 
 class Found(StrEnum):
-    """What is at the target."""
+    """What exists at the target."""
 
     NOTHING = "nothing"
     UNFINISHED = "unfinished copy"
@@ -30,33 +30,33 @@ class Found(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PromoteOptions:
-    """What is to be different at the target, and how it is done."""
+    """Changes at the target, and how the promotion is done."""
 
     live: bool = False
     cut_over: bool = False
-    method: Method | None = None  # None: whichever holds everything still for less time
+    method: Method | None = None  # None: the one that freezes the source for less time
     replicas: int = 0
     cluster: str = ""
     tags: tuple[str, ...] = ()
-    replace: bool = False  # what is at the target already
+    replace: bool = False  # an existing stream at the target
     verify: bool = True
-    grace_s: float = 10.0  # for clients to acknowledge what they have in hand
-    small_bytes: int = 64 * 1024 * 1024  # so much is copied faster than followed
+    grace_s: float = 10.0  # time for clients to acknowledge messages that they hold
+    small_bytes: int = 64 * 1024 * 1024  # smaller streams are copied faster than followed
 
 
 @dataclass(slots=True)
 class StreamPlan:
-    """One stream."""
+    """The plan for one stream."""
 
     name: str
     origin: str
-    config: Json  # of the source, as it is when nobody moves it
+    config: Json  # of the source, without changes of a promotion
     target_config: Json
     state: Json
     consumers: list[str]
     found: Found
     method: Method
-    frozen: bool  # by a run that did not end, or that took over already
+    frozen: bool  # by a run that did not end, or that has already switched
     remark: str = ""
     problems: list[str] = field(default_factory=list)
 
@@ -89,11 +89,8 @@ async def plan_stream(
     consumers = [each["name"] for each in await source.consumers(name)]
     note = freeze_note(info["config"])
     found, problems = Found.NOTHING, []
-    try:
-        there = await target.stream(name)
-    except StreamMissing:
-        pass
-    else:
+    there = await target.find_stream(name)
+    if there is not None:
         if origin_of(there) == origin and there["config"] == info["config"]:
             raise TransferError(f"{name}: source and target are the same stream")
         found = Found.UNFINISHED if is_unfinished_copy(there, origin) else Found.STREAM
@@ -131,5 +128,5 @@ def _method(info: Json, config: Json, options: PromoteOptions) -> tuple[Method, 
 async def plan(
     source: JetStreamApi, target: JetStreamApi, names: list[str], options: PromoteOptions
 ) -> list[StreamPlan]:
-    """A plan for each."""
+    """Return a plan for each stream."""
     return [await plan_stream(source, target, name, options) for name in names]

@@ -1,28 +1,28 @@
-"""Who wants to know how far a transfer is.
+"""Reports the progress of a transfer.
 
-Amounts are bytes of messages as servers count them, so that they fit what ``stream info`` says; what passes
-the wire is packed.
+Amounts are bytes of messages as servers count them, to agree with ``stream info``; on the wire they are
+compressed.
 """
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told about one step after the other; several streams may be under way at the same time."""
+    """Receives progress step by step; several streams may be under way at the same time."""
 
     def begin(self, stream: str, step: str, total: int) -> None:
-        """`step` says what is done, for example ``backup``; `total` is 0 if nobody knows."""
+        """Start a step, for example ``backup``; `total` is 0 if unknown."""
 
     def advance(self, stream: str, step: str, done: int) -> None: ...
 
     def end(self, stream: str, step: str) -> None: ...
 
     def say(self, text: str) -> None:
-        """A line for people."""
+        """Print a line."""
 
 
 class Silence:
-    """Nobody wants to know."""
+    """Ignores all progress."""
 
     def begin(self, stream: str, step: str, total: int) -> None:
         pass

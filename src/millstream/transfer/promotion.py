@@ -1,15 +1,15 @@
-"""Moving streams and their consumers to another server, and the moment when it takes over.
+"""Move streams and their consumers to another server, and switch over to it.
 
     copy        each stream is backed up to a folder of our own, checked, and restored at the target
-    follow      (live) copies are kept up to date until somebody says that it is time
-    freeze      the source takes no messages and delivers none (``freezing``)
-    finish      what is missing is brought over, and consumers are brought to where they are at the source
-    switch      the copies get their own configuration and take messages
-    verify      every message is compared, and every consumer
+    follow      (live) copies are kept up to date until the user starts the cut-over
+    freeze      the source accepts no messages and delivers none (``freezing``)
+    finish      missing messages are copied, and consumers are moved to their positions at the source
+    switch      the copies get their own configuration and accept messages
+    verify      every message and every consumer is compared
 
-Until the switch, everything can be undone, and a run that fails does so: the source goes on as before.
-Nothing is ever removed from the source.  What is left at the target is marked as unfinished, and the next
-run goes on from there.
+Until the switch, everything can be undone, and a run that fails does so: the source continues as before.
+Nothing is ever removed from the source.  What is left at the target is marked as unfinished, and the next run
+continues from there.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from millstream.base.errors import MillstreamError
+from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.backup import BackupOptions, back_up
 from millstream.transfer.carrying import carry, obstacle
 from millstream.transfer.comparing import compare_consumers, compare_messages
-from millstream.transfer.errors import CopyDiffers, RequestRefused, StreamMissing, TransferError
+from millstream.transfer.errors import CopyDiffers, TransferError
 from millstream.transfer.following import CanNotFollow, Follower, following_config
 from millstream.transfer.freezing import drained, freeze, release
 from millstream.transfer.late_acks import LateAcks
@@ -39,19 +41,19 @@ from millstream.transfer.restore import put
 from millstream.transfer.snapshots import digest, peek
 
 _ROUND_EVERY_S: Final = 5.0
-_MOST_ROUNDS: Final = 20  # after the freeze, when nothing comes any more
-_CLOSE_ENOUGH: Final = 1_000  # messages that one round brings over in no time
+_MOST_ROUNDS: Final = 20  # after the freeze, when no more messages come
+_CLOSE_ENOUGH: Final = 1_000  # messages that one round copies in no time
 
 
 @dataclass(slots=True)
 class StreamResult:
-    """What became of one stream."""
+    """The result for one stream."""
 
     plan: StreamPlan
     state: Json = field(default_factory=dict)  # at the target, when it was complete
-    digest: str = ""  # of its messages; empty if they were compared one by one as they were brought over
+    digest: str = ""  # of its messages; empty if they were compared one by one while following
     consumers: list[str] = field(default_factory=list)
-    was_there: bool = False  # and the same
+    was_there: bool = False  # it existed at the target and was equal
     error: str = ""
 
     def report(self) -> dict[str, Any]:
@@ -72,14 +74,14 @@ class StreamResult:
 
 @dataclass(slots=True)
 class PromotionResult:
-    """What became of all."""
+    """The results for all streams."""
 
     streams: list[StreamResult]
     cut_over: bool
     verified: bool
     frozen_s: float = 0.0
     late_acks: int = 0
-    in_hand: int = 0  # messages that were delivered and not acknowledged when consumers were copied
+    in_hand: int = 0  # pending messages when consumers were copied
 
     @property
     def complete(self) -> bool:
@@ -97,7 +99,7 @@ class PromotionResult:
 
 
 class Promotion:
-    """One run.  `folder` is where archives are kept meanwhile; `go` is awaited before the cut-over."""
+    """One run.  `folder` keeps archives meanwhile; `go` is awaited before the cut-over."""
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class Promotion:
     # -- copies -----------------------------------------------------------------------------------
 
     async def _copy_all(self) -> PromotionResult:
-        """As they are now, and the source goes on."""
+        """Copy all streams as they are now; the source continues."""
         results = []
         for each in self._plans:
             try:
@@ -147,39 +149,39 @@ class Promotion:
                 await self._copy(each, each.target_config)
                 await self._complete(each)
                 results.append(await self._result(each))
-            except (TransferError, RequestRefused) as error:
+            except MillstreamError as error:
                 results.append(StreamResult(each, error=str(error)))
         return PromotionResult(results, cut_over=False, verified=self._options.verify)
 
     def _may_replace(self, plan: StreamPlan) -> bool:
-        """Not while the source is frozen: the stream at the target may be in charge already, with messages
-        that the source never had."""
+        """Return True if a stream at the target may be replaced.
+
+        Not while the source is frozen: the target may already be in charge, with messages that the source
+        never had.
+        """
         return self._options.replace and not plan.frozen
 
     async def _recognise(self, plan: StreamPlan) -> None:
-        """The stream at the target has to be a copy of this one, and complete."""
+        """Raise TransferError unless the stream at the target is a complete copy of this one."""
         mine = await digest(self._source, plan.name, self._form)
         if await compare_messages(self._target, plan.name, self._form, mine):
             raise TransferError(_other_stream(plan))
         self._copied[plan.name] = mine
 
     async def _copy(self, plan: StreamPlan, config: Json) -> None:
-        """Take a copy, in place of an unfinished one or of what may be replaced, and compare it."""
+        """Copy the stream, replacing an unfinished copy or a replaceable stream, and compare."""
         name = plan.name
         await Follower(self._source, self._target, name, self._form, self._progress).remove_feed()
-        try:
-            there = await self._target.stream(name)
-        except StreamMissing:
-            pass
-        else:
+        there = await self._target.find_stream(name)
+        if there is not None:
             if not is_unfinished_copy(there, plan.origin) and not self._may_replace(plan):
                 raise TransferError(f"{name}: {_other_stream(plan)}")
             await self._target.delete_stream(name)
-        options = BackupOptions(replace=True, verify=False)  # it is read again right now
+        options = BackupOptions(replace=True, verify=False)  # it is read again below
         done = await back_up(self._source, name, self._folder / name, self._form, self._progress, options)
         summary = await asyncio.to_thread(done.backup.check, self._form)
         self._progress.begin(name, RESTORE_STEP, done.backup.archive.stat().st_size)
-        if not config.get("sealed"):  # such a stream could not be told from an unfinished one later
+        if not config.get("sealed"):  # a sealed stream could not be unmarked later
             config = marked(config, plan.origin)
         await put(self._target, done.backup, config, self._progress)
         self._progress.end(name, RESTORE_STEP)
@@ -191,7 +193,7 @@ class Promotion:
                 raise CopyDiffers(name, differences)
 
     async def _first_copy(self, plan: StreamPlan) -> None:
-        """For a live promotion; one that was begun by another run is gone on with."""
+        """Make the first copy of a live promotion, or continue with that of an earlier run."""
         if plan.found is Found.UNFINISHED:
             there = await self._target.stream(plan.name)
             fits = bool(there["config"].get("mirror")) == (plan.method is Method.FOLLOW)
@@ -202,12 +204,12 @@ class Promotion:
             try:
                 await self._copy(plan, following_config(plan.target_config))
                 return
-            except RequestRefused as error:
+            except ApiError as error:
                 plan.method, plan.remark = Method.COPY, f"can not be followed: {error}"
         await self._copy(plan, plan.target_config)
 
     async def _is_prefix(self, plan: StreamPlan, there: Json) -> bool:
-        """Whether an unfinished copy has what the source has, as far as it goes."""
+        """Return True if an unfinished copy equals the source as far as it goes."""
         mine = await digest(self._source, plan.name, self._form, upto=there["state"]["last_seq"])
         return not await compare_messages(
             self._target, plan.name, self._form, mine, upto=there["state"]["last_seq"]
@@ -216,7 +218,7 @@ class Promotion:
     # -- live -------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Round after round, until it is time and the copies are as close as they get."""
+        """Run rounds until the cut-over is due and the copies are as close as they get."""
         go = asyncio.ensure_future(self._go()) if self._go is not None else None
         self._progress.say("every stream is at the target; following")
         before = 0
@@ -226,7 +228,7 @@ class Promotion:
                 for each in self._plans:
                     if each.method is Method.FOLLOW:
                         behind += await self._round(each)
-                # While a round lasts, more is published; it is no use to wait for less than that.
+                # More is published during a round, so do not wait for a smaller lag than that.
                 near = behind <= _CLOSE_ENOUGH or 0 < before <= 2 * behind
                 if (go is None or go.done()) and near:
                     break
@@ -253,7 +255,7 @@ class Promotion:
 
     async def _cut_over(self) -> PromotionResult:
         names = [each.name for each in self._plans]
-        acks = LateAcks(self._source.connection, self._target.connection, names)
+        acks = LateAcks(self._source.link, self._target.link, names)
         start = time.monotonic()
         try:
             await acks.listen()
@@ -281,7 +283,7 @@ class Promotion:
         return PromotionResult(results, True, self._options.verify, frozen_s, acks.carried, left)
 
     async def _give_back(self) -> None:
-        """Nothing was handed over, so the source goes on; but for what an earlier run may have handed."""
+        """Release the source, since nothing was switched; not streams that an earlier run froze."""
         stuck = []
         for each in self._plans:
             if each.frozen:
@@ -289,22 +291,22 @@ class Promotion:
                 continue
             try:
                 await release(self._source, each.name)
-            except TransferError as error:  # what went wrong first is what is raised
+            except TransferError as error:  # the first error is the one that is raised
                 stuck.append(each.name)
                 self._progress.say(f"{each.name} may still be frozen ({error}); --release gives it back")
         if not stuck:
             self._progress.say("the source goes on as before")
 
     async def _finish(self, plan: StreamPlan, acks: LateAcks) -> None:
-        """Everything is still: make the copy the same as the source."""
+        """Make the copy equal to the source while everything is frozen."""
         if plan.found is Found.STREAM and plan.frozen:
-            await self._recognise(plan)  # an earlier run came so far
+            await self._recognise(plan)  # an earlier run got this far
             return
         if plan.method is Method.FOLLOW:
             try:
                 await self._finish_following(plan, acks)
                 return
-            except (CanNotFollow, RequestRefused) as error:
+            except (CanNotFollow, ApiError) as error:
                 self._progress.say(f"{plan.name}: {error}; it is copied again")
                 plan.method, plan.remark = Method.COPY, str(error)
         await self._copy(plan, plan.target_config)
@@ -337,7 +339,7 @@ class Promotion:
         self._copied[name] = summary
 
     async def _switch_all(self) -> None:
-        """From here on there is no way back without losing what is published to the target."""
+        """Switch all streams; from here on, going back loses what is published to the target."""
         try:
             for each in self._plans:
                 await self._switch(each)

@@ -1,4 +1,4 @@
-"""Folders into streams: looked at before anything is sent, and compared with the stream afterwards."""
+"""Restore streams from folders: checked before anything is sent, and compared afterwards."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from millstream.base.errors import MillstreamError
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.comparing import compare_consumers, compare_messages
 from millstream.transfer.errors import (
     CopyDiffers,
-    RequestRefused,
-    StreamExists,
-    StreamMissing,
     TransferError,
 )
 from millstream.transfer.folder import Backup
@@ -28,9 +28,9 @@ _READ_AT_ONCE: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """What is to be different, and how much is verified afterwards."""
+    """Changes to the stream, and how much is verified afterwards."""
 
-    name: str = ""  # another name for the stream
+    name: str = ""  # a new name for the stream
     subjects: tuple[str, ...] = ()
     replicas: int = 0
     cluster: str = ""
@@ -41,7 +41,7 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class RestoreDone:
-    """What is there now."""
+    """The restored stream."""
 
     stream: str
     info: Json
@@ -50,7 +50,7 @@ class RestoreDone:
     seconds: float
 
     def report(self) -> dict[str, object]:
-        """For programs."""
+        """Return the result as JSON fields."""
         state = self.info["state"]
         return {
             "stream": self.stream,
@@ -66,7 +66,7 @@ class RestoreDone:
 
 
 def changed_config(config: dict[str, Any], options: RestoreOptions) -> dict[str, Any]:
-    """The configuration that the restored stream gets."""
+    """Return the configuration of the restored stream."""
     changed = {**config, **options.changes}
     if options.name:
         changed["name"] = options.name
@@ -86,7 +86,7 @@ async def restore(
     progress: Progress,
     options: RestoreOptions | None = None,
 ) -> RestoreDone:
-    """Make the stream of `backup` on the server, which must not have it."""
+    """Restore the stream of `backup` on the server, which must not have it."""
     options = options or RestoreOptions()
     config = changed_config(backup.config, options)
     name = config["name"]
@@ -107,33 +107,30 @@ async def restore(
 
 
 async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progress: Progress) -> Json:
-    """Send a backup that was checked; if the server fails, say what it may have left behind."""
+    """Send a checked backup; if the server fails, the error says what it may have left."""
     name = config["name"]
     chunks = from_chunks(backup.chunks(_READ_AT_ONCE))
     try:
         return await send_archive(
             api, config, backup.state, chunks, lambda sent: progress.advance(name, STEP, sent)
         )
-    except StreamExists:
-        raise
-    except RequestRefused as error:
+    except ApiError as error:
+        if error.err in (Err.STREAM_NAME_IN_USE, Err.STREAM_NAME_IN_USE_RESTORE):
+            raise
         said = f"stream {name}: {error.description}{await _left_behind(api, name)}"
-        raise RequestRefused(error.status, error.code, said) from error
+        raise ApiError(error.code, error.err_code, said) from error
 
 
 async def refuse_if_there(api: JetStreamApi, name: str) -> None:
-    try:
-        await api.stream(name)
-    except StreamMissing:
-        return
-    raise TransferError(f"stream {name} exists on {api.where}; nothing was changed")
+    if await api.find_stream(name) is not None:
+        raise TransferError(f"stream {name} exists on {api.where}; nothing was changed")
 
 
 async def _left_behind(api: JetStreamApi, name: str) -> str:
-    """Nats-server keeps what it had read when a restore fails."""
+    """Return a note if the server kept an unfinished stream, as nats-server does after a failed restore."""
     try:
         info = await api.stream(name)
-    except TransferError:
+    except MillstreamError:
         return ""
     messages = info["state"]["messages"]
     return f"; the server kept an unfinished stream of {messages} messages, which is to be deleted"

@@ -1,8 +1,8 @@
-"""Sending an archive to a server that makes a stream of it.
+"""Send an archive to a server, which creates a stream from it.
 
-Several chunks are under way at a time; servers answer each when they have taken it, and a server that can not
-use the archive says so in such an answer.  The last, empty one is answered with the stream, which may take as
-long as the server needs to make everything durable.
+Several chunks are under way at a time; the server acknowledges each when it has taken it, or reports an error
+in such a response.  The last, empty chunk is answered with the stream, after as long as the server needs to
+make everything durable.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import asyncio
 from collections.abc import AsyncIterable, Callable
 from typing import Any, Final
 
-from nats.errors import Error as NatsError
-
-from millstream.transfer.answers import Json, checked_name, checked_stream, checked_target, read_answer
+from millstream.link.errors import NotConnected
+from millstream.link.subscriptions import Subscription
+from millstream.link.verbs import read_fields
+from millstream.transfer.answers import Json, checked_name, checked_stream, checked_target
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import ServerLost
 
 _CHUNK: Final = 128 * 1024
 _UNDER_WAY: Final = 8
+_NO_RESPONDERS: Final = 503
+_LEAST_S: Final = 60.0  # for the server to take a chunk
 _LAST_S: Final = 3600.0  # for the server to finish
 
 
@@ -29,50 +32,45 @@ async def send_archive(
     archive: AsyncIterable[bytes],
     sent: Callable[[int], None] = lambda _: None,
 ) -> Json:
-    """Restore the stream `config` from `archive` and return the server's answer; `sent` is told bytes."""
+    """Restore the stream `config` from `archive`; return the response.  `sent` is called with bytes."""
     name = checked_name(config["name"])
     answer = await api.ask(f"STREAM.RESTORE.{name}", {"config": config, "state": state})
     subject = checked_target(answer)
-    connection = api.connection
-    inbox = connection.new_inbox()
-    answers = await connection.subscribe(inbox)
     under_way = total = 0
 
-    async def settle() -> None:
+    async def settle(answers: Subscription) -> None:
         nonlocal under_way
-        reply = await answers.next_msg(timeout=max(api.timeout_s, 60.0))
+        reply = await answers.next(max(api.timeout_s, _LEAST_S))
         under_way -= 1
-        if reply.data:
-            read_answer(reply.data)
+        if reply.payload:
+            read_fields(reply.payload, f"restore of stream {name}")
             raise ServerLost(f"restore of stream {name}: the answer to a chunk makes no sense")
-        if (reply.headers or {}).get("Status") == "503":
+        if reply.status == _NO_RESPONDERS:
             raise ServerLost(f"restore of stream {name}: the server does not listen any more")
 
     try:
-        async for piece in archive:
-            for at in range(0, len(piece), _CHUNK):
-                chunk = piece[at : at + _CHUNK]
-                while under_way >= _UNDER_WAY:
-                    await settle()
-                await connection.publish(subject, chunk, reply=inbox)
-                under_way += 1
-                total += len(chunk)
-                sent(total)
-        while under_way:
-            await settle()
-    except (NatsError, OSError) as error:
-        raise ServerLost(f"restore of stream {name}: {error or type(error).__name__}") from error
-    finally:
-        if not connection.is_closed:
-            await answers.unsubscribe()
-    last = await api.message(subject, b"", timeout_s=_LAST_S)
-    made = read_answer(last.data)
+        with api.inbox() as (inbox, answers):
+            async for piece in archive:
+                for at in range(0, len(piece), _CHUNK):
+                    chunk = piece[at : at + _CHUNK]
+                    while under_way >= _UNDER_WAY:
+                        await settle(answers)
+                    api.link.publish(subject, chunk, reply=inbox)
+                    under_way += 1
+                    total += len(chunk)
+                    sent(total)
+            while under_way:
+                await settle(answers)
+        last = await api.link.request(subject, timeout_s=_LAST_S)
+    except (NotConnected, TimeoutError) as error:
+        raise ServerLost(f"restore of stream {name}: {error or 'the server does not answer'}") from error
+    made = read_fields(last.payload, f"restore of stream {name}")
     checked_stream(made, name)
     return made
 
 
 async def from_chunks(chunks: Any) -> AsyncIterable[bytes]:
-    """What an iterator that reads a file gives, read aside."""
+    """Yield the chunks of a blocking iterator, which runs in a thread."""
     while True:
         chunk = await asyncio.to_thread(next, chunks, None)
         if chunk is None:

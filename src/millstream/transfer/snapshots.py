@@ -1,12 +1,12 @@
-"""Receiving a snapshot of a stream: chunks as the server sends them, in a window that acks keep open.
+"""Receive a snapshot of a stream: chunks from the server, in a window that acks keep open.
 
     async with Snapshot(api, "ORDERS") as snapshot:
         snapshot.config, snapshot.state
         async for chunk in snapshot: …
 
-A chunk is acknowledged when the next one is asked for, so a disk that is slow slows the server down instead
-of filling memory: no more than one window is here at a time.  Servers give up when no ack came for seconds,
-which no disk should take.
+A chunk is acknowledged when the next one is requested, so a slow disk slows the server down instead of
+filling memory: at most one window is in memory.  Servers give up after some seconds without an ack, which is
+more than a disk should take.
 """
 
 from __future__ import annotations
@@ -14,35 +14,38 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
-
-from millstream.transfer.answers import NotBelieved, checked_stream
+from millstream.link.errors import LinkError
+from millstream.link.subscriptions import Subscription
+from millstream.transfer.answers import NotBelieved, checked_stream, shown
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, ArchiveReading, Summary
 from millstream.transfer.errors import ServerLost, TransferError
 
 DEFAULT_CHUNK: Final = 128 * 1024
 _WINDOW: Final = 4 * 1024 * 1024
+_DONE: Final = 204
 _TRIES: Final = 6
 _AGAIN_S: Final = 1.0
-_SILENCE_S: Final = 30.0  # for the next chunk: the server may be looking for it
-_WINDOW_S: Final = 120.0  # how often the speed is looked at
+_SILENCE_S: Final = 30.0  # for the next chunk: the server may still search for it
+_WINDOW_S: Final = 120.0  # how often the speed is checked
 _LEAST_IN_WINDOW: Final = 64 * 1024  # bytes
-_SPARE: Final = 256 * 1024 * 1024  # bytes of an archive beyond its messages: consumers, above all
-_CHECK_S: Final = 600.0  # for the answer, if the server reads all of a large stream before
+_SPARE: Final = 256 * 1024 * 1024  # bytes of an archive beyond its messages, mostly consumers
+_CHECK_S: Final = 600.0  # for the response, if the server reads all of a large stream first
 
 
 class SnapshotBroken(TransferError):
-    """The server ended the snapshot before its end."""
+    """The server ended the snapshot early."""
 
 
 class Snapshot:
-    """See the module.  With `check`, the server looks at every message before it sends the first one."""
+    """A snapshot; see the module.
+
+    With `check`, the server checks every message before it sends the first.
+    """
 
     def __init__(
         self,
@@ -65,18 +68,17 @@ class Snapshot:
             "window_size": _WINDOW,
         }
         self._silence_s = silence_s
+        self._stack: Final = ExitStack()
         self._subscription: Subscription | None = None
-        self._unanswered = ""  # where the ack of the last chunk goes
+        self._unanswered = ""  # ack subject of the last chunk
         self._ended = False
         self._received = 0
         self._most = 0  # bytes
-        self._in_window = 0  # bytes since the last look at the speed
+        self._in_window = 0  # bytes since the last check of the speed
         self._window_ends = 0.0
 
     async def __aenter__(self) -> Self:
-        connection = self._api.connection
-        inbox = connection.new_inbox()
-        self._subscription = await connection.subscribe(inbox, pending_bytes_limit=4 * _WINDOW)
+        inbox, self._subscription = self._stack.enter_context(self._api.inbox())
         try:
             answer = await self._api.ask(
                 f"STREAM.SNAPSHOT.{self._stream}",
@@ -85,7 +87,7 @@ class Snapshot:
             )
             self.config, self.state = checked_stream(answer, self._stream)
         except BaseException:
-            await self._close()
+            self._stack.close()
             raise
         self._most = 2 * self.state["bytes"] + _SPARE
         self._window_ends = time.monotonic() + _WINDOW_S
@@ -99,23 +101,23 @@ class Snapshot:
             raise StopAsyncIteration
         try:
             if self._unanswered:
-                await self._api.connection.publish(self._unanswered)
-            message = await self._next(self._subscription)
-        except (NatsError, OSError) as error:
-            raise ServerLost(f"snapshot of stream {self._stream}: {error or type(error).__name__}") from error
+                self._api.link.publish(self._unanswered)
+            message = await self._subscription.next(self._silence_s)
+        except (LinkError, TimeoutError) as error:
+            reason = str(error) or f"nothing came for {self._silence_s:g} s"
+            raise ServerLost(f"snapshot of stream {self._stream}: {reason}") from error
         self._unanswered = message.reply
-        if message.data:
-            self._count(len(message.data))
-            return message.data
+        if message.payload:
+            self._count(len(message.payload))
+            return message.payload
         self._ended = True
-        status = (message.headers or {}).get("Status", "204")
-        if status != "204":
-            reason = (message.headers or {}).get("Description", "")
-            raise SnapshotBroken(f"snapshot of stream {self._stream}: the server gave up: {status} {reason}")
+        if message.status not in (0, _DONE):
+            reason = f"{message.status} {message.headers.get('Description', message.description)}"
+            raise SnapshotBroken(f"snapshot of stream {self._stream}: the server gave up: {shown(reason)}")
         raise StopAsyncIteration
 
     def _count(self, size: int) -> None:
-        """Refuse an archive that has no end, or that comes so slowly that it might as well have none."""
+        """Raise an error if the archive exceeds its expected size or comes too slowly."""
         self._received += size
         if self._received > self._most:
             raise NotBelieved(
@@ -131,25 +133,17 @@ class Snapshot:
                 )
             self._in_window, self._window_ends = 0, now + _WINDOW_S
 
-    async def _next(self, subscription: Subscription) -> Msg:
-        return await subscription.next_msg(timeout=self._silence_s)
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._close()
-
-    async def _close(self) -> None:
         """The server notices that nobody listens, and ends what it is sending."""
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None and not self._api.connection.is_closed:
-            await subscription.unsubscribe()
+        self._stack.close()
 
 
 async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
-    """State and consumers of a stream, exactly and of one moment, without its messages.
+    """Return exact state and consumers of a stream at one moment, without its messages.
 
-    An archive has them first, so the snapshot is dropped when they are there.
+    They come first in an archive, so the snapshot is dropped once they are read.
     """
 
     async def read() -> Summary:
@@ -165,7 +159,7 @@ async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
 
 
 async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int | None = None) -> Summary:
-    """What the messages of a stream are, up to one sequence, from a snapshot that nobody keeps."""
+    """Return the summary of a stream's messages, up to one sequence, from a snapshot that is not kept."""
 
     async def read() -> Summary:
         reading = ArchiveReading(form) if upto is None else ArchiveReading(form, upto=upto)
@@ -178,7 +172,7 @@ async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int
 
 
 async def _when_ready(read: Callable[[], Awaitable[Summary]]) -> Summary:
-    """A cluster that has just restored a stream answers before it can send a snapshot of it."""
+    """Retry `read`: a cluster that has just restored a stream cannot send a snapshot of it at once."""
     for _ in range(_TRIES - 1):
         try:
             return await read()

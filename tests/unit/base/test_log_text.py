@@ -2,8 +2,8 @@
 
 import pytest
 
-from millstream.base.quoting import quoted
 from millstream.base.rarely import Rarely, Sparingly
+from millstream.golang.quote import quoted
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,10 @@ def test_a_wildcard_subscription_reaches_every_one_of_many_cached_routes() -> No
         (b"a.b", b"a.b.>", False),
         (b"a.b", b"a.*", True),
         (b"a.b", b"*.*", True),
+        (b"a.b", b"a.>", True),
+        (b"a.b", b"*.>", True),
+        (b"a.b.c", b"*.>", True),
+        (b"a.b", b"a.*.*", False),
         (b"a.b", b"*", False),
         (b"a", b"*", True),
         (b"a", b">", True),
@@ -122,7 +126,7 @@ def test_a_pattern_drops_a_route_by_its_first_two_tokens_or_by_all_of_them(
     route, other = space.route(subject), space.route(b"x.y.z")
     subscribe(space, pattern)
     assert route.valid is not dropped
-    assert other.valid is (pattern not in (b">",))
+    assert other.valid is (pattern not in (b">", b"*.>"))
     assert space.route(subject).receivers() == int(dropped)
 
 

@@ -53,6 +53,7 @@ def crowd_way(space: SubjectSpace, subject: bytes) -> Route | None:
 def reached(route: Route) -> tuple[list[int], list[list[int]]]:
     """Identities of everybody whom a route leads to, in any order."""
     queues = [sorted(id(target.owner) for target in members) for members in route.queues]
+    queues += [sorted(id(each.owner) for each in group) for group in route.groups or ()]
     return sorted(id(target.owner) for target in route.plain), sorted(queues)
 
 
@@ -104,6 +105,38 @@ def test_one_of_many_subjects_goes_to_whom_the_tree_finds(changes: list[tuple[in
     ]
     subjects = [b"$KV.B.x", b"$KV.B.new", b"$KV.B.x.y", b"$KV.B", b"$KV.C.x", b"other"]
     check_after_each_change(SubjectSpace("A", 7), crowd_way, patterns, subjects, changes)
+
+
+def short_crowd_way(space: SubjectSpace, subject: bytes) -> Route | None:
+    for number in range(MANY):
+        space.route(b"a.%d" % number)
+    return space.crowd_route(subject)
+
+
+@given(CHANGES)
+@settings(max_examples=15)
+def test_one_of_many_subjects_of_two_tokens_goes_to_whom_the_tree_finds(
+    changes: list[tuple[int, bool]],
+) -> None:
+    patterns = [b">", b"a.>", b"a.*", b"*.>", b"a.x", b"*.x", b"a", b"a.*.x", b"*.*"]
+    subjects = [b"a.x", b"a.new", b"a.x.y", b"a", b"b.x"]
+    check_after_each_change(SubjectSpace("A", 7), short_crowd_way, patterns, subjects, changes)
+
+
+def test_one_of_a_large_group_gets_a_message_of_a_crowd() -> None:
+    space = SubjectSpace("A", 7)
+    group = [subscription(b"a.>", b"q") for _ in range(100)]
+    for each in group:
+        space.subscribe(each)
+    for each in group[1:]:
+        owner = each.owner
+        assert isinstance(owner, Receiver)
+        owner.left = True
+    route = short_crowd_way(space, b"a.new")
+    assert route is not None
+    assert route.receivers() == 1
+    assert space.deliver(route, make_frame(b"", b"", b"x"), None) == 1
+    assert got(group[0]) == [b"a.new"]
 
 
 @given(CHANGES)

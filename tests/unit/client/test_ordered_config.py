@@ -7,9 +7,9 @@ import pytest
 
 from millstream.client.config import StartAt, ordered_config
 from millstream.client.errors import Check, OrderedConfigError
+from millstream.golang.time import Time, parse_time
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
-from millstream.jsapi.go_time import Time, parse_time
 
 HOURS_22 = 22 * 3600 * 10**9
 SECONDS_5 = 5 * 10**9

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from millstream.gateway.config_file import ConfigFileError, Flags, load_settings
-from millstream.gateway.settings import BOTH_GROUPS, Group, Limits, Listener
+from millstream.gateway.settings import BOTH_GROUPS, LINK_DEFAULTS, Group, Limits, Listener
+from millstream.link.layers import Layer
+from millstream.link.options import parse_servers
 
 FULL = """
 nats:
@@ -47,9 +49,9 @@ def test_every_key_of_httpmq_means_something(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(FULL)
     settings = load_settings(path)
-    assert settings.nats.servers == ("nats://a:4222", "nats://b:4222")
+    assert str(settings.nats.link) == "nats://a:4222, nats://b:4222"
     nats = settings.nats
-    assert (nats.connect_timeout_s, nats.reconnect_attempts, nats.reconnect_wait_s) == (7, 3, 9)
+    assert (nats.link.connect_timeout_s, nats.reconnect_attempts, nats.reconnect_wait_s) == (7, 3, 9)
     assert settings.listeners == (
         Listener("1.2.3.4", 1, BOTH_GROUPS, "/mq"),
         Listener("127.0.0.1", 5, BOTH_GROUPS, "/"),
@@ -90,9 +92,40 @@ def test_what_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
 def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(FULL)
-    settings = load_settings(path, Flags(servers=("nats://c",), log_level="debug", json_log=True))
-    assert settings.nats.servers == ("nats://c",)
+    flags = Flags(link=Layer({"servers": parse_servers("c")}), log_level="debug", json_log=True)
+    settings = load_settings(path, flags, {"NATS_URL": "d", "NATS_USER": "u"})
+    assert (str(settings.nats.link), settings.nats.link.user) == ("nats://c:4222", "u")
     assert (settings.logging.level, settings.logging.json) == ("debug", True)
+
+
+def test_the_file_is_weaker_than_the_environment_and_stronger_than_a_context(tmp_path: Path) -> None:
+    folder = tmp_path / "nats" / "context"
+    folder.mkdir(parents=True)
+    (folder / "ours.json").write_text('{"url": "nats://c", "token": "t", "inbox_prefix": "_C"}')
+    path = tmp_path / "file.yaml"
+    path.write_text("nats: {context: ours, servers: [a, b], creds: f, inbox_prefix: _F}")
+    link = load_settings(path, None, {"XDG_CONFIG_HOME": str(tmp_path), "NATS_URL": "e, f"}).nats.link
+    assert str(link) == "nats://e:4222, nats://f:4222"
+    assert (link.creds_file, link.token, link.inbox_prefix) == ("f", "", "_F")
+    assert (link.connect_timeout_s, link.request_timeout_s) == tuple(LINK_DEFAULTS.values())
+
+
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ("{user: a, token: b}", r'nats: give one way to log in, not key "user" and key "token"'),
+        ("{server_uri: 'ws://h'}", r"nats: .* begins with nats:// or tls://"),
+        ("{password: x}", 'nats: key "password" needs a user'),
+        ("{context: none}", 'nats: there is no NATS context "none"'),
+    ],
+)
+def test_a_connection_that_can_not_be_is_told_with_the_file(
+    tmp_path: Path, section: str, complaint: str
+) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(f"nats: {section}")
+    with pytest.raises(ConfigFileError, match=rf"file\.yaml: {complaint}"):
+        load_settings(path, None, {"XDG_CONFIG_HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from millstream.gateway.v1.subscribe import board_of
 from millstream.gateway.v2.calls import Flow
 from millstream.gateway.v2.live import begun
 from millstream.link.errors import BadOptions
+from millstream.link.options import TlsOptions
 
 
 async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:
@@ -58,14 +59,11 @@ async def test_a_body_over_http2_that_does_not_begin_is_not_waited_for() -> None
         await exchange.body()
 
 
-def test_options_that_publishing_can_not_use_are_told_at_the_start() -> None:
-    for options in (
-        Nats(servers=("ws://127.0.0.1:1",)),
-        Nats(user="a", token="b"),
-        Nats(password="a"),
-    ):
-        with pytest.raises(BadOptions):
-            Links(options)
+def test_files_that_the_gateway_can_not_use_are_told_at_the_start(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    for options in ({"creds_file": missing}, {"nkey_file": missing}, {"tls": TlsOptions(ca_file=missing)}):
+        with pytest.raises(BadOptions, match="missing"):
+            Links(Nats.at("nats://127.0.0.1:1", **options))
 
 
 async def test_files_of_tls_that_can_not_be_used_are_told_at_the_start(tmp_path: Path) -> None:
@@ -84,8 +82,8 @@ async def test_the_address_that_can_not_be_listened_on_is_the_one_that_is_told()
 
 
 def test_settings_do_not_show_who_the_gateway_is() -> None:
-    nats = Nats(servers=("nats://a:secret@h:1",), user="u", password="secret", nkey_seed="secret")
-    assert repr(Settings(nats=nats)).count("<Nats h:1>") == 1
+    nats = Nats.at("nats://a:secret@h:1", user="u", password="secret")
+    assert repr(Settings(nats=nats)).count("<Nats nats://h:1>") == 1
     assert "secret" not in repr(Settings(nats=nats))
 
 

@@ -229,7 +229,7 @@ def test_a_stream_takes_nothing_while_too_much_waits_for_the_disk(limit: dict[st
     site.world.settle()
     finish(jobs)
     assert b"error" not in site.sent(b"again")[0].payload
-    assert site.account.streams["S"].ingest.plain
+    assert site.account.streams["S"].ingest.fast_path
 
 
 def test_publishers_are_held_while_too_much_waits_for_the_disk() -> None:

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
+from millstream.golang.time import format_time, parse_time
 from millstream.jetstream.cron import ScheduleError, next_due, zone_of
-from millstream.jsapi.go_time import format_time, parse_time
 
 NOON = int(parse_time("2026-03-15T12:00:00.25Z"))  # a Sunday
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from millstream.golang.time import format_time
 from millstream.jetstream.account import AccountJetStream
 from millstream.jsapi.enums import StorageType
-from millstream.jsapi.go_time import format_time
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.testing.fake_world import FakeWorld, Published

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream.golang.time import format_time
 from millstream.jetstream import direct_sending as stops
 from millstream.jetstream.direct_sending import Batch, DirectSending
-from millstream.jsapi.go_time import format_time
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame

@@ -65,19 +65,19 @@ def test_every_message_is_stored_and_answered_as_by_the_slow_path(
     fast, slow = Site(), Site()
     for site in (fast, slow):
         stream = site.create(**config)
-        assert stream.ingest.plain
-        stream.ingest.plain = site is fast
+        assert stream.ingest.fast_path
+        stream.ingest.fast_path = site is fast
         for number, (subject, block) in enumerate(messages):
             site.world.send(subject, b"%d" % number, reply=b"me", headers=block)
             site.world.settle()
-            stream.ingest.plain = site is fast
+            stream.ingest.fast_path = site is fast
     assert outcome(fast) == outcome(slow)
 
 
 def test_a_stream_with_limits_takes_the_fast_path_and_keeps_them() -> None:
     site = Site()
     stream = site.create(max_msgs=2)
-    assert stream.ingest.plain
+    assert stream.ingest.fast_path
     for number in range(4):
         site.publish("s.a", b"%d" % number)
     assert (site.state()["messages"], site.state()["first_seq"]) == (2, 3)
@@ -85,14 +85,14 @@ def test_a_stream_with_limits_takes_the_fast_path_and_keeps_them() -> None:
 
 def test_a_stream_that_refuses_what_is_too_much_does_not() -> None:
     site = Site()
-    assert not site.create(max_msgs=2, discard="new").ingest.plain
+    assert not site.create(max_msgs=2, discard="new").ingest.fast_path
 
 
 @pytest.mark.parametrize("history", [1, 3])
 def test_a_bucket_takes_the_fast_path_and_keeps_so_many_of_each_key(history: int) -> None:
     site = Site()
     stream = site.create(max_msgs_per_subject=history, discard="new")
-    assert stream.ingest.plain
+    assert stream.ingest.fast_path
     for number in range(12):
         site.publish(f"s.{number % 3}", b"%d" % number)
     assert site.state()["messages"] == 3 * history
@@ -102,4 +102,4 @@ def test_a_bucket_takes_the_fast_path_and_keeps_so_many_of_each_key(history: int
 def test_a_bucket_that_refuses_more_of_a_key_takes_the_slow_path() -> None:
     site = Site()
     config = {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}
-    assert not site.create(**config).ingest.plain
+    assert not site.create(**config).ingest.fast_path

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from stream_kit import Site
 
+from millstream.golang.json import MOST_VALUES_OF_STRANGERS
 from millstream.jetstream.bodies import Bodies
 from millstream.jsapi.codec import JsonError
-from millstream.jsapi.json_text import MOST_VALUES_OF_STRANGERS
 from millstream.jsapi.requests import StreamNamesRequest
 from millstream.subjects.match import is_subset
 from millstream.subjects.overlap import PatternSet, TooManySteps

@@ -233,7 +233,7 @@ def test_a_server_that_is_full_takes_nothing_until_it_is_not() -> None:
     assert site.refusal("s.a") == (503, 10023, "insufficient resources")
     site.ask("STREAM.PURGE.S")
     assert "error" not in site.publish("s.a")
-    assert site.account.streams["S"].ingest.plain
+    assert site.account.streams["S"].ingest.fast_path
 
 
 # -- what comes out -----------------------------------------------------------------------------------

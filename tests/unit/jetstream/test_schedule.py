@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from millstream.golang.time import format_time
 from millstream.jetstream.account import AccountJetStream
-from millstream.jsapi.go_time import format_time
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem

@@ -2,7 +2,8 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from stream_kit import Site
@@ -46,18 +47,16 @@ def test_a_job_that_has_ended_is_freed_without_the_garbage_collector(no_collecto
     assert gone() is None
 
 
-def test_a_commit_that_has_ended_is_freed_without_the_garbage_collector(
-    no_collector: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_has_ended_is_freed_without_the_garbage_collector(no_collector: None) -> None:
     commits: list[weakref.ref[Commit]] = []
-    begin = Commit.run
-
-    def run(self: Commit, *, sync: bool = True) -> None:
-        commits.append(weakref.ref(self))
-        begin(self, sync=sync)
-
-    monkeypatch.setattr(Commit, "run", run)
     site = Site()
+    run_commit = site.world.run_commit
+
+    def run(job: Any, done: Callable[[Exception | None], None]) -> None:
+        commits.append(weakref.ref(job.commit))
+        run_commit(job, done)
+
+    site.world.run_commit = run  # type: ignore[method-assign]
     site.create()
     for _ in range(3):
         site.world.send(b"s.a", b"x" * 10_000)

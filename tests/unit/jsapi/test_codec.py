@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from millstream.golang.time import Time
 from millstream.jsapi.account_types import AccountInfo, AccountTier
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, decode_written, encode
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
@@ -23,7 +24,6 @@ from millstream.jsapi.enums import (
     StorageType,
 )
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.go_types import Struct
 from millstream.jsapi.requests import (
     CreateConsumerRequest,

@@ -16,9 +16,10 @@ from millstream.jetstream.ports import CommitJob
 from millstream.server import commit_journal, journal_files
 from millstream.server.commit_journal import CommitJournal
 from millstream.server.workers import Workers
-from millstream.store.commit import Journaled
 from millstream.store.commit_journal import read_batches
 from millstream.store.errors import StoreError
+from millstream.store.journal_batch import JournalBatch
+from millstream.store.record import RecordBuffer
 from millstream.testing.patience import PATIENCE_S
 
 SIZE = 256 * 1024
@@ -33,7 +34,6 @@ class Job:
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         self.device = os.fstat(self.descriptor).st_dev
         self.data = data
-        self.follows = False
         self.wait: Callable[[CommitJob], None] | None = None
         self.refused = False
         self.ran = False
@@ -48,8 +48,11 @@ class Job:
     def begun(self, wait: Callable[[CommitJob], None]) -> None:
         self.wait = wait
 
-    def begin_journaled(self) -> Journaled | None:
-        return None if self.refused else Journaled(self.descriptor, self.device, 1, 0, self.data)
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
+        if self.refused or device != self.device:
+            return False
+        batch.add(self.journal_key, 1, 0, self.data, RecordBuffer(), self.descriptor)
+        return True
 
     def turned_down(self) -> None:
         self.wait = None
@@ -142,17 +145,19 @@ async def test_what_comes_while_a_batch_is_written_goes_with_the_next(site: Site
     assert site.batches() == [[b"a"], [b"b"], [b"c", b"d"]]
 
 
-async def test_streams_that_commit_all_the_time_leave_room_in_each_batch_for_others(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit_journal, "_MOST_IN_A_BATCH", 4)
+async def test_those_who_wait_for_room_take_turns(site: Site) -> None:
     await site.write("a")
-    jobs = [Job(site.folder, name) for name in "bcdefgh"]
-    for job in jobs:
-        job.follows = job.journal_key not in (b"f", b"g", b"h")
-        site.take(job)
-    await eventually(lambda: all(job in site.done for job in jobs))
-    assert site.batches()[1:] == [[b"f", b"b", b"g", b"c"], [b"h", b"d", b"e"]]
+    calls: list[str] = []
+
+    def call(name: str) -> None:
+        calls.append(name)
+        if len(calls) < 6:
+            site.journal.when_room(lambda: call(name))
+
+    site.journal.when_room(lambda: call("x"))
+    site.journal.when_room(lambda: call("y"))
+    await eventually(lambda: len(calls) == 7)
+    assert calls == ["x", "y"] * 3 + ["x"]
 
 
 async def test_a_commit_that_needs_more_and_a_large_one_go_another_way(site: Site) -> None:
@@ -258,9 +263,7 @@ async def test_a_commit_on_another_disk_than_the_journal_goes_another_way(site: 
     await site.write("a")
     here, elsewhere = Job(site.folder, "b"), Job(site.folder, "c")
     elsewhere.device += 1
-    site.take(elsewhere)
-    await eventually(lambda: elsewhere in site.done)
-    assert (elsewhere.ended, elsewhere.ran) == (False, True)
+    assert not site.take(elsewhere)
     site.take(here)
     await eventually(lambda: here in site.done)
     assert (here.ended, here.ran) == (True, False)

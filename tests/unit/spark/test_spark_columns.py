@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
-from millstream.jsapi.go_time import format_time
+from millstream.golang.time import format_time
 from millstream.link.errors import ProtocolViolation
 from millstream.link.parser import Parser
 from millstream.spark import intake as codes

@@ -1,34 +1,12 @@
-"""The page for users says all there is: every option, column and error, as the code has it."""
+"""The page for users says all there is: every column and error, as the code has it."""
 
 import inspect
-import re
 from pathlib import Path
 
-import pytest
-
 from millstream.spark import errors
-from millstream.spark.option_table import OPTIONS, Option, Use
 from millstream.spark.schema import COLUMNS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
-USES = {
-    Use.ALL: "all",
-    Use.READ: "read, stream",
-    Use.BATCH: "read",
-    Use.STREAM: "stream",
-    Use.WRITE: "write",
-}
-
-
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_every_option_has_its_row(option: Option) -> None:
-    row = f"| `{option.name}` | {USES[option.use]} | {option.default or ''} | {option.meaning} |"
-    assert row in PAGE.splitlines()
-
-
-def test_there_is_no_row_for_an_option_that_is_not() -> None:
-    table = PAGE.partition("| option | for | default | is |")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `([^`]+)`", table, re.MULTILINE) == [option.name for option in OPTIONS]
 
 
 def test_every_column_has_its_row() -> None:

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql.types import StructField, StructType
 from scripted_server import ScriptedServer, api, delivered, status
 
+from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.connecting import close_idle_links
 from millstream.spark.errors import RangeNotFinished, SparkError
-from millstream.spark.options import ConnectionOptions, Fetching
+from millstream.spark.options import Fetching
 from millstream.spark.partitions import DIRECT, PULL, RangePartition
 from millstream.spark.readers import ranges
 from millstream.spark.readers.ranges import read_range
@@ -73,7 +74,7 @@ def read(
     server: ScriptedServer, transport: str, high: int, timeout_s: float = 60, retries: int = 3
 ) -> list[int]:
     partition = RangePartition("S", 1, high, transport=transport)
-    connection = ConnectionOptions(servers=(server.url,))
+    connection = LinkOptions(servers=parse_servers(server.url))
     try:
         found = []
         for batch in read_range(partition, connection, Fetching(timeout=timeout_s, retries=retries), SCHEMA):

@@ -17,7 +17,6 @@ from millstream.spark.jobs.settings import (
     Progress,
     SparkSettings,
     StreamingJob,
-    Tls,
     key_descriptions,
 )
 
@@ -25,7 +24,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 COMMON = set(key_descriptions(StreamingJob)) | set(key_descriptions(Job))
 SECTIONS: list[tuple[str, set[str]]] = [
     ("The file", set(key_descriptions(Pipeline))),
-    ("[nats]", set(key_descriptions(Nats)) | set(key_descriptions(Tls))),
     ("[spark]", set(key_descriptions(SparkSettings))),
     ("[progress]", set(key_descriptions(Progress))),
     ("Keys of all jobs", COMMON),
@@ -53,6 +51,6 @@ def test_every_key_is_on_the_page(title: str, keys: set[str]) -> None:
     assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
-@pytest.mark.parametrize("kind", [Pipeline, Nats, Tls, SparkSettings, Progress, *JOB_KINDS.values()])
+@pytest.mark.parametrize("kind", [Pipeline, Nats, SparkSettings, Progress, *JOB_KINDS.values()])
 def test_every_key_says_what_it_means(kind: type[Struct]) -> None:
     assert [key for key, text in key_descriptions(kind).items() if not text] == []

@@ -8,14 +8,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from batch_kit import encode_batch
 
 from millstream.store import commit_journal
 from millstream.store.commit_journal import (
-    ALIGNMENT,
     START,
     Entry,
     clear_journal,
-    encode_batch,
     encode_header,
     journal_path,
     journals,
@@ -24,6 +23,7 @@ from millstream.store.commit_journal import (
     replay,
 )
 from millstream.store.errors import StoreError
+from millstream.store.journal_batch import ALIGNMENT
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
@@ -74,7 +74,7 @@ class JournaledLog:
             if is_new:
                 base, data = 0, file_header(segment.start_seq) + data
             entry = Entry(KEY, segment.number, base, data)
-            self.batches.append(encode_batch(MARK, len(self.batches) + 1, [entry]).data)
+            self.batches.append(encode_batch(MARK, len(self.batches) + 1, [entry]))
         self.log.end_commit(commit)
 
 
@@ -88,30 +88,26 @@ def bodies(fs: CrashFileSystem) -> list[bytes]:
 # -- the format -----------------------------------------------------------------------------------
 
 
-def test_a_batch_can_be_read_and_says_where_its_bytes_are() -> None:
+def test_a_batch_can_be_read() -> None:
     batch = encode_batch(MARK, 9, ENTRIES)
-    assert len(batch.data) % ALIGNMENT == 0
-    assert list(read_batches(HEADER + batch.data)) == [(9, ENTRIES)]
-    for start, entry in zip(batch.starts, ENTRIES, strict=True):
-        assert batch.data[start : start + len(entry.data)] == entry.data
+    assert len(batch) % ALIGNMENT == 0
+    assert list(read_batches(HEADER + batch)) == [(9, ENTRIES)]
 
 
 def test_batches_are_read_up_to_the_zeros_behind_them() -> None:
-    data = (
-        encode_batch(MARK, 1, ENTRIES).data + encode_batch(MARK, 2, ENTRIES[:1]).data + bytes(3 * ALIGNMENT)
-    )
+    data = encode_batch(MARK, 1, ENTRIES) + encode_batch(MARK, 2, ENTRIES[:1]) + bytes(3 * ALIGNMENT)
     assert [order for order, _ in read_batches(HEADER + data)] == [1, 2]
 
 
 @pytest.mark.parametrize("size", [0, 3, 20, 100, 4095, 5000])
 def test_a_torn_batch_is_left_out(size: int) -> None:
-    data = encode_batch(MARK, 1, ENTRIES).data + encode_batch(MARK, 2, ENTRIES).data[:size]
+    data = encode_batch(MARK, 1, ENTRIES) + encode_batch(MARK, 2, ENTRIES)[:size]
     assert [order for order, _ in read_batches(HEADER + data)] == [1]
     assert [order for order, _ in read_batches(HEADER + data + bytes(8 * ALIGNMENT))] == [1]
 
 
 def test_a_flipped_byte_costs_one_batch() -> None:
-    whole = [encode_batch(MARK, order, ENTRIES[:1]).data for order in (1, 2, 3)]
+    whole = [encode_batch(MARK, order, ENTRIES[:1]) for order in (1, 2, 3)]
     data = bytearray(b"".join(whole))
     used = 36 + 22 + len(KEY) + len(ENTRIES[0].data)
     for at in range(len(whole[0]), len(whole[0]) + used):
@@ -121,7 +117,7 @@ def test_a_flipped_byte_costs_one_batch() -> None:
 
 
 def test_a_flipped_byte_of_the_header_costs_nothing() -> None:
-    data = bytearray(HEADER + encode_batch(MARK, 1, ENTRIES).data)
+    data = bytearray(HEADER + encode_batch(MARK, 1, ENTRIES))
     for at in range(0, START, 3):
         data[at] ^= 0x40
         assert [order for order, _ in read_batches(bytes(data))] == [1], at
@@ -129,16 +125,16 @@ def test_a_flipped_byte_of_the_header_costs_nothing() -> None:
 
 
 def test_a_message_that_looks_like_a_batch_is_none() -> None:
-    forged = HEADER + encode_batch(bytes(16), 7, ENTRIES).data  # its author does not know the mark
+    forged = HEADER + encode_batch(bytes(16), 7, ENTRIES)  # its author does not know the mark
     entry = Entry(KEY, 1, 0, bytes(ALIGNMENT - 36 - 22 - len(KEY)) + forged)
-    torn = bytearray(encode_batch(MARK, 1, [entry]).data)
+    torn = bytearray(encode_batch(MARK, 1, [entry]))
     assert torn[ALIGNMENT : ALIGNMENT + len(forged)] == forged
     torn[0] ^= 1
     assert list(read_batches(HEADER + torn)) == []
 
 
 def test_a_journal_without_a_sound_header_has_no_batches() -> None:
-    batch = encode_batch(MARK, 1, ENTRIES).data
+    batch = encode_batch(MARK, 1, ENTRIES)
     assert list(read_batches(bytes(START) + batch)) == []
     assert list(read_batches(b"")) == []
 
@@ -148,7 +144,7 @@ def test_a_journal_is_made_without_batches_and_cleared(tmp_path: Path) -> None:
     descriptor = make_journal(str(path), 4 * ALIGNMENT, MARK)
     empty = path.read_bytes()
     assert empty == HEADER + bytes(3 * ALIGNMENT)
-    os.pwrite(descriptor, encode_batch(MARK, 1, ENTRIES).data, START)
+    os.pwrite(descriptor, encode_batch(MARK, 1, ENTRIES), START)
     assert len(list(read_batches(path.read_bytes()))) == 1
     clear_journal(descriptor, 4 * ALIGNMENT)
     assert path.read_bytes() == empty
@@ -265,7 +261,7 @@ def test_journals_of_a_log_that_cannot_be_written_are_kept() -> None:
         life.commit(sync=False)
     write_journal(fs, life.batches[0], number=3)
     write_journal(fs, life.batches[1], number=4)
-    write_journal(fs, encode_batch(MARK, 1, [Entry(b"gone\0", 1, 0, b"x")]).data, number=5)
+    write_journal(fs, encode_batch(MARK, 1, [Entry(b"gone\0", 1, 0, b"x")]), number=5)
     survivor = fs.crash(Keep.NOTHING, Random(1))
     survivor.fail(errno.EIO, kind="create", suffix="0000000001.log")
     assert journals(survivor, "store") == [3, 4, 5]
@@ -277,7 +273,7 @@ def test_journals_of_a_log_that_cannot_be_written_are_kept() -> None:
 
 def test_a_journal_that_cannot_be_read_stops_the_start() -> None:
     fs = CrashFileSystem()
-    write_journal(fs, encode_batch(MARK, 1, ENTRIES).data)
+    write_journal(fs, encode_batch(MARK, 1, ENTRIES))
 
     def read_all(path: str) -> bytes:
         raise StoreError("read", path, "Input/output error")
@@ -293,7 +289,7 @@ def test_a_journal_that_cannot_be_read_stops_the_start() -> None:
 def test_only_logs_within_the_store_are_written(path: str) -> None:
     fs = CrashFileSystem()
     entry = Entry(f"{path}\0id".encode(), 1, 0, file_header(1))
-    write_journal(fs, encode_batch(MARK, 1, [entry]).data)
+    write_journal(fs, encode_batch(MARK, 1, [entry]))
     before = list(fs.transcript)
     assert replay(fs, "store", always).done == [1]
     assert fs.transcript == before
@@ -306,7 +302,7 @@ def test_entries_are_put_back_whatever_the_clock_said() -> None:
         life.put(b"%d" % number)
         life.commit(sync=False)
     entries = [entry for batch in life.batches for _, [entry] in read_batches(HEADER + batch)]
-    backwards = [encode_batch(MARK, 100 - number, [entry]).data for number, entry in enumerate(entries)]
+    backwards = [encode_batch(MARK, 100 - number, [entry]) for number, entry in enumerate(entries)]
     write_journal(fs, *backwards)
     survivor = fs.crash(Keep.NOTHING, Random(1))
     replay(survivor, "store", always)

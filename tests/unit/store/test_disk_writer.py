@@ -18,6 +18,7 @@ from millstream.store.disk_writer import DiskWriter
 from millstream.store.errors import StoreError
 from millstream.store.fill import PAGE
 from millstream.store.fs import WRITE_BYTES, RealFileSystem
+from millstream.store.journal_batch import JournalBatch
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, RecordBuffer, end_mark
 from millstream.store.recovery import open_log
@@ -143,13 +144,14 @@ def test_whoever_writes_no_end_mark_finds_no_zeros(folder: str, writer: DiskWrit
     log, file = filled_log(folder, writer)
     put(log, b"a", b"three")
     begun = begin(log)
-    assert begun.begin_journaled() is None
+    batch, device = JournalBatch(), file.stat().st_dev
+    assert not begun.begin_journaled(batch, b"key", device)
     begun.run()
     log.end_commit(begun)
     assert file.stat().st_size == log.segments[0].size
     put(log, b"a", b"four")
-    journaled = begin(log).begin_journaled()
-    assert journaled is not None
+    assert begin(log).begin_journaled(batch, b"key", device)
+    assert batch.count == 1
 
 
 def test_zeros_are_gone_when_a_log_is_closed(folder: str, writer: DiskWriter) -> None:

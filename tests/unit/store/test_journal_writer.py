@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from batch_kit import records_of
 
-from millstream.store.journal_writer import COLUMNS, JournalWriter
+from millstream.store.journal_batch import JournalBatch
+from millstream.store.journal_writer import JournalWriter
 
 
 @pytest.fixture
@@ -20,8 +21,13 @@ def writer() -> Iterator[JournalWriter]:
     made.close()
 
 
-def table_of(*rows: tuple[int, int, int, int]) -> array[int]:
-    return array("q", [cell for row in rows for cell in (*row, 0)])
+def batch_of(*rows: tuple[int, bytes, int]) -> JournalBatch:
+    """A batch of bytes that go to a place in the file with this descriptor."""
+    batch = JournalBatch()
+    for descriptor, data, base in rows:
+        batch.add(b"key", 1, base, data[:1], records_of(data[1:]), descriptor)
+    batch.finish(bytes(16), 1)
+    return batch
 
 
 def opened(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
@@ -33,25 +39,25 @@ def test_each_part_goes_to_its_file_and_all_of_it_to_the_journal(
 ) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     journal, first, second = (opened(tmp_path / name) for name in ("journal", "a", "b"))
-    table = table_of((first, 0, 3, 5), (second, 3, 4, 0))
-    writer.begin(journal, b"abcdefg", 10, table)
+    batch = batch_of((first, b"abc", 5), (second, b"defg", 0))
+    writer.begin(journal, batch, 10)
     assert writer.wait()
     assert not writer.wait()
     assert (tmp_path / "a").read_bytes() == b"12345abc"
     assert (tmp_path / "b").read_bytes() == b"defg"
-    assert (tmp_path / "journal").read_bytes() == bytes(10) + b"abcdefg"
+    assert (tmp_path / "journal").read_bytes() == bytes(10) + batch.peek()
     assert writer.failed == 0
-    assert list(table[COLUMNS - 1 :: COLUMNS]) == [0, 0]
+    assert [batch.error_of(row) for row in range(2)] == [0, 0]
 
 
 def test_a_file_that_cannot_be_written_fails_alone(writer: JournalWriter, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     journal, good = opened(tmp_path / "journal"), opened(tmp_path / "b")
     readable = opened(tmp_path / "a", os.O_RDONLY)
-    table = table_of((readable, 0, 3, 0), (good, 3, 3, 0))
-    writer.begin(journal, b"abcdef", 0, table)
+    batch = batch_of((readable, b"abc", 0), (good, b"def", 0))
+    writer.begin(journal, batch, 0)
     writer.wait()
-    assert list(table[COLUMNS - 1 :: COLUMNS]) == [errno.EBADF, 0]
+    assert [batch.error_of(row) for row in range(2)] == [errno.EBADF, 0]
     assert writer.failed == 0
     assert (tmp_path / "b").read_bytes() == b"def"
 
@@ -59,16 +65,20 @@ def test_a_file_that_cannot_be_written_fails_alone(writer: JournalWriter, tmp_pa
 def test_a_journal_that_cannot_be_written_fails_the_batch(writer: JournalWriter, tmp_path: Path) -> None:
     (tmp_path / "journal").write_bytes(b"")
     journal = opened(tmp_path / "journal", os.O_RDONLY)
-    writer.begin(journal, b"abc", 0, table_of((opened(tmp_path / "a"), 0, 3, 0)))
+    writer.begin(journal, batch_of((opened(tmp_path / "a"), b"abc", 0)), 0)
     writer.wait()
     assert writer.failed == errno.EBADF
 
 
 def test_one_batch_at_a_time(writer: JournalWriter, tmp_path: Path) -> None:
     journal = opened(tmp_path / "journal")
+    batch, size = JournalBatch(), 4096
     for number in range(20):
-        writer.begin(journal, b"%02d" % number, 2 * number, table_of())
+        batch.clear()
+        batch.finish(b"%016d" % number, number)
+        writer.begin(journal, batch, size * number)
         with pytest.raises(RuntimeError, match="has not ended"):
-            writer.begin(journal, b"x", 0, table_of())
+            writer.begin(journal, batch_of(), 0)
         assert writer.wait()
-    assert (tmp_path / "journal").read_bytes() == b"".join(b"%02d" % number for number in range(20))
+    written = (tmp_path / "journal").read_bytes()
+    assert [written[at : at + 16] for at in range(0, len(written), size)] == [b"%016d" % n for n in range(20)]

@@ -1,4 +1,4 @@
-"""The page about moving streams names every option that its commands have."""
+"""The pages about moving streams and about connections name every option of the commands."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ import typer.main
 
 from millstream.cli.app import app
 
-PAGE = (Path(__file__).parents[3] / "docs" / "moving.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "moving.md").read_text() + (DOCS / "connecting.md").read_text()
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from millstream.transfer.carrying import copied_config, obstacle
 from millstream.transfer.comparing import consumer_differences
-from millstream.transfer.errors import CopyDiffers, RequestRefused, StreamExists, StreamMissing, refusal
+from millstream.transfer.errors import CopyDiffers
 from millstream.transfer.following import following_config, why_not
 from millstream.transfer.late_acks import Ack, read_ack
 from millstream.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
@@ -123,14 +123,6 @@ def test_consumers_are_compared_by_what_they_delivered_acknowledged_and_wait_for
     assert len(consumer_differences(told(8, 4, 3), expected, 1)) == 3
     # a consumer may be lifted to where the stream begins
     assert consumer_differences(told(19, 19, 2), expected, 20) == []
-
-
-def test_errors_of_the_server_are_told_apart() -> None:
-    assert isinstance(refusal({"code": 404, "err_code": 10059, "description": "x"}), StreamMissing)
-    assert isinstance(refusal({"code": 400, "err_code": 10130, "description": "x"}), StreamExists)
-    other = refusal({"code": 500, "err_code": 10074, "description": "insufficient resources"})
-    assert type(other) is RequestRefused
-    assert str(other) == "insufficient resources (10074)"
 
 
 def test_many_differences_are_told_shortly() -> None:

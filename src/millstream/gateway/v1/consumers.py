@@ -156,7 +156,7 @@ async def _fitting(link: CallerLink, core: Core, stream: str, wanted: _Wanted) -
     there = await _existing(link, stream, wanted.name)
     if there is None:
         if wanted.mode == "push":
-            config["deliver_subject"] = f"{core.settings.nats.inbox_prefix}.{nuid()}"
+            config["deliver_subject"] = f"{core.settings.nats.link.inbox_prefix}.{nuid()}"
         return config
     known = there["config"]
     if (known.get("filter_subject") or "") != wanted.filter_subject:

@@ -132,7 +132,7 @@ class _Batch:
         self._published = call.core.published_v2
         self._looked_at = (
             "$",
-            call.settings.nats.inbox_prefix[:1],
+            call.settings.nats.link.inbox_prefix[:1],
         )  # how subjects begin that are not callers'
         self._done = 0
         self._duplicates = 0

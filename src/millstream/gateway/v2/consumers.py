@@ -22,8 +22,8 @@ from millstream.gateway.v2.streams import (
     stream_of,
     without_type,
 )
+from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
-from millstream.jsapi.go_time import TimeError, format_time, parse_time
 
 section: Final = Section(Tag.CONSUMERS)
 

@@ -149,7 +149,7 @@ class _Fetching:
         self._inbox = PullInbox(call.link, stream_of(call), consumer_of(call))
         self._most_bytes = wanted.max_bytes or 8 * 1024 * 1024
         self._loop = asyncio.get_running_loop()
-        wait_s = call.settings.nats.request_timeout_s if wanted.no_wait else wanted.expires
+        wait_s = call.settings.nats.link.request_timeout_s if wanted.no_wait else wanted.expires
         self._deadline = self._loop.time() + wait_s + _GRACE_S
         self._unsent: list[Taken] = []
         self._sent: list[tuple[str, float]] = []  # where to give back, and until when it is the caller's

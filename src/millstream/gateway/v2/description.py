@@ -16,7 +16,7 @@ import msgspec
 from millstream.gateway.v2.names import NAME_PATTERN
 from millstream.gateway.v2.operations import COMMON_PROBLEMS, Answer, Operation, Tag
 from millstream.gateway.v2.problems import Problem
-from millstream.jsapi.go_time import Time
+from millstream.golang.time import Time
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEM_TYPE: Final = "application/problem+json"

@@ -35,7 +35,7 @@ from millstream.gateway.v2.names import check_filter
 from millstream.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Tag
 from millstream.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
 from millstream.gateway.v2.streams import stream_of
-from millstream.jsapi.go_time import TimeError, format_time, parse_time
+from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.link.errors import LinkError, NotConnected
 
 section: Final = Section(Tag.CONSUMING)
@@ -208,7 +208,7 @@ class _Reading:
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
         self._form = form
         try:
-            self._consumer: OrderedConsumer = Client(call.link, domain=call.settings.nats.domain).ordered(
+            self._consumer: OrderedConsumer = Client(call.link).ordered(
                 stream_of(call),
                 subjects=subjects or [">"],
                 start=start,

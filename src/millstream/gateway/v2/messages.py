@@ -14,8 +14,8 @@ from millstream.gateway.v2.names import check_filter
 from millstream.gateway.v2.operations import BYTES, JSON, Answer, Section, Tag, json_answer
 from millstream.gateway.v2.payload import Message, PayloadForm, stored_message
 from millstream.gateway.v2.streams import Filter, stream_of
+from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.errors import Err
-from millstream.jsapi.go_time import TimeError, format_time, parse_time
 from millstream.link.errors import ApiError
 from millstream.link.headers import read_headers
 

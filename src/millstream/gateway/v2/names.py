@@ -41,7 +41,7 @@ def check_subject(subject: str) -> str:
 
 def check_reach(subject: str, settings: Settings) -> None:
     """403 for the server's own subjects: of those that administrate, where only the data plane is served."""
-    if is_reserved(subject, settings.nats.inbox_prefix):
+    if is_reserved(subject, settings.nats.link.inbox_prefix):
         raise PermissionDenied(f"{subject} belongs to the server, not to callers of the gateway")
     if is_management(subject) and Group.MANAGEMENT not in settings.groups:
         raise PermissionDenied(f"{subject} belongs to the management group, which is not served here")

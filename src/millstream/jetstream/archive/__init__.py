@@ -1,1 +1,1 @@
-"""Streams as archives: what a snapshot is made of, and what a restore reads (docs/formats/snapshot.md)."""
+"""Archives of streams: written by snapshots, read by restores (docs/formats/snapshot.md)."""

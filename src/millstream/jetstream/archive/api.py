@@ -1,7 +1,7 @@
-"""The requests for snapshots and restores, and what is told about them.
+"""The API requests for snapshots and restores, and their advisories.
 
-Checks are done in nats-server's order.  Everything that takes time happens afterwards (``sending``,
-``receiving``); the answer says where.
+Checks are in nats-server's order.  Everything that takes time happens after the response (``sending``,
+``receiving``), which names the subject for it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.ids import nuid
+from millstream.golang.time import Time
 from millstream.jetstream import stream_config
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.archive.contents import Contents
@@ -28,7 +29,6 @@ from millstream.jsapi.advisory_types import RestoreComplete, RestoreCreate, Snap
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.requests import StreamRestoreRequest, StreamSnapshotRequest
 from millstream.jsapi.responses import StreamCreateResponse, StreamRestoreResponse, StreamSnapshotResponse
 from millstream.jsapi.stream_types import StreamConfig, StreamInfo
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
-_MOST_RESTORES: Final = 16  # of an account at once; each may have 16 MB of chunks that wait
+_MOST_RESTORES: Final = 16  # of an account at once; each may have 16 MB of chunks waiting
 _MOST_SNAPSHOTS: Final = 64
 
 
 class ArchiveApi:
-    """The handlers, for one account."""
+    """The request handlers of one account."""
 
     def __init__(self, account: AccountJetStream, server_version: str, *, strict: bool) -> None:
         self._account = account
@@ -64,13 +64,13 @@ class ArchiveApi:
         }
 
     def stop(self) -> None:
-        """Whatever is under way does not come to its end."""
+        """Cancel everything that is under way."""
         under_way, self._under_way = self._under_way, []
         for each in under_way:
             each.give_up()
 
     def _check_place(self, kind: type[Sending | Receiving], most: int) -> None:
-        """ApiError if so many are under way that one more has to wait."""
+        """Raise ApiError if too many are under way."""
         self._under_way = [each for each in self._under_way if not each.over]
         if sum(isinstance(each, kind) for each in self._under_way) >= most:
             self._full.warn(
@@ -208,7 +208,7 @@ class ArchiveApi:
     def _outcome(self, name: str, error: ApiError | None) -> StreamCreateResponse:
         stream = self._account.streams.get(name)
         if error is None and stream is None:
-            error = ApiError(Err.STREAM_NOT_FOUND)  # deleted before its restore could be told about
+            error = ApiError(Err.STREAM_NOT_FOUND)  # deleted before the end of its restore could be reported
         if error is not None or stream is None:
             return StreamCreateResponse(error=error.body if error is not None else None)
         return StreamCreateResponse(

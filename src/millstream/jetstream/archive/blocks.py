@@ -1,14 +1,14 @@
-"""The message blocks of older archives: records of nats-server's file store, one behind the other.
+"""The message blocks of older archives: consecutive records of nats-server's file store.
 
     +------------+---------+---------+----------+---------+------------------+------+---------+
     | length u32 | seq u64 | ts  i64 | slen u16 | subject | [hlen u32, hdrs] | body | hash u64|
     +------------+---------+---------+----------+---------+------------------+------+---------+
       top bit: headers  top bit: erased; next: tombstone                         HighwayHash-64
 
-The hash covers sequence, time, subject, headers and body, its key is the SHA-256 of "<stream>-<block>".  A
-tombstone says that a message was deleted that lies in this block or in one before it.
+The hash covers sequence, time, subject, headers and body; its key is the SHA-256 of "<stream>-<block>".  A
+tombstone marks a deleted message in this block or an earlier one.
 
-Compiled.  A record that is not sound makes the whole archive unsound.
+Compiled.  One invalid record makes the whole archive invalid.
 """
 
 import hashlib
@@ -26,16 +26,16 @@ _TOMBSTONE = 1 << 62
 
 
 class BlockLoader:
-    """Takes blocks in their order."""
+    """Reads blocks in order."""
 
     def __init__(self, stream: str, messages: MessageLoader) -> None:
-        self.highest = 0  # sequence that was used
-        self.highest_timestamp = 0  # of that
+        self.highest = 0  # the highest sequence used
+        self.highest_timestamp = 0  # its timestamp
         self._stream = stream
         self._messages = messages
 
     def load(self, number: int, data: bytes) -> None:
-        """Store the messages of a block and remove those that it says are gone; ArchiveError."""
+        """Store the messages of a block and remove those with a tombstone; raise ArchiveError."""
         key = hashlib.sha256(f"{self._stream}-{number}".encode()).digest()
         hasher = HighwayHash(key)
         p = data

@@ -1,4 +1,4 @@
-"""A consumer in an archive: its configuration and where it stands, as JSON.
+"""A consumer in an archive: its configuration and state, as JSON.
 
     {"config": {…},
      "state": {"delivered": {"consumer_seq": 7, "stream_seq": 9},
@@ -6,7 +6,7 @@
                "pending": {"6": {"Sequence": 5, "Timestamp": 1700000000000000000}, …},
                "redelivered": {"6": 1, …}}}
 
-Not here: the form of older archives (``old_consumers``).
+Not here: the format of older archives (``old_consumers``).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _LARGEST = 2**63 - 1
 
 
 class ArchivedConsumer(msgspec.Struct):
-    """A consumer that is in an archive."""
+    """A consumer in an archive."""
 
     name: str
     config: ConsumerConfig
-    state: ConsumerState | None  # None: it has not begun
-    created: int = 0  # ns since 1970; 0: the archive does not tell
+    state: ConsumerState | None  # None: nothing delivered yet
+    created: int = 0  # ns since 1970; 0: not in the archive
 
 
 class _Place(msgspec.Struct):
@@ -58,10 +58,10 @@ _decoder = msgspec.json.Decoder(_Entry)
 
 
 def encode_consumer(consumer: ArchivedConsumer, first_seq: int, last_seq: int) -> bytes:
-    """For an archive of messages from `first_seq` to `last_seq`.
+    """Encode a consumer for an archive of the messages from `first_seq` to `last_seq`.
 
-    Nothing behind them is said to be delivered, and nothing before them to be missing: nats-server takes no
-    notice of the state of a consumer that stands before the first message.
+    The state is clipped to that range: nats-server ignores the state of a consumer that is before the first
+    message.
     """
     state = consumer.state or ConsumerState()
     floor = max(min(state.floor_sseq, last_seq), first_seq - 1)
@@ -76,7 +76,7 @@ def encode_consumer(consumer: ArchivedConsumer, first_seq: int, last_seq: int) -
 
 
 def decode_consumer(name: str, text: bytes) -> ArchivedConsumer:
-    """What an entry says; ArchiveError if it makes no sense."""
+    """Decode an entry; raise ArchiveError if it is invalid."""
     try:
         entry = _decode(text)
         config = None
@@ -105,11 +105,11 @@ def _decode(text: bytes) -> _Entry:
     try:
         return _decoder.decode(text)
     except UNREADABLE_JSON:
-        return _decoder.decode(first_json(text))  # which has better words for what is wrong
+        return _decoder.decode(first_json(text))  # whose error messages are better
 
 
 def check_state(name: str, state: ConsumerState) -> None:
-    """ArchiveError if no consumer can be where this says."""
+    """Raise ArchiveError if no consumer can have this state."""
 
     def refuse(why: str) -> ArchiveError:
         return ArchiveError(f'failed to set consumer "{name}" state: {why}')

@@ -1,4 +1,4 @@
-"""What a snapshot of a stream holds, put together while the stream goes on.
+"""Produce the content of a snapshot while the stream continues.
 
     contents = Contents(stream, consumers=True)     # the stream as it is now
     ... when ``contents.is_durable()``:
@@ -6,8 +6,8 @@
         data += contents.produce()                  # in a worker: some more bytes of the archive
     contents.close()
 
-Messages come from a log that is frozen (``store.frozen``), so that what is published, removed or
-acknowledged meanwhile does not change what is in the archive.  Only a little of it is in memory at a time.
+Messages come from a frozen log (``store.frozen``), so messages published, removed or acknowledged meanwhile
+do not change the archive.  Only a small part of it is in memory at a time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
 
-_AT_ONCE: Final = 128 * 1024  # then other threads may go on: the interpreter would let them wait for 5 ms
-_PRODUCED: Final = 1024 * 1024  # bytes before packing that one call brings
+_AT_ONCE: Final = 128 * 1024  # bytes; then yield to other threads, which would wait for 5 ms
+_PRODUCED: Final = 1024 * 1024  # uncompressed bytes of one call
 
 
 class Contents:
-    """See the module."""
+    """The content of one snapshot; see the module."""
 
     def __init__(self, stream: Stream, *, consumers: bool) -> None:
         self.state = stream.state()
@@ -49,16 +49,16 @@ class Contents:
         self._buffer = EntryBuffer()
         self._record = Record()
         self._begun = False
-        self._more = False  # in the segment that is being read
+        self._more = False  # the current segment has more messages
         self._read = False  # all segments were read
         self._ended = False
 
     def is_durable(self) -> bool:
-        """Whether everything that belongs to it can be read."""
+        """Return True if all messages of the snapshot are durable."""
         return self._log.committed >= self._frozen.last_seq
 
     def prepare(self) -> bool:
-        """Make the next call of ``produce`` possible; False if everything was produced."""
+        """Prepare the next call of ``produce``; return False if everything was produced."""
         if self._ended:
             return False
         if self._begun and not self._more:
@@ -67,7 +67,7 @@ class Contents:
         return True
 
     def produce(self) -> bytes:
-        """The next bytes of the archive; StoreError if a message cannot be read."""
+        """Return the next bytes of the archive; raise StoreError if a message cannot be read."""
         out = [] if self._begun else [self._begin()]
         buffer = self._buffer
         produced = 0
@@ -84,7 +84,7 @@ class Contents:
         return b"".join(out)
 
     def _begin(self) -> bytes:
-        """Everything but the messages."""
+        """Return everything before the messages."""
         state, buffer, now = self.state, self._buffer, self._now_ns
         counted = encode(msgspec.structs.replace(state, consumer_count=len(self._consumers)))
         buffer.append(MAGIC)
@@ -98,7 +98,7 @@ class Contents:
         return b"".join(out)
 
     def _frames(self, *, final: bool) -> list[bytes]:
-        """What gathered, packed; less than a block stays behind unless it is the end."""
+        """Return the collected bytes as frames; without `final`, less than a block is kept for later."""
         data = self._buffer.take()
         whole = len(data) if final else len(data) - len(data) % BLOCK_SIZE
         frames = [frame(data[at : at + BLOCK_SIZE]) for at in range(0, whole, BLOCK_SIZE)]
@@ -106,10 +106,10 @@ class Contents:
         return frames
 
     def note_damage(self) -> None:
-        """After an error: let the log look at the message that could not be read."""
+        """Make the log check the message that could not be read, after an error."""
         if self._frozen.damaged:
             self._log.peek(self._frozen.damaged, Record())
 
     def close(self) -> None:
-        """The log need not stay as it was any longer; not while ``produce`` runs."""
+        """Release the frozen log; not while ``produce`` runs."""
         self._frozen.close()

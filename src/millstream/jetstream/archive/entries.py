@@ -1,15 +1,15 @@
-"""The inner layer of an archive of today: entries, one behind the other.
+"""The inner layer of a current archive: consecutive entries.
 
     "NATSARC1"
     name size   timestamp   sequence   header size   body size   name   headers   body
     uvarint     varint      uvarint    uvarint       uvarint
     ...
 
-A message's name is its subject, and its timestamp, sequence, headers and body are its own.  What is no
-message has sequence 0.  An entry of zeros ends the archive, so that one that was cut can be told.
+The name of a message is its subject; timestamp, sequence, headers and body are the message's own.  Other
+entries have sequence 0.  An entry of zeros ends the archive, so a truncated one is detected.
 
-On the path of every message of a snapshot or restore, so compiled.
-Not here: which entries there are (``writing``, ``loading``).
+Compiled, because every message of a snapshot or restore goes through it.  Not here: which entries there are
+(``writing``, ``loading``).
 """
 
 from millstream.base.buffer import GrowingBuffer
@@ -18,7 +18,7 @@ from millstream.store.record import Record
 
 MAGIC = b"NATSARC1"
 MAX_NAME = 1 << 20
-MAX_ENTRY = 256 * 1024 * 1024  # of what is no message; those are bound by what may be published
+MAX_ENTRY = 256 * 1024 * 1024  # bytes of an entry that is not a message; `LoadLimits` bounds messages
 
 _MAX_NAME = MAX_NAME
 _MAX_ENTRY = MAX_ENTRY
@@ -40,7 +40,7 @@ class EntryBuffer(GrowingBuffer):
         header_size: int,
         size: int,
     ) -> None:
-        """One entry whose headers and body are ``source[start:start + size]``."""
+        """Add an entry whose headers and body are ``source[start:start + size]``."""
         name_size = len(name)
         if start < 0 or size < 0 or header_size > size or start + size > len(source):
             raise ValueError("headers and body do not lie within their source")
@@ -49,7 +49,7 @@ class EntryBuffer(GrowingBuffer):
         self.put(source, start, size)
 
     def add_record(self, record: Record) -> None:
-        """A message."""
+        """Add a message."""
         self._add_head(
             record.subject_size,
             record.timestamp,
@@ -75,7 +75,7 @@ class EntryBuffer(GrowingBuffer):
         self._put_number(body_size)
 
     def _put_number(self, value: int) -> None:
-        """Seven bits a byte; the room is there."""
+        """Append a uvarint; the room must be reserved."""
         while value >= 0x80:
             self.put_little((value & 0x7F) | 0x80, 1)
             value >>= 7
@@ -83,23 +83,23 @@ class EntryBuffer(GrowingBuffer):
 
 
 class EntryReader:
-    """Takes bytes as they come; ``next`` steps to an entry that is all there."""
+    """Reads entries from bytes as they arrive; ``next`` steps to a complete entry."""
 
     def __init__(self) -> None:
-        self.buf = b""  # where the entry lies
+        self.buf = b""  # contains the current entry
         self.timestamp = 0
         self.seq = 0
         self.name_start = 0
         self.name_size = 0
         self.header_size = 0
-        self.body_start = 0  # of headers and body together
-        self.body_size = 0  # of both
-        self.most = MAX_ENTRY  # larger ones are not waited for: `too_large` tells
-        self.too_large = False  # the entry at hand is, and all but its bytes is known
+        self.body_start = 0  # start of headers and body
+        self.body_size = 0  # bytes of headers and body
+        self.most = MAX_ENTRY  # a larger entry is not read; `too_large` is set
+        self.too_large = False  # of the current entry only the bytes are missing
         self._at = 0
         self._begun = False
-        self._number = 0  # that was read last
-        self.cut = False  # of the next entry, everything but all of its bytes is there
+        self._number = 0  # the last number read
+        self.cut = False  # of the next entry only bytes are missing
 
     def feed(self, data: bytes) -> None:
         self.buf = self.buf[self._at :] + data if self._at < len(self.buf) else data
@@ -107,11 +107,11 @@ class EntryReader:
 
     @property
     def between(self) -> bool:
-        """Whether everything that came belongs to entries that were read."""
+        """Return True if no bytes of an incomplete entry are left."""
         return self._at >= len(self.buf)
 
     def next(self) -> bool:
-        """Step to the next entry; False if it is not all there yet."""
+        """Step to the next entry; return False if it is incomplete."""
         end = len(self.buf)
         at = self._at
         self.cut = False
@@ -168,7 +168,7 @@ class EntryReader:
         return True
 
     def is_end(self) -> bool:
-        """Whether the entry says that nothing follows."""
+        """Return True if the entry ends the archive."""
         return self.seq == 0 and self.timestamp == 0 and self.body_size == 0 and not self.too_large
 
     def name(self) -> bytes:
@@ -178,11 +178,11 @@ class EntryReader:
         return self.buf[self.body_start : self.body_start + self.header_size]
 
     def body(self) -> bytes:
-        """Without headers."""
+        """Return the body without headers."""
         return self.buf[self.body_start + self.header_size : self.body_start + self.body_size]
 
     def _read_number(self, at: int, end: int) -> int:
-        """Where the number that begins at `at` ends; it is left in `_number`.  -1: it is not all there."""
+        """Read a uvarint into `_number`; return its end, or -1 if it is incomplete."""
         p = self.buf
         value = 0
         shift = 0
@@ -202,7 +202,7 @@ class EntryReader:
 
 
 def _untwist(value: int) -> int:
-    """A signed number from how it is written: the lowest bit is the sign."""
+    """Decode a zigzag-encoded number, whose lowest bit is the sign."""
     half = value >> 1
     if value & 1:
         return -half - 1

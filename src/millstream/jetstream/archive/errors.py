@@ -1,18 +1,18 @@
-"""What is wrong with an archive, in the words that nats-server has for it."""
+"""Errors of archives, in nats-server's words."""
 
 from __future__ import annotations
 
 from millstream.base.errors import MillstreamError
+from millstream.golang.json import BadSyntax, CutShort, TooMany, read_each
 from millstream.jsapi.errors import ApiError
-from millstream.jsapi.json_text import BadSyntax, CutShort, TooMany, read_each
 
 
 class ArchiveError(MillstreamError):
-    """These bytes are no archive, or not a whole one."""
+    """These bytes are not a complete archive."""
 
 
 def corrupt() -> ArchiveError:
-    """The compression makes no sense, or the bytes end in the middle of a frame."""
+    """Return the error for invalid compression, or bytes that end inside a frame."""
     return ArchiveError("s2: corrupt input")
 
 
@@ -25,22 +25,22 @@ def unsupported() -> ArchiveError:
 
 
 def invalid() -> ArchiveError:
-    """The entries make no sense."""
+    """Return the error for invalid entries."""
     return ArchiveError("archive: invalid archive stream")
 
 
 def ended() -> ArchiveError:
-    """There should be more."""
+    """Return the error for a truncated archive."""
     return ArchiveError("EOF")
 
 
 def told(error: ApiError) -> str:
-    """An error of the API inside of another text."""
+    """Return an API error as part of another text."""
     return f"{error} ({error.body.err_code})"
 
 
 def first_json(text: bytes) -> bytes:
-    """The first value of a text, since nobody looks at what follows; ArchiveError if there is none."""
+    """Return the first value of a text, ignoring the rest; raise ArchiveError if there is none."""
     try:
         for value in read_each(text):
             return value.raw

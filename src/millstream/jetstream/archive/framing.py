@@ -1,15 +1,15 @@
-"""The outer layer of an archive: frames, each a packed block and the checksum of what it holds.
+"""The outer layer of an archive: frames, each a compressed block with the checksum of its content.
 
     +---------+----------------+ - - - - - - - - - - - - - - - - - +
     | type u8 | length u24     | length bytes                      |     little-endian
     +---------+----------------+ - - - - - - - - - - - - - - - - - +
 
-    0xff  "S2sTwO" or "sNaPpY": what follows; a stream begins with one of them
+    0xff  "S2sTwO" or "sNaPpY": the format; an archive begins with one of them
     0x00  masked CRC-32C u32, S2 block (``s2``)
-    0x01  masked CRC-32C u32, plain bytes
-    0xfe, 0x80 to 0xfd  nothing of interest
+    0x01  masked CRC-32C u32, uncompressed bytes
+    0xfe, 0x80 to 0xfd  padding, skipped
 
-Reading takes both names.  Writing makes Snappy's frames, of 64 KiB, which every reader of S2 takes as well.
+The reader accepts both formats.  The writer produces Snappy frames of 64 KiB, which every S2 reader accepts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from millstream.jetstream.archive.s2 import MAX_BLOCK, unpack
 from millstream.store.checksum import crc32c
 
 START: Final = b"\xff\x06\x00\x00sNaPpY"
-BLOCK_SIZE: Final = 64 * 1024  # the largest that Snappy's frames may have
+BLOCK_SIZE: Final = 64 * 1024  # the largest block of a Snappy frame
 
 _NAMES: Final = {b"S2sTwO": MAX_BLOCK, b"sNaPpY": BLOCK_SIZE}
 _PACKED: Final = 0x00
@@ -33,16 +33,16 @@ _NAME: Final = 0xFF
 _SKIPPED_FROM: Final = 0x80
 _HEAD: Final = 4
 _CHECKSUM: Final = 4
-_LARGEST: Final = MAX_BLOCK + MAX_BLOCK // 6 + 32 + _CHECKSUM  # a block that cannot be packed has overhead
+_LARGEST: Final = MAX_BLOCK + MAX_BLOCK // 6 + 32 + _CHECKSUM  # an incompressible block has overhead
 
 
 def _mask(crc: int) -> int:
-    """As Snappy stores checksums, so that those of data that has checksums in it are no special case."""
+    """Mask a checksum as Snappy does, so that data that contains checksums is no special case."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def frame(data: bytes) -> bytes:
-    """One frame that holds `data`, which is not longer than a block."""
+    """Return one frame with `data`, which must fit into a block."""
     packed = bytes(snappy.compress_raw(data))
     kind = _PACKED
     if len(packed) >= len(data) - len(data) // 8:
@@ -53,14 +53,14 @@ def frame(data: bytes) -> bytes:
 
 
 class FrameReader:
-    """Takes bytes as they come and gives what is in the frames; ArchiveError ends it."""
+    """Reads frames from bytes as they arrive and yields their content; an ArchiveError is final."""
 
     def __init__(self) -> None:
-        self._waiting = b""  # less than a frame
-        self._most = 0  # what a block may hold; 0: no name was seen yet
+        self._waiting = b""  # an incomplete frame
+        self._most = 0  # limit of a block's content; 0: no format seen yet
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What the frames hold that are complete now, one by one: little can hold very much."""
+        """Yield the content of each complete frame; a few bytes may decompress to very many."""
         data = self._waiting + data if self._waiting else data
         self._waiting = b""
         at = 0
@@ -77,12 +77,12 @@ class FrameReader:
         self._waiting = data[at:]
 
     def finish(self) -> None:
-        """ArchiveError if the bytes ended in the middle of a frame."""
+        """Raise ArchiveError if the bytes ended inside a frame."""
         if self._waiting:
             raise corrupt()
 
     def _check(self, kind: int, length: int) -> None:
-        """Before the bytes are there: they are waited for only if they can be right."""
+        """Check a frame's header before its bytes have arrived, so that invalid ones are not waited for."""
         if not self._most and kind != _NAME:
             raise corrupt()
         if kind == _NAME:
@@ -115,7 +115,7 @@ class FrameReader:
 
 
 def read_frames(data: bytes) -> bytes:
-    """Everything that an archive which is at hand holds."""
+    """Return the content of a complete archive."""
     reader = FrameReader()
     found = b"".join(reader.feed(data))
     reader.finish()

@@ -1,7 +1,7 @@
-"""HighwayHash-64, which the files of older archives have as their checksum.
+"""HighwayHash-64, the checksum in the files of older archives.
 
-A keyed hash of 1024 bits of state that takes 32 bytes at a time (Alakuijala, Cox and Wassenberg, 2016).
-Here for what was written by others only: our own files have CRC-32C.  Compiled: every record of an older
+A keyed hash with 1024 bits of state that takes 32 bytes at a time (Alakuijala, Cox and Wassenberg, 2016).
+Used only for files of nats-server: our own files have CRC-32C.  Compiled, because every record of an older
 archive is checked with it.
 """
 
@@ -23,7 +23,7 @@ _INIT[7] = 0x452821E638D01377
 
 
 class HighwayHash:
-    """Of one key; ``sum`` may be called again and again."""
+    """The hash with one key; ``sum`` may be called repeatedly."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != 32:
@@ -40,7 +40,7 @@ class HighwayHash:
         self._filled = 0
 
     def sum(self, data: bytes) -> bytes:
-        """The eight bytes of the hash, as they stand in files."""
+        """Return the eight bytes of the hash, as in files."""
         self.begin()
         self.add(data, 0, len(data))
         return self.end().to_bytes(8, "little")
@@ -55,7 +55,7 @@ class HighwayHash:
         self._filled = 0
 
     def add(self, data: bytes, start: int, end: int) -> None:
-        """Take in ``data[start:end]``, which must be there."""
+        """Add ``data[start:end]``, which must exist."""
         p = data
         filled = self._filled
         for at in range(start, end):
@@ -112,7 +112,7 @@ class HighwayHash:
             self._v1[lane + 1] = (self._v1[lane + 1] + _zip_high(low, high)) & _MASK
 
     def _add_rest(self, size: int) -> None:
-        """The last bytes, fewer than a packet."""
+        """Add the last bytes, fewer than a packet."""
         for lane in range(4):
             self._v0[lane] = (self._v0[lane] + (size << 32) + size) & _MASK
             self._v1[lane] = _rotate_halves(self._v1[lane], size)
@@ -136,12 +136,12 @@ class HighwayHash:
 
 
 def _swap(value: int) -> int:
-    """The halves of a word exchanged."""
+    """Exchange the halves of a word."""
     return ((value >> 32) | (value << 32)) & _MASK
 
 
 def _rotate_halves(value: int, count: int) -> int:
-    """Both halves of a word rotated to the left."""
+    """Rotate both halves of a word to the left."""
     low = value & _LOW
     high = value >> 32
     if count:

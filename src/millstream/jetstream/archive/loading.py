@@ -1,13 +1,13 @@
-"""Reading an archive as it arrives: every byte is looked at, and what is in it goes into a log.
+"""Read an archive as it arrives, check every byte, and store its content in a log.
 
     loading = Loading(begin, …)
-    loading.feed(chunk) …                    # ArchiveError or StoreError: nothing of it is to be used
-    loaded = loading.finish()                # the same if anything is missing
+    loading.feed(chunk) …                    # ArchiveError or StoreError: nothing of it may be used
+    loaded = loading.finish()                # the same errors if anything is missing
 
-The log is begun with `begin` when the archive says where its sequences start; what is stored is written
-now and then, and synced at the end.  Runs in a worker, one call after the other.
+`begin` creates the log once the archive gives its first sequence.  Records are written from time to time and
+synced at the end.  Runs in a worker, one call after the other.
 
-Not here: the form of older archives (``old_format``), which is told by the first bytes and then handed on.
+Not here: the format of older archives (``old_format``), which is detected by the first bytes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.stream_types import StreamState
 from millstream.store.log import Log
 
-_AT_ONCE: Final = 64  # messages; then other threads may go on: the interpreter would let them wait for 5 ms
-_WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes that gather before they are written
+_AT_ONCE: Final = 64  # messages; then yield to other threads, which would wait for 5 ms
+_WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes collected before they are written
 _CONSUMERS: Final = "consumers/"
 _LARGEST_STATE: Final = 256 * 1024  # bytes of state.json
 _LARGEST_CONSUMER: Final = 16 * 1024 * 1024
-_MOST_OF_CONSUMERS: Final = 64 * 1024 * 1024  # bytes of all of them
-_AT_A_STEP: Final = 8 * 1024 * 1024  # bytes that are unpacked before others have their turn
+_MOST_OF_CONSUMERS: Final = 64 * 1024 * 1024  # bytes of all consumers
+_AT_A_STEP: Final = 8 * 1024 * 1024  # bytes decompressed before others have their turn
 
 
 class Loaded(msgspec.Struct):
@@ -42,11 +42,11 @@ class Loaded(msgspec.Struct):
 
     log: Log
     consumers: list[ArchivedConsumer] = []
-    created: int = 0  # ns since 1970; 0: the archive does not tell
+    created: int = 0  # ns since 1970; 0: not in the archive
 
 
 class LogWriter:
-    """Writes what gathers in a log that only this thread uses."""
+    """Writes the records collected in a log that only this thread uses."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -65,7 +65,7 @@ class LogWriter:
 
 
 class EntryLoading:
-    """The entries of an archive, in their order: state, consumers, messages, end."""
+    """Reads the entries of an archive in order: state, consumers, messages, end."""
 
     def __init__(self, begin: Callable[[int], Log], limits: LoadLimits, now_ns: int) -> None:
         self._begin = begin
@@ -81,12 +81,12 @@ class EntryLoading:
 
     @property
     def complete(self) -> bool:
-        """Nothing follows, or nobody looks at it."""
+        """Return True if the rest of the archive, if any, is ignored."""
         return self._messages is not None and self._messages.ended
 
     @property
     def announced(self) -> int:
-        """Bytes of messages that the archive says it has."""
+        """Return the size of all messages according to the archive."""
         return self._state.bytes if self._state is not None else 0
 
     def feed(self, data: bytes) -> None:
@@ -106,7 +106,7 @@ class EntryLoading:
         self._writer.write_if_due()
 
     def _take_entry(self) -> None:
-        """One that is no message, until there are as many as the first one says."""
+        """Read an entry that is not a message: the state, then as many consumers as it says."""
         entries = self._entries
         name, body = entries.name().decode(errors="replace"), entries.body()
         if self._state is None:
@@ -130,7 +130,7 @@ class EntryLoading:
         self._entries.most = limits.max_payload
 
     def _cut_short(self) -> ArchiveError:
-        """What to say of an archive that ends too early."""
+        """Return the error for an archive that ends too early."""
         entries = self._entries
         if entries.between:
             return ended()
@@ -166,7 +166,7 @@ def _state_of(name: str, body: bytes) -> StreamState:
 
 
 def _check_state(state: StreamState) -> None:
-    """ArchiveError if no stream can be like that."""
+    """Raise ArchiveError if no stream can have this state."""
     problem = ""
     first, last = state.first_seq, state.last_seq
     if state.consumer_count < 0:
@@ -182,11 +182,11 @@ def _check_state(state: StreamState) -> None:
 
 
 class Form(Protocol):
-    """One of the forms of archives."""
+    """A format of archives."""
 
     @property
     def complete(self) -> bool:
-        """Nothing that may follow matters."""
+        """Return True if the rest of the archive is ignored."""
 
     @property
     def announced(self) -> int: ...
@@ -197,19 +197,19 @@ class Form(Protocol):
 
 
 class Loading:
-    """An archive of any form."""
+    """Reads an archive of any format."""
 
     def __init__(self, entries: EntryLoading, make_old: Callable[[], Form]) -> None:
         self._frames = FrameReader()
         self._pieces: Iterator[bytes] = iter(())
-        self._first = b""  # until the form is known
+        self._first = b""  # bytes collected until the format is known
         self._entries = entries
         self._make_old = make_old
         self._form: Form | None = None
 
     @property
     def announced(self) -> int:
-        """Bytes that the stream will have, as far as that is known."""
+        """Return the expected size of the stream; 0 while unknown."""
         return self._form.announced if self._form is not None else 0
 
     def feed(self, data: bytes) -> None:
@@ -219,15 +219,15 @@ class Loading:
             pass
 
     def begin(self, data: bytes) -> None:
-        """Have a chunk read by the steps that follow."""
+        """Set the chunk that the following steps read."""
         self._pieces = self._frames.feed(data)
 
     def step(self) -> bool:
-        """Read some of the chunk, which can hold very much; False if nothing of it is left."""
+        """Read some of the chunk, which may decompress to very much; return False if it is used up."""
         done = 0
         while done < _AT_A_STEP:
             if self._form is not None and self._form.complete:
-                return False  # as in the reference, nobody looks at what follows
+                return False  # as in nats-server, the rest is ignored
             piece = next(self._pieces, None)
             if piece is None:
                 return False
@@ -246,7 +246,7 @@ class Loading:
         self._form.feed(piece)
 
     def finish(self) -> Loaded:
-        """The archive ended; ArchiveError if it should not have."""
+        """Return the stream at the end of the archive; raise ArchiveError if it is incomplete."""
         if self._form is None:
             self._frames.finish()
             raise ArchiveError("unexpected EOF") if self._first else ended()

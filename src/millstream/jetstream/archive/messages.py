@@ -1,8 +1,8 @@
-"""The messages of an archive on their way into a log: looked at one by one, and stored as they were.
+"""Check the messages of an archive one by one and store them unchanged in a log.
 
-Compiled, since there may be many.  Gaps between sequences are messages that were deleted: their sequences
-are used up.  A message whose time to live is over is not stored, either.
-Not here: where they come from (``loading``, ``old_format``), and when what was stored is written.
+Compiled, because there may be many.  Gaps between sequences are deleted messages, whose sequences stay used.
+Messages whose TTL is over are not stored.  Not here: where messages come from (``loading``, ``old_format``),
+and when records are written.
 """
 
 import re
@@ -27,11 +27,11 @@ _MARK_SCHEDULE = MARK_SCHEDULE
 _NS = 1_000_000_000
 _AHEAD = 64 * 1024
 _LARGEST_SEQ = LARGEST_SEQ
-_SUBJECT = re.compile(rb"[^\x00-\x20]+")  # subscribers get it in a line of its own
+_SUBJECT = re.compile(rb"[^\x00-\x20]+")  # subscribers get it in a protocol line
 
 
 class LoadLimits:
-    """What a message may have, and all of them together, in bytes."""
+    """Limits for one message and for all together, in bytes."""
 
     def __init__(
         self,
@@ -45,32 +45,32 @@ class LoadLimits:
         most: int = 0,
     ) -> None:
         self.max_payload = max_payload
-        self.max_size = max_size if max_size >= 0 else max_payload  # of headers and body
+        self.max_size = max_size if max_size >= 0 else max_payload  # headers and body
         self.max_subject = min(max_subject, MAX_SUBJECT)
-        self.hold = hold  # takes so many bytes in all, or returns False
-        self.refusal = refusal  # what to raise then
-        self.extra = extra  # that a message counts beyond its record
-        self.most = most  # of all messages: the oldest go, unless it is 0
+        self.hold = hold  # reserves this many bytes in total, or returns False
+        self.refusal = refusal  # makes the exception to raise then
+        self.extra = extra  # bytes that a message counts in addition to its record
+        self.most = most  # bytes of all messages: the oldest are dropped; 0: unlimited
 
 
 class MessageLoader:
-    """Fills a log that is empty."""
+    """Fills an empty log."""
 
     def __init__(self, log: Log, limits: LoadLimits, now_ns: int) -> None:
         self.log = log
-        self.last_seq = log.last_seq  # of the message before
-        self.ended = False  # the archive says that nothing follows
+        self.last_seq = log.last_seq  # sequence of the previous message
+        self.ended = False  # the end of the archive was read
         self._max_payload = limits.max_payload
         self._max_size = limits.max_size
         self._max_subject = limits.max_subject
         self._limits = limits
         self._extra = limits.extra
         self._most = limits.most
-        self._held = 0  # bytes that were taken of the account's
+        self._held = 0  # bytes reserved in the account
         self._now_ns = now_ns
 
     def take(self, reader: EntryReader, most: int) -> bool:
-        """Store up to `most` messages that the reader has; False if it needs more bytes, or is at the end."""
+        """Store up to `most` messages of the reader; return False if it needs more bytes or has ended."""
         count = 0
         while count < most:
             if not reader.next():
@@ -104,7 +104,7 @@ class MessageLoader:
         seq: int,
         timestamp: int,
     ) -> None:
-        """Store ``source[start:start + size]``; ArchiveError if it cannot have been in a stream."""
+        """Store ``source[start:start + size]``; raise ArchiveError if no stream can contain it."""
         log = self.log
         if size > self._max_payload:
             raise _too_large(seq)
@@ -134,7 +134,7 @@ class MessageLoader:
             self._hold(stored)
 
     def _hold(self, stored: int) -> None:
-        """Take what is stored, and something ahead so that not every message asks."""
+        """Reserve the bytes stored, and some in advance so that not every message asks."""
         limits = self._limits
         if limits.hold(stored + _AHEAD):
             self._held = stored + _AHEAD
@@ -144,7 +144,7 @@ class MessageLoader:
             raise limits.refusal()
 
     def skip_to(self, seq: int, timestamp: int = 0) -> None:
-        """Everything up to and including `seq` was used, at a time that may be known."""
+        """Mark all sequences up to `seq` as used; `timestamp` may be 0 if unknown."""
         if seq >= _LARGEST_SEQ:
             raise ArchiveError(f"message sequence {seq} out of range")
         if seq > self.log.last_seq:
@@ -152,7 +152,7 @@ class MessageLoader:
             self.log.skip_to(seq, timestamp if timestamp > last else last)
 
     def _check_subject(self, subject: bytes, seq: int) -> None:
-        """ArchiveError for what nobody could have published here."""
+        """Raise ArchiveError for a subject that nobody could have published here."""
         if len(subject) > self._max_subject or _SUBJECT.fullmatch(subject) is None:
             raise ArchiveError(f"message sequence {seq} has an invalid subject")
 

@@ -1,11 +1,11 @@
-"""Consumers in older archives: the state as nats-server's file store keeps it (`o.dat`).
+"""Consumers in older archives: the state in the format of nats-server's file store (`o.dat`).
 
-    magic 22, version 1 or 2, then numbers, seven bits a byte:
-    floor dseq, floor sseq, delivered dseq, delivered sseq, how many are pending;
+    magic 22, version 1 or 2, then uvarints:
+    floor dseq, floor sseq, delivered dseq, delivered sseq, number of pending entries;
     if any:  base time in seconds, and for each: sseq - floor, dseq - floor, base - time
-    how many were redelivered, and for each: sseq - floor, count
+    number of redelivered entries, and for each: sseq - floor, count
 
-Version 1 has no dseq of what is pending, time - base, and delivered sequences counted from the floor.
+Version 1 has no dseq of pending entries, time - base, and delivered sequences counted from the floor.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class _Numbers:
 
 
 def decode_state(data: bytes) -> ConsumerState:
-    """What `o.dat` says; ArchiveError if it makes no sense."""
+    """Decode `o.dat`; raise ArchiveError if it is invalid."""
     if len(data) < 2 or data[0] != _MAGIC or data[1] not in (1, 2):
         raise ArchiveError("corrupt state file")
     version = data[1]
     numbers = _Numbers(data)
     floor_dseq, floor_sseq = numbers.next(), numbers.next()
     delivered_dseq, delivered_sseq = numbers.next(), numbers.next()
-    if version == 1:  # it had what is next, counted from the floor
+    if version == 1:  # the next sequence, counted from the floor
         delivered_dseq += max(floor_dseq - 1, 0)
         delivered_sseq += max(floor_sseq - 1, 0)
     state = ConsumerState(delivered_dseq, delivered_sseq, floor_dseq, floor_sseq)

@@ -1,12 +1,12 @@
-"""The form of archives that servers before 2.15 wrote: a tar of their files.
+"""The archive format of servers before 2.15: a tar of their files.
 
     meta.inf, meta.sum                  the configuration, and its hash
     msgs/<n>.blk                        messages (``blocks``)
-    msgs/index.db                       of no use here: the blocks say everything
+    msgs/index.db                       ignored: the blocks contain everything
     obs/<consumer>/meta.inf, meta.sum, o.dat
 
-It is taken apart when all of it is there, because what was deleted may be told at its end, so it is put
-on disk first.  Nothing is ever written under a name that stands in it.
+Deletions may be at the end, so the whole tar is written to disk before it is read.  No file is ever written
+under a name from the archive.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
+from millstream.golang.time import TimeError, parse_time
 from millstream.jetstream.archive.blocks import BlockLoader
 from millstream.jetstream.archive.consumer_states import ArchivedConsumer, check_state
 from millstream.jetstream.archive.errors import ArchiveError
@@ -30,7 +31,6 @@ from millstream.jetstream.archive.messages import LoadLimits, MessageLoader
 from millstream.jetstream.archive.old_consumers import decode_state
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.go_time import TimeError, parse_time
 from millstream.jsapi.stream_types import StreamConfig
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ _CONSUMER: Final = re.compile(r"obs/([^/]+)/(meta\.inf|meta\.sum|o\.dat)")
 _LARGEST_FILE: Final = 64 * 1024 * 1024  # a block of messages, or the state of a consumer
 _LARGEST_META: Final = 1024 * 1024
 _MOST_FILES: Final = 65_536
-_END: Final = 512  # zeros that a tar ends with, at least
+_END: Final = 512  # bytes of zeros at the end of a tar, at least
 _OUTSIDE: Final = re.compile(r"(?:^|/)\.\.(?:/|$)|^/")
 
 
 class OldLoading:
-    """See the module."""
+    """Reads an older archive; see the module."""
 
-    complete = False  # everything to the end matters
+    complete = False  # everything up to the end is read
 
     def __init__(
         self, staging: Staging, account: str, config: StreamConfig, limits: LoadLimits, now_ns: int
@@ -90,14 +90,14 @@ class OldLoading:
                 end = max(end, tar.offset)
             self._check_end(end)
             created = self._check_meta(tar)
-            self._limits.hold(0)  # from now on messages count, not what they are unpacked from
+            self._limits.hold(0)  # from now on messages count, not the tar
             loaded = Loaded(self._staging.begin_log(1), created=created)
             self._load_messages(tar, loaded)
             loaded.consumers = self._consumers(tar)
         return loaded
 
     def _check_end(self, end: int) -> None:
-        """One that was cut between two files would look whole otherwise."""
+        """Raise ArchiveError unless the tar ends properly: one cut between two files would look complete."""
         rest = self._tar.read(end, _END)
         if len(rest) < _END or any(rest):
             raise ArchiveError("unexpected EOF")
@@ -115,7 +115,7 @@ class OldLoading:
         return data
 
     def _check_meta(self, tar: tarfile.TarFile) -> int:
-        """When the stream was created; ArchiveError if it is another one."""
+        """Return when the stream was created; raise ArchiveError if it is another stream."""
         text = self._read(tar, "meta.inf")
         if text is None:
             raise ArchiveError("open meta.inf: no such file or directory")
@@ -137,7 +137,7 @@ class OldLoading:
             data = self._read(tar, f"msgs/{number}.blk")
             assert data is not None
             blocks.load(number, data)
-            time.sleep(0)  # let other threads go on
+            time.sleep(0)  # yield to other threads
             writer.write_if_due()
         messages.skip_to(blocks.highest, blocks.highest_timestamp)
         writer.write(sync=True)
@@ -167,14 +167,14 @@ class OldLoading:
 
 
 def _check_sum(kind: str, name: str, text: bytes, digest: bytes | None) -> None:
-    """ArchiveError if the metadata of a stream or consumer was altered."""
+    """Raise ArchiveError if the metadata of a stream or consumer was altered."""
     found = HighwayHash(hashlib.sha256(name.encode()).digest()).sum(text).hex().encode()
     if digest is not None and digest.strip() != found:
         raise ArchiveError(f"{kind} metadata does not match its checksum")
 
 
 def _created(text: bytes) -> int:
-    """ns since 1970; 0 if the metadata does not tell."""
+    """Return ns since 1970, or 0 if the metadata has no creation time."""
     try:
         found: Any = msgspec.json.decode(text)
         return max(int(parse_time(found["Created"])), 0)
@@ -183,7 +183,7 @@ def _created(text: bytes) -> int:
 
 
 class _Reader(io.RawIOBase):
-    """A file of the store as ``tarfile`` wants it."""
+    """A file of the store, for ``tarfile``."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -204,7 +204,7 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _LARGEST_FILE:  # of a header that says how long the next name is
+        if not 0 <= size <= _LARGEST_FILE:  # a size from a header of the tar
             raise tarfile.ReadError("too large")
         data = self._file.read(self._at, size)
         self._at += len(data)

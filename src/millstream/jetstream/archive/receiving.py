@@ -1,11 +1,11 @@
-"""A restore on its way in: chunks are taken apart as they come, and the stream appears when all is there.
+"""Receive a restore: read chunks as they arrive, and add the stream when all of it was read.
 
     chunk ──▶ `$JS.SNAPSHOT.RESTORE.<stream>.<id>`, answered with an empty message when it was read
-    an empty message ends it, and is answered with the stream, or with what is wrong
+    an empty message ends it, and is answered with the stream or the error
 
-Reading is done in a worker (``loading``), into a folder beside the streams (``staging``).  What went wrong is
-told at the end; until then chunks are answered as if nothing had happened, as in the reference.  Five seconds
-without a chunk end it without a word.  However it ends, there is a whole stream or nothing.
+A worker reads the archive (``loading``) into a folder beside the streams (``staging``).  As in nats-server,
+an error is reported at the end; until then chunks are acknowledged as usual.  Five seconds without a chunk
+cancel the restore silently.  However it ends, there is a complete stream or nothing.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 _IDLE_S: Final = 5.0
-_MOST_WAITING: Final = 16 * 1024 * 1024  # bytes of chunks whose sender does not wait for answers
+_MOST_WAITING: Final = 16 * 1024 * 1024  # bytes of chunks, if the sender does not wait for acks
 
 
 class Receiving:
     """One restore.
 
     `check(bytes)` raises ApiError if there is no room for so many; `prepare`, in a worker, and then `switch`
-    make a stream of what was read, or raise; `ended(reply, received, error)` is called at the end, but not
-    for one that was given up.
+    turn what was read into a stream, or raise; `ended(reply, received, error)` is called at the end, except
+    for a cancelled restore.
     """
 
     what = "restore"
@@ -58,7 +58,7 @@ class Receiving:
     ) -> None:
         self.subject = f"{names.SNAPSHOT_RESTORE_PREFIX}{stream}.{secret_token()}"
         self._world = world
-        self._title = title  # of the stream, with its account, for people
+        self._title = title  # stream and account, for the log
         self._loading = loading
         self._staging = staging
         self._room = room
@@ -72,7 +72,7 @@ class Receiving:
         self._received = 0  # bytes
         self._error: Exception | None = None
         self._input_ended = False
-        self._reply = b""  # to whom the end is told
+        self._reply = b""  # the reply subject of the last message
         self._over = False
         self._handle: Any = None
         self._idle: Cancel | None = None
@@ -82,7 +82,7 @@ class Receiving:
         self._wait()
 
     def give_up(self) -> None:
-        """The server stops, or the account has no streams any more."""
+        """Cancel: the server stops, or the account loses its streams."""
         if self._over:
             return
         self._stop_waiting()
@@ -151,7 +151,7 @@ class Receiving:
             self._finish()
 
     def _answer_unread(self) -> None:
-        """Something is wrong already, and will be told at the end."""
+        """Acknowledge chunks without reading them; the error is reported at the end."""
         waiting, self._waiting, self._waiting_size = self._waiting, [], 0
         for request in waiting:
             self._received += len(request.payload)
@@ -168,7 +168,7 @@ class Receiving:
         self._read_on(request)
 
     def _read_on(self, request: Request) -> None:
-        """Read some of a chunk: a few bytes can unpack to gigabytes, and others use the workers, too."""
+        """Read some of a chunk: a few bytes may decompress to gigabytes, and others need the workers too."""
         more: list[bool] = []
 
         def read_some() -> None:
@@ -215,7 +215,7 @@ class Receiving:
                 self._remove()
                 return
             if error is None:
-                self._room.release()  # the stream counts from now on
+                self._room.release()  # from now on the stream itself counts
                 try:
                     self._switch(loaded[0])
                 except Exception as problem:
@@ -240,7 +240,7 @@ class Receiving:
         self._remove(lambda: self._tell_end(self._reply, self._received, refusal))
 
     def _remove(self, then: Callable[[], None] | None = None) -> None:
-        """When nothing is left of it, go on."""
+        """Remove the staging folder, then call `then`."""
 
         def removed(error: Exception | None) -> None:
             self._room.release()

@@ -1,8 +1,8 @@
-"""What one restore takes of the bytes that its account and the server may store, counted while it loads.
+"""The storage that a restore reserves of its account's and the server's limits while it loads.
 
-An archive says how large the stream is, but that is only what it says: a kilobyte can unpack to gigabytes.
-So what is really stored counts, from the first message on, and publishers see it as used.  A restore runs in
-a worker, several at once, so the sums are guarded by a lock.
+The archive states the size of the stream, but a kilobyte can decompress to gigabytes.  So the bytes actually
+stored are counted, from the first message on, and publishers see them as used.  Restores run in workers,
+several at once, so the sums are guarded by a lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """Of one restore; ``release`` gives it back."""
+    """The storage of one restore; ``release`` returns it."""
 
     def __init__(self, account: AccountJetStream, storage: StorageType) -> None:
         self._account = account
@@ -25,7 +25,7 @@ class Room:
         self._held = 0
 
     def hold(self, size: int) -> bool:
-        """Have `size` bytes in all; False if account or server have not so many left."""
+        """Reserve `size` bytes in total; return False if account or server have less left."""
         staged, storage = self._account.resources.staged, self._storage
         with staged.lock:
             if size > self._held and not self._account.has_room(storage, size - self._held):

@@ -1,16 +1,16 @@
-"""Unpacking one block of S2, the compression of archives: Snappy's, and a code for the offset used last.
+"""Decompress one block of S2, the compression of archives: Snappy, plus a code for the last offset.
 
-    block    = length of what it holds (uvarint), then elements to the end
+    block    = length of the content (uvarint), then elements to the end
     element  = tag byte, whose low two bits say what follows
-        00  literal: that many bytes; lengths of 60 and more stand in the 1 to 4 bytes behind the tag
-        01  copy of 4 to 11 bytes, offset in 11 bits; offset 0: *repeat*, from the same offset as the last
-            copy, and of a length that may stand in the 1 to 3 bytes behind
+        00  literal: that many bytes; lengths of 60 and more are in the 1 to 4 bytes after the tag
+        01  copy of 4 to 11 bytes, offset in 11 bits; offset 0: *repeat*, with the offset of the last copy
+            and a length that may be in the 1 to 3 bytes that follow
         10  copy of 1 to 64 bytes, offset in 2 bytes
         11  copy of 1 to 64 bytes, offset in 4 bytes
 
-Bytes come from outside, so every length and offset is looked at before it is used.  Compiled, and without
-the interpreter's lock, as it runs in a worker.  There is no packing here: what Snappy packs is sound S2,
-and there are good libraries for that (``framing``).
+The bytes are untrusted, so every length and offset is checked before it is used.  Compiled, and without the
+interpreter's lock, because it runs in a worker.  There is no compressor here: Snappy's output is valid S2,
+and good libraries exist for that (``framing``).
 """
 
 import cython
@@ -20,14 +20,14 @@ from millstream.jetstream.archive.errors import corrupt
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
-MAX_BLOCK = 4 * 1024 * 1024  # what a block may hold
+MAX_BLOCK = 4 * 1024 * 1024  # limit of a block's content
 
 _MAX_BLOCK = MAX_BLOCK
 _CORRUPT = -1
 
 
 def unpack(data: bytes, start: int, most: int) -> bytes:
-    """What the block holds that is all of `data` from `start` on; ArchiveError if it is more than `most`."""
+    """Decompress the block ``data[start:]``; raise ArchiveError if it is invalid or larger than `most`."""
     end = len(data)
     size = 0
     shift = 0
@@ -104,7 +104,7 @@ def _unpack(source: bytes, at: int, end: int, target: bytearray, size: int) -> i
 
 
 def _little(p: bytes, at: int, count: int) -> int:
-    """An unsigned number; the bytes are there."""
+    """Read an unsigned little-endian number; the bytes must exist."""
     value = 0
     for index in range(count):
         byte = p[at + index]
@@ -120,7 +120,7 @@ def _copy_in(q: bytearray, place: int, p: bytes, at: int, count: int) -> None:
 
 
 def _copy_within(q: bytearray, place: int, offset: int, count: int) -> None:
-    """Copy bytes from `offset` before `place`; they may still be on their way, which repeats them."""
+    """Copy `count` bytes from `offset` before `place`; an overlap repeats them."""
     if cython.compiled and offset >= count:
         memcpy(q + place, q + place - offset, count)  # type: ignore[operator]
         return

@@ -1,12 +1,11 @@
-"""A snapshot on its way to whoever asked for it: chunks, and acks that let the next ones go.
+"""Send a snapshot to its requester in chunks; acks allow the next ones.
 
     chunk ──▶ deliver subject, reply `$JS.SNAPSHOT.ACK.<stream>.<id>.<size>.<number>`
-    ack   ──▶ room for one more; so many chunks as the window has room for are under way at a time
-    the last chunk is shorter and has no reply; then comes an empty message, the end
+    ack   ──▶ room for one more chunk; the window limits how many are under way
+    the last chunk is shorter and has no reply; an empty message marks the end
 
-It ends early, and says so in the header of the empty message, if nobody listens any more, if acks stay
-away, or if a message cannot be read.  The archive is produced in a worker, a little at a time and only
-as it is sent.
+The header of the empty message contains the error if the snapshot ends early: no subscription, no acks, or an
+unreadable message.  A worker produces the archive, a little at a time and only as it is sent.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ DEFAULT_WINDOW: Final = 8 * 1024 * 1024
 _SMALLEST: Final = 1024
 _LARGEST_CHUNK: Final = 1024 * 1024
 _LARGEST_WINDOW: Final = 32 * 1024 * 1024
-_INTEREST_S: Final = 2.0  # for somebody to begin to listen
-_ACK_S: Final = 5.0  # without an ack, when all chunks of the window are under way
-_AHEAD: Final = 2  # chunks that are ready before it is their turn
+_INTEREST_S: Final = 2.0  # time for the requester to subscribe
+_ACK_S: Final = 5.0  # without an ack while the window is full
+_AHEAD: Final = 2  # chunks that are produced in advance
 
 _DONE: Final = b"NATS/1.0 204\r\n\r\n"
 _NO_INTEREST: Final = ("no interest", b"NATS/1.0 408 No Interest\r\n\r\n")
@@ -43,7 +42,7 @@ _STOPPED: Final = ("server shutdown", b"NATS/1.0 500 Server Shutdown\r\n\r\n")
 
 
 class Sending:
-    """One snapshot.  `ended` is called with what went wrong, or nothing."""
+    """One snapshot.  `ended` is called with the error, or an empty string."""
 
     what = "snapshot"
 
@@ -58,15 +57,16 @@ class Sending:
         self._world = stream.world
         self._contents = contents
         self._subject = request.deliver_subject.encode()
-        # Clients listen to a pattern for all answers, and only then to this subject: who is sent to before
-        # does not know what it is.
+        # Clients first subscribe to a pattern for all responses and only then to this subject.  Messages
+        # sent before
+        # that would not be recognised.
         self._outlet = self._world.outlet(self._subject)
-        self._heard = False  # somebody listens to the very subject
+        self._heard = False  # there is a subscription to exactly this subject
         self._ack = f"{names.SNAPSHOT_ACK_PREFIX}{stream.name}.{secret_token()}".encode()
         self._stream = stream
         self._tell_end = ended
-        self._ready = bytearray()  # of the archive, not sent yet
-        self._complete = False  # all of the archive is ready
+        self._ready = bytearray()  # bytes of the archive, not sent yet
+        self._complete = False  # the whole archive is produced
         self._producing = False
         self._sent = 0  # chunks
         self._ended = False
@@ -84,7 +84,7 @@ class Sending:
             self._timer = self._world.call_later(_INTEREST_S, self._begin)
 
     def give_up(self) -> None:
-        """The server stops, or the account has no streams any more."""
+        """Cancel: the server stops, or the account loses its streams."""
         self._end(*_STOPPED)
 
     @property
@@ -92,7 +92,7 @@ class Sending:
         return self._ended
 
     def _begin(self) -> None:
-        """Somebody listens, or it was waited for long enough."""
+        """Start sending: there is a subscription, or the wait for one is over."""
         self._stop_timer()
         self._go_on()
 
@@ -133,7 +133,7 @@ class Sending:
     def _produced(self, produced: list[bytes], error: Exception | None) -> None:
         self._producing = False
         if self._ended:
-            self._contents.close()  # it could not be done while the worker was reading
+            self._contents.close()  # not possible while the worker was reading
         elif error is not None:
             self._fail(error)
         else:
@@ -150,7 +150,7 @@ class Sending:
     # -- sending ----------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Send what is ready and may go; have more produced."""
+        """Send the chunks that are ready and allowed; produce more."""
         if self._ended:
             return
         while self._slots and len(self._ready) >= self._chunk_size:

@@ -1,9 +1,9 @@
-"""Where a stream is built that is being created or restored: beside the others, until it is whole.
+"""The folder in which a stream is created or restored, beside the others, until it is complete.
 
     <account>/staging/<id>/           log, meta and consumers, as in a stream's own folder
 
-One rename makes it a stream.  What is found there at a start is of a creation or a restore that was
-interrupted, and goes.
+One rename turns it into a stream.  Folders found here at a start belong to an interrupted creation or restore
+and are removed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Staging:
         self, fs: FileSystem, memory: FileSystem, folder: str, target: str, config: StreamConfig
     ) -> None:
         self.folder = folder
-        self.id = folder.rpartition("/")[2]  # of the stream
-        self.target = target  # what it will be called
+        self.id = folder.rpartition("/")[2]  # id of the stream
+        self.target = target  # its final folder
         self.in_memory = config.storage is StorageType.MEMORY
         self.log: Log | None = None
         self._disk = fs
         self.fs = memory if self.in_memory else fs
 
     def open_spool(self) -> File:
-        """A file on disk for an archive that can only be read when all of it is there."""
+        """Create a file on disk for an archive that can be read only when it is complete."""
         self._disk.make_folder(self.folder)
         return self._disk.open(f"{self.folder}/archive.tar", create=True)
 
@@ -51,10 +51,10 @@ class Staging:
         return self.log
 
     def switch(self) -> None:
-        """Make it the stream's folder; durable when this returns."""
+        """Rename the folder to the stream's; durable when this returns."""
         folder = self.target
         if self.in_memory:
-            with contextlib.suppress(StoreError):  # of an empty log there is no file
+            with contextlib.suppress(StoreError):  # an empty log has no file
                 self.fs.rename(f"{self.folder}/log", f"{folder}/log")
             self._disk.remove_ours(self.folder, STREAM)
         else:
@@ -72,7 +72,7 @@ class Staging:
         self._disk.remove(f"{self.folder}/archive.tar")
 
     def remove(self) -> None:
-        """Nothing of it is left behind."""
+        """Remove everything that we wrote in the folder."""
         if self.log is not None:
             self.log.close()
         for fs in {id(fs): fs for fs in (self.fs, self._disk)}.values():

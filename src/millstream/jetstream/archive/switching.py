@@ -1,8 +1,8 @@
-"""The last step of a restore: what was read whole becomes a stream of its account.
+"""The last step of a restore: add the stream that was read to its account.
 
-On the loop, between two messages: the checks that were done when the restore began are done again, since
-time has passed.  Consumers are put into their journal while it is still in the staging folder, so that one
-rename makes stream and consumers appear together, however the machine fails.
+Runs on the loop, between two messages.  The checks from the beginning of the restore are repeated, because
+time has passed.  Consumers are written to their journal while it is still in the staging folder, so that one
+rename makes stream and consumers appear together, whenever the machine fails.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from millstream.golang.time import Time
 from millstream.jetstream import meta, stream_config
 from millstream.jetstream.archive.errors import ArchiveError, told
 from millstream.jetstream.batch import discard_torn
@@ -20,7 +21,6 @@ from millstream.jetstream.restoring import restore
 from millstream.jetstream.stream_config_limits import check_room as check_reservation
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def check_room(account: AccountJetStream, config: StreamConfig, size: int) -> None:
-    """ApiError if account or server have no room for a stream of `size` bytes."""
+    """Raise ApiError if account or server have no room for a stream of `size` bytes."""
     in_memory = config.storage is StorageType.MEMORY
     full = ApiError(Err.MEMORY_RESOURCES_EXCEEDED if in_memory else Err.STORAGE_RESOURCES_EXCEEDED)
     if size > 2**63 - 1:
@@ -48,7 +48,7 @@ def check_room(account: AccountJetStream, config: StreamConfig, size: int) -> No
 
 
 def prepare(staging: Staging, config: StreamConfig, loaded: Loaded, now_ns: int) -> None:
-    """What can be done before it is a stream, in a worker."""
+    """Do, in a worker, what is possible before it is a stream."""
     loaded.created = loaded.created or now_ns
     discard_torn(loaded.log)
     if not staging.in_memory:
@@ -57,7 +57,7 @@ def prepare(staging: Staging, config: StreamConfig, loaded: Loaded, now_ns: int)
 
 
 def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig, loaded: Loaded) -> None:
-    """Make a stream of what was loaded and prepared; if that raises, there is none."""
+    """Add a stream made of what was loaded and prepared; if that raises, there is none."""
     name = config.name
     if name in account.streams:
         raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)

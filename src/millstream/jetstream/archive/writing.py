@@ -1,4 +1,4 @@
-"""From the log of a stream to the entries of an archive: the loop over messages, compiled."""
+"""Copy messages from a stream's log to the entries of an archive; compiled."""
 
 from millstream.jetstream.archive.entries import EntryBuffer
 from millstream.store.frozen import Frozen
@@ -6,7 +6,7 @@ from millstream.store.record import Record
 
 
 def fill(buffer: EntryBuffer, frozen: Frozen, record: Record, most: int) -> bool:
-    """Add messages of the segment that was entered until there are `most` bytes; False if it has no more."""
+    """Add messages of the current segment up to `most` bytes; return False if it has no more."""
     while buffer.size < most:
         if not frozen.next(record):
             return False

@@ -1,1 +1,1 @@
-"""Consumers: views of a stream that remember what was delivered, and what of it was acknowledged."""
+"""Consumers: views of a stream that record what was delivered and acknowledged."""

@@ -1,10 +1,10 @@
-"""What clients answer to deliveries, and what that does: ack, nak, term, in progress, and the next, please.
+"""Handle clients' responses to deliveries: ack, nak, term, in progress, and next.
 
-    ack subjects ─▶ AckSink ─┬─ a plain ack ──▶ ledger (`_acks_came`, once for many)
-                             └─ all else ─────▶ `_said`
+    ack subjects ─▶ AckSink ─┬─ fast path: an ack ──▶ ledger (`_acks_came`, once for many)
+                             └─ slow path ──────────▶ `_said`
 
-An answer that asks for one itself gets it when what it did is durable.  Where an ack decides whether the
-stream keeps a message, none goes the short way.
+A response that asks for a confirmation gets it when its effect is durable.  If an ack decides whether the
+stream keeps a message, no ack takes the fast path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOLD_AT_ONCE: Final = 512  # messages, to the journal
 
 
 class Acknowledging:
-    """Of one consumer."""
+    """The responses to one consumer's deliveries."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -41,7 +41,7 @@ class Acknowledging:
         self.sink = AckSink(consumer.ledger, self._said, self._acks_came)
 
     def configure(self) -> None:
-        """The configuration of the consumer, or of its stream, is another."""
+        """Apply a changed configuration of the consumer or its stream."""
         consumer = self._consumer
         frequency = consumer.config.sample_freq
         self._sample_percent = read_integer(frequency.removesuffix("%")) or 0
@@ -52,7 +52,7 @@ class Acknowledging:
         )
 
     def acknowledge_all(self, sseq: int, dseq: int) -> None:
-        """Everything up to here; a delivery that never was would leave no room for later ones."""
+        """Acknowledge everything up to here, but no deliveries that never happened."""
         dseq = min(dseq, self._ledger.delivered_dseq)
         if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
             return
@@ -60,7 +60,7 @@ class Acknowledging:
         slices.begin(self._world, "ack of all", self._settle(sseq, dseq))
 
     def _settle(self, sseq: int, dseq: int) -> Pieces[None]:
-        """Settle everything up to a message; answers wait until that is done."""
+        """Settle everything up to a message; confirmations wait until that is done."""
         consumer, ledger = self._consumer, self._ledger
         interest, resets, looked = consumer.stream.consumers.interest, ledger.resets, 0
         self._settling += 1
@@ -90,7 +90,7 @@ class Acknowledging:
     # -- the short way ----------------------------------------------------------------------------
 
     def _acks_came(self) -> None:
-        """The first of some plain acks: look after them when all are in."""
+        """Schedule the follow-up work for the first of several acks on the fast path."""
         self._world.call_soon(self._look_after_acks)
 
     def _look_after_acks(self) -> None:
@@ -101,14 +101,14 @@ class Acknowledging:
     # -- the long way -----------------------------------------------------------------------------
 
     def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
-        """Anything but a plain ack without an answer."""
+        """Handle everything but a plain ack without a reply subject."""
         sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
         if payload in (b"", b"+ACK", b"+OK"):
             if self._acknowledge(sseq, dseq, deliveries, sample=True):
                 self._answer_when_durable(reply)
         elif payload.startswith(b"+NXT"):
             self._acknowledge(sseq, dseq, deliveries, sample=True)
-            self._consumer.asked_for_messages(reply, payload[4:], b"")
+            self._consumer.mode.ask(reply, payload[4:], b"")
         elif payload.startswith(b"+TERM"):
             reason = payload[5:].strip().decode(errors="replace")
             if self._terminate(sseq, dseq, deliveries, reason):
@@ -140,7 +140,7 @@ class Acknowledging:
             keeper.when_durable(answer)
 
     def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
-        """False if it cannot have been delivered."""
+        """Acknowledge a message; return False if it cannot have been delivered."""
         consumer, ledger = self._consumer, self._ledger
         if sseq >= consumer.feed.next_sseq and sseq > ledger.delivered_sseq:
             return False

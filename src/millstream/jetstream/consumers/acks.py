@@ -1,12 +1,12 @@
-"""What clients answer to a delivery: who is meant (the subject) and what is said (the payload).
+"""Parse clients' responses to a delivery: the subject identifies the message, the payload the response.
 
 The subject has nine tokens, or eleven and more in its second version:
 
     $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
     $JS.ACK.<domain>.<account hash>.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>[.…]
 
-On the path of every ack, so compiled; the plain ack of a consumer without special rules goes straight to
-its ledger, and everything else to `slow`.
+Compiled, because every ack passes through it.  A plain ack of a consumer without special rules goes straight
+to its ledger, everything else to `slow`.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _NEVER_DELIVERED = 2**62
 
 
 class AckSubject:
-    """The numbers of an ack; what is no number names no message, and else does not matter."""
+    """The numbers in an ack subject; an invalid number identifies no message."""
 
     def __init__(self) -> None:
         self.deliveries = 0
@@ -36,7 +36,7 @@ class AckSubject:
         self._at = 0
 
     def read(self, buf: bytes, start: int, size: int) -> bool:
-        """False if what lies there is not the subject of an ack."""
+        """Parse the subject in `buf`; return False if it is not an ack subject."""
         p = buf
         end = start + size
         tokens = 1
@@ -65,7 +65,7 @@ class AckSubject:
         return True
 
     def _number(self, buf: bytes) -> int:
-        """The decimal number up to the next dot, which is there; -1 if it is none."""
+        """Read the decimal number up to the next dot, which must exist; return -1 if it is invalid."""
         p = buf
         value = 0
         start = index = self._at
@@ -82,7 +82,7 @@ class AckSubject:
 
 
 class AckSink(Inlet):
-    """Takes the acks of one consumer."""
+    """Receives the acks of one consumer."""
 
     def __init__(
         self, ledger: Ledger, slow: Callable[[AckSubject, bytes, bytes], None], settled: Callable[[], None]
@@ -96,7 +96,7 @@ class AckSink(Inlet):
         self._subject = AckSubject()
 
     def take_at(self, buf: bytes, start: int, size: int, frame: Frame) -> None:
-        """A message on the consumer's ack subjects; the frame is only lent."""
+        """Receive a message on the consumer's ack subjects; the frame must not be kept."""
         ack = self._subject
         if not ack.read(buf, start, size):
             return
@@ -110,12 +110,12 @@ class AckSink(Inlet):
         guard.alone("an acknowledgement", self._slow, ack, frame.payload(), frame.reply())
 
     def tell_again(self) -> None:
-        """Call `settled` with the next ack that comes."""
+        """Call `settled` for the next ack."""
         self._told = False
 
 
 def _says_ack(frame: Frame) -> bool:
-    """Whether the payload is empty or ``+ACK``; the other ways to say it are rare."""
+    """Return True if the payload is empty or ``+ACK``; other forms of an ack are rare."""
     size = frame.body_size - (frame.header_size if frame.header_size > 0 else 0)
     if size == 0:
         return True

@@ -1,11 +1,11 @@
-"""The requests about consumers: create, info, list, names, delete, pause, reset, unpin.
+"""The API requests about consumers: create, info, list, names, delete, pause, reset, unpin.
 
-Each handler takes what follows the verb in the subject, ``<stream>.<consumer>`` for most, and the request.
-It returns the answer, None where nobody is to be answered, or raises ``ApiError``; ``jetstream.api`` does the
-rest.  What changes a consumer is answered when the change is durable.
+Each handler gets the rest of the subject after the verb, mostly ``<stream>.<consumer>``, and the request.  It
+returns the response, returns None for no response, or raises ``ApiError``; ``jetstream.api`` does the rest.
+Changes to a consumer are answered when they are durable.
 
-The order of checks is nats-server's, which differs from verb to verb: some look at the body before
-they look at the level of the API that is asked for.
+The order of checks is nats-server's and differs between verbs: some check the body before the requested API
+level.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import msgspec
 from millstream.base.ids import nuid, short_hash
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
+from millstream.golang.json import FEW_VALUES
+from millstream.golang.time import ZERO_TIME, Time, format_time
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
@@ -31,8 +33,6 @@ from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, Time, format_time
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE
 from millstream.jsapi.requests import (
     ConsumerPauseRequest,
@@ -68,7 +68,7 @@ Handler = Callable[[str, "Request"], Answer]
 
 
 class Configs(Mapping[str, ConsumerConfig]):
-    """The configurations of a stream's consumers, of which mostly one is looked at and there may be many."""
+    """A lazy mapping of the configurations of a stream's consumers, of which mostly one is used."""
 
     def __init__(self, consumers: Mapping[str, Consumer]) -> None:
         self._consumers = consumers
@@ -84,7 +84,7 @@ class Configs(Mapping[str, ConsumerConfig]):
 
 
 class ConsumerApi:
-    """The handlers, for one account."""
+    """The request handlers of one account."""
 
     def __init__(self, account: AccountJetStream, server_version: str, *, strict: bool) -> None:
         self._account = account
@@ -115,10 +115,10 @@ class ConsumerApi:
         return self._create(CreateSubject.of(Form.NAMED, place), request)
 
     def _create(self, subject: CreateSubject, request: Request, start: Start | None = None) -> Answer:
-        """Create or update a consumer.  One that begins with the last of each subject is made twice.
+        """Create or update a consumer; one that starts with the last message of each subject in two passes.
 
-        The first time its configuration is checked and its start is found, in pieces; the second time, with
-        that start, everything is checked again, since others may have been there meanwhile.
+        The first pass checks its configuration and finds its start, in pieces; the second, with that start,
+        checks everything again, because others may have changed something meanwhile.
         """
         asked = self._bodies.read(request.payload, CreateConsumerRequest)
         _check_level(request)
@@ -223,7 +223,7 @@ class ConsumerApi:
         return Durable(consumer.stream.consumers, response)
 
     def reset(self, place: str, request: Request) -> Answer:
-        """Nobody listens for a consumer that is not there, so such a request is not answered."""
+        """Reset a consumer; a missing one gets no response, because nobody subscribes for it."""
         name, _, consumer_name = place.partition(".")
         stream = self._account.streams.get(name)
         consumer = stream.consumers.get(consumer_name) if stream is not None else None
@@ -269,7 +269,7 @@ def _check_level(request: Request) -> None:
 
 
 def _announce(consumer: Consumer, *, new: bool) -> None:
-    """Tell of a new consumer; and of a pause whoever asks for a consumer that has one."""
+    """Send the advisories for a new consumer, and for the pause of a requested one."""
     if new:
         consumer.advisories.created()
     if consumer.paused:
@@ -277,7 +277,7 @@ def _announce(consumer: Consumer, *, new: bool) -> None:
 
 
 def _forget(consumer: Consumer) -> None:
-    """Nobody knows of it, so nobody shall find it."""
+    """Delete a consumer whose creation was never confirmed to the client."""
     if consumer.stream.consumers.get(consumer.name) is consumer:
         consumer.delete()
 
@@ -296,7 +296,7 @@ def _page(stream: Stream, offset: int) -> Steps:
 
 
 def _public(stream: Stream, offset: int, count: int) -> Pieces[tuple[list[str], int]]:
-    """A page of names, and how many there are; the consumers of mirrors and sources are not shown."""
+    """Return a page of names and their total, without consumers of mirrors and sources."""
     found: SortedPage[str] = SortedPage(offset, count)
     names = iter(list(stream.consumers))
     while batch := list(itertools.islice(names, AT_ONCE)):
@@ -314,7 +314,7 @@ def _new_name(stream: Stream) -> str:
 
 
 def _identity(stream: Stream) -> str:
-    """What tells a stream from another that had its name before."""
+    """Return what distinguishes a stream from an earlier one of the same name."""
     return short_hash(format_time(stream.created_ns))
 
 

@@ -1,17 +1,17 @@
-"""Which configurations of consumers there may be: what a request means, what it may change, why not.
+"""Validate consumer configurations: complete a request, check an update, refuse with the right error.
 
-Pure functions over values: the request, the configuration of the stream, those of its consumers by name,
-and the limits.  They answer as nats-server 2.15.1 does on a single node, refusals in its order, because
-clients see only the first.  Nothing that is passed in is changed.
+Pure functions over values: the request, the configuration of the stream, those of its consumers by name, and
+the limits.  They behave as nats-server 2.15.1 does on a single node, with refusals in its order, because
+clients see only the first.  Arguments are not modified.
 
     wanted = settle_name(CreateSubject.of(Form.NAMED, place), request)
     stored = check(wanted, stream, consumers, limits, action=request.action, pedantic=request.pedantic)
     shown = decorated(stored, version)
 
-An empty list and no list are the same configuration here; nats-server tells them apart until it is
+An empty list and no list are the same configuration here; nats-server distinguishes them until it is
 restarted.
 
-Not here: what a configuration does to the consumer, and the rules themselves (modules beside this one).
+Not here: what a configuration does to the consumer, and the single rules (the modules beside this one).
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers.config_defaults import (
     ConsumerLimits,
     complete_inactive_threshold,
@@ -38,7 +39,6 @@ from millstream.jsapi.enums import (
     StorageType,
 )
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import ZERO_TIME, Time
 from millstream.jsapi.limits import MAX_NAME_BYTES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.overlap import PatternSet
@@ -70,12 +70,12 @@ Consumers = Mapping[str, ConsumerConfig]
 
 
 def name_of(config: ConsumerConfig) -> str:
-    """What the consumer is called; empty if it is for the server to say."""
+    """Return the consumer's name; empty if the server chooses one."""
     return config.durable_name or config.name
 
 
 def required_level(config: ConsumerConfig) -> int:
-    """The least level of the API that a server must have to keep this consumer."""
+    """Return the lowest API level that a server needs to serve this consumer."""
     if config.ack_policy is AckPolicy.FLOW_CONTROL:
         return _FLOW_CONTROL_ACK_LEVEL
     if (
@@ -91,7 +91,7 @@ def required_level(config: ConsumerConfig) -> int:
 def complete(
     config: ConsumerConfig, stream: StreamConfig, limits: ConsumerLimits, *, pedantic: bool = False
 ) -> ConsumerConfig:
-    """The configuration with the server's defaults, or ApiError."""
+    """Return the configuration with the server's defaults; raise ApiError if it is invalid."""
     # First, so that what is about to be corrected counts, as in the reference.
     completed = with_level(config, required_level(config))
     complete_values(completed, stream, limits, pedantic=pedantic)
@@ -110,7 +110,10 @@ def check(
     bound: bool = False,
     counted: int | None = None,
 ) -> ConsumerConfig:
-    """The configuration to store for a request, or ApiError; see `check_new` and `check_update`."""
+    """Return the configuration to store for a request; raise ApiError.
+
+    See `check_new` and `check_update`.
+    """
     old = consumers.get(name_of(config))
     if old is not None:
         return check_update(
@@ -129,9 +132,9 @@ def check_new(
     pedantic: bool = False,
     counted: int | None = None,
 ) -> ConsumerConfig:
-    """The configuration to store for a consumer that does not exist, or ApiError.
+    """Return the configuration to store for a new consumer; raise ApiError.
 
-    `counted` says how many of `consumers` count, for who knows it without looking at each.
+    `counted` is the number of `consumers` that count towards limits, if the caller knows it.
     """
     new = complete(config, stream, limits, pedantic=pedantic)
     if action is ConsumerAction.UPDATE:
@@ -158,9 +161,9 @@ def check_update(
     pedantic: bool = False,
     bound: bool = False,
 ) -> ConsumerConfig:
-    """The configuration to store in place of `old`, or ApiError.
+    """Return the configuration to store in place of `old`; raise ApiError.
 
-    `bound` says that somebody listens where the consumer delivers, which then can not change.
+    `bound`: the deliver subject has a subscriber and therefore cannot change.
     """
     config = msgspec.structs.replace(config, pause_until=old.pause_until)  # there is a request of its own
     if config.sourcing and config.durable_name:  # who asks does not know how far the consumer is
@@ -183,19 +186,19 @@ def check_update(
 
 
 def paused(config: ConsumerConfig, until: Time | None) -> ConsumerConfig:
-    """The configuration with another end of its pause, or without one."""
+    """Return the configuration with another end of its pause, or without a pause."""
     changed = msgspec.structs.replace(config, pause_until=Time(until) if until is not None else None)
     return with_level(changed, required_level(changed))
 
 
 def same(one: ConsumerConfig, other: ConsumerConfig) -> bool:
-    """Whether two completed configurations say the same, whatever server completed them."""
+    """Return True if two completed configurations are equal, whatever server completed them."""
     # Compared as JSON, since times that are equal may be written in different zones.
     return encode(without_required_level(one)) == encode(without_required_level(other))
 
 
 def counts(config: ConsumerConfig) -> bool:
-    """Whether it is a consumer of somebody, not of a mirror or source."""
+    """Return True if it is a client's consumer, not one of a mirror or source."""
     return not (config.direct or config.sourcing)
 
 
@@ -223,7 +226,7 @@ def _check_work_queue(config: ConsumerConfig, consumers: Consumers, *, others: b
 
 
 def _unique(name: str, filters: list[str], consumers: Consumers) -> bool:
-    """Whether no other consumer wants any of it; who wants everything is not asked here."""
+    """Return True if no other consumer shares a subject with `filters`; no filters is not checked here."""
     wanted = PatternSet()
     for each in filters:
         wanted.add(each.encode())

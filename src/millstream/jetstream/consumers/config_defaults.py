@@ -1,7 +1,7 @@
-"""What a consumer's configuration means where it says nothing, or something that can not be meant.
+"""Fill in the defaults of a consumer's configuration, and correct invalid values.
 
-A pedantic request wants to hear of what the server would otherwise have changed.  Limits supply defaults
-here; that nothing exceeds them is checked in config_rules.
+A pedantic request is refused where the server would change a value.  Limits supply defaults here;
+config_rules checks that nothing exceeds them.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ _NO_LIMITS: Final = JetStreamLimits()
 
 
 class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What bounds the configuration of a consumer, besides its stream."""
+    """The limits for the configuration of a consumer, besides its stream's."""
 
     account: AccountJetStreamOptions = _UNLIMITED
     server: JetStreamLimits = _NO_LIMITS
@@ -48,7 +48,7 @@ _NOT_NEGATIVE: Final = (
 def complete_values(
     config: ConsumerConfig, stream: StreamConfig, limits: ConsumerLimits, *, pedantic: bool
 ) -> None:
-    """Put the defaults into `config`, or raise ApiError."""
+    """Fill the defaults into `config`; raise ApiError."""
     _mend_numbers(config, pedantic=pedantic)
     pull = not config.deliver_subject
     if pull and config.max_waiting == 0:
@@ -104,6 +104,6 @@ def _take_from_stream(config: ConsumerConfig, stream: StreamConfig, *, pedantic:
 
 
 def complete_inactive_threshold(config: ConsumerConfig, *, durable: bool) -> None:
-    """An ephemeral always has a threshold; `durable` is what the consumer is or was, not what it will be."""
+    """Give an ephemeral a threshold; `durable` is what the consumer was, not what it will be."""
     if not durable and config.inactive_threshold <= 0:
         config.inactive_threshold = DEFAULT_INACTIVE_THRESHOLD

@@ -1,4 +1,4 @@
-"""The subject of a request to create a consumer, and what its body must not say against it.
+"""The subject of a request to create a consumer, which its body must not contradict.
 
 There are three forms, the first two older than names of ephemerals::
 
@@ -28,7 +28,7 @@ class Form(Enum):
 
 
 class CreateSubject(msgspec.Struct, frozen=True):
-    """What the subject of a request says."""
+    """The content of a request's subject."""
 
     form: Form
     stream: str
@@ -37,14 +37,14 @@ class CreateSubject(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, form: Form, place: str) -> Self:
-        """From what follows the verb in the subject: stream, name and filter, as far as the form has them."""
+        """Parse the subject after the verb: stream, name and filter, as far as the form has them."""
         stream, _, rest = place.partition(".")
         name, _, subject_filter = rest.partition(".")
         return cls(form, stream, name, subject_filter)
 
 
 def settle_name(subject: CreateSubject, request: CreateConsumerRequest) -> ConsumerConfig:
-    """The configuration that the request asks for, with the name that its subject gives it, or ApiError."""
+    """Return the requested configuration with the name from the subject; raise ApiError."""
     config = msgspec.structs.replace(request.config)
     if subject.stream != request.stream_name:
         raise ApiError(Err.STREAM_NAME_MISMATCH)
@@ -71,10 +71,10 @@ def settle_name(subject: CreateSubject, request: CreateConsumerRequest) -> Consu
 
 
 def settle_sourcing(config: ConsumerConfig, stream: StreamConfig, suffix: str) -> ConsumerConfig:
-    """What a stream that mirrors or sources `stream` gets when it asks for a consumer.
+    """Return the configuration of a consumer that a mirror or source of `stream` requested.
 
-    It asks under the same name every time.  Where its acks count the consumer has to last; elsewhere each
-    try gets a consumer of its own, made different by `suffix`.
+    It requests the same name every time.  Where its acks matter the consumer must be durable; elsewhere each
+    attempt gets its own consumer, distinguished by `suffix`.
     """
     if not (config.direct and config.sourcing and config.name):
         return config

@@ -1,6 +1,6 @@
-"""The rules that a completed configuration of a consumer has to obey by itself and under its stream.
+"""The rules for a completed consumer configuration, by itself and with its stream's.
 
-They are in the order of nats-server's, because a client hears only of the first that is broken.
+They are in nats-server's order, because a client sees only the first violation.
 
 Not here: other consumers of the stream and what an update may change (config), the subject of the request
 (config_names).
@@ -10,13 +10,13 @@ import re
 from typing import Final
 
 from millstream.base.decimals import read_integer
+from millstream.golang.duration import format_duration
+from millstream.golang.quote import quoted
 from millstream.jetstream.consumers.config_defaults import FLOW_CONTROL_ACK_HEARTBEAT, ConsumerLimits
 from millstream.jetstream.stream_config_values import invalid, valid_name
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_duration import format_duration
-from millstream.jsapi.json_text import quoted
 from millstream.jsapi.limits import MAX_DESCRIPTION_BYTES, MAX_METADATA_BYTES
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.match import is_subset
@@ -39,7 +39,7 @@ _WITHOUT_START: Final = {
 
 
 def filters_of(config: ConsumerConfig) -> list[str]:
-    """The subjects that the consumer wants; none: all."""
+    """Return the consumer's filter subjects; none means all."""
     return (
         [*config.filter_subjects, config.filter_subject] if config.filter_subject else config.filter_subjects
     )
@@ -50,7 +50,7 @@ def valid_group_name(group: str) -> bool:
 
 
 def check_values(config: ConsumerConfig, stream: StreamConfig, limits: ConsumerLimits) -> None:
-    """Refuse a configuration that breaks a rule."""
+    """Raise ApiError if the configuration violates a rule."""
     _check_names(config)
     _check_replicas(config, stream)
     _check_redelivery(config)

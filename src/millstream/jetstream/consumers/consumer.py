@@ -1,6 +1,6 @@
-"""A consumer: a place in a stream, what it delivered from there, and who it delivers to.
+"""A consumer: a position in a stream, what it delivered, and its receivers.
 
-Puts the parts together and does what they cannot do without the world: timers, advisories, subjects.
+Combines its parts and does what they cannot do without the world: timers, advisories, subjects.
 
     stream committed ─┐                                    ┌▶ pushing ─┐
     ack, nak, term ───┼▶ consumer ─ feed ─ ledger ─ keeper │           ├▶ outlet
@@ -16,6 +16,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import short_hash
+from millstream.base.paged_map import PagedMap
+from millstream.base.slices import Pieces
+from millstream.golang.time import Time
 from millstream.jetstream.consumers.acknowledging import Acknowledging
 from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
@@ -25,17 +28,16 @@ from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.pause import Pause
-from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
-from millstream.jetstream.consumers.pulling import Pulling
-from millstream.jetstream.consumers.pushing import Pushing
+from millstream.jetstream.consumers.pulling import PullDelivery
+from millstream.jetstream.consumers.pushing import PushDelivery
 from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.go_time import Time
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from millstream.jetstream.consumers.delivery_mode import DeliveryMode
     from millstream.jetstream.consumers.keeper import Keeper, NoKeeper
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.stream import Stream
@@ -49,6 +51,7 @@ _FROM_THE_END: Final = (
     DeliverPolicy.LAST_PER_SUBJECT,
     DeliverPolicy.BY_START_TIME,
 )
+_SKIPPED: Final = 64  # messages that are forgotten at once
 _REMOVED: Final = "Unacknowledged message was deleted"
 
 
@@ -83,7 +86,7 @@ class Consumer:
         self.running = False
         self.released = 0  # without acks: what a stream that keeps what is of interest was told about
         self._take_over(config)
-        self.mode: Pushing | Pulling = Pushing(self) if config.deliver_subject else Pulling(self)
+        self.mode: DeliveryMode = PushDelivery(self) if config.deliver_subject else PullDelivery(self)
 
     def _take_over(self, config: ConsumerConfig) -> None:
         self.config = config
@@ -100,7 +103,7 @@ class Consumer:
     # -- life -------------------------------------------------------------------------------------
 
     def begin(self, start: Start | None = None) -> None:
-        """A new one: find the place to start from, unless it is known."""
+        """Set the start of a new consumer; find it unless it is given."""
         if start is None:
             start = find_start(
                 self.stream.log, self.config, self.patterns, one_per_subject=self._keeps_one_per_subject
@@ -110,7 +113,7 @@ class Consumer:
         self.released = self.ledger.floor_sseq
 
     def go_on(self) -> None:
-        """One that was restored: behind what it delivered, with what is left of that."""
+        """Resume a restored consumer: continue after its last delivery and redeliver what is pending."""
         ledger, log = self.ledger, self.stream.log
         if not self.stream.sync or self.config.deliver_policy in _FROM_THE_END:
             # A crash can cost messages that were delivered, or that it was to begin behind.
@@ -135,7 +138,7 @@ class Consumer:
         return self.stream.config.max_msgs_per_subject == 1
 
     def start(self) -> None:
-        """Listen and deliver."""
+        """Subscribe and deliver."""
         self.running = True
         world, stream, name = self.world, self.stream.name.encode(), self.name.encode()
         if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
@@ -151,7 +154,7 @@ class Consumer:
         self._handles.append(
             world.serve(
                 b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream, name),
-                lambda request: self.asked_for_messages(request.reply, request.payload, request.headers),
+                lambda request: self.mode.ask(request.reply, request.payload, request.headers),
             )
         )
         self.pauses.start()
@@ -160,7 +163,7 @@ class Consumer:
         self.inactivity.start()
 
     def stop(self) -> None:
-        """Neither take nor send anything any more."""
+        """Stop receiving and sending."""
         self.running = False
         for handle in self._handles:
             self.world.release(handle)
@@ -177,7 +180,7 @@ class Consumer:
     # -- delivering -------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There may be something to deliver."""
+        """Schedule a delivery, because there may be messages."""
         if not self._awake and self.running:
             self._awake = True
             self.world.call_soon(self._wake_up)
@@ -187,7 +190,7 @@ class Consumer:
         self.pump()
 
     def pump(self) -> None:
-        """Deliver what there is and may go."""
+        """Deliver the messages that exist and may be sent."""
         if not self.running or self.paused or self._read_again is not None:
             return
         if self._pumping:  # it delivers to where it is asked for messages
@@ -208,22 +211,20 @@ class Consumer:
         self.pump()
 
     def hunger(self) -> None:
-        """Everything is delivered: tell me when there is more."""
+        """Mark the consumer as awaiting commit: everything is delivered."""
         self.stream.consumers.hungry.add(self)
 
     def rest(self) -> None:
-        """Nobody wants anything now."""
+        """Stop awaiting commits: no client wants messages now."""
         self.stream.consumers.hungry.discard(self)
 
     def fill(self) -> None:
-        """So much is not acknowledged that nothing more may go out."""
+        """Stop delivering, because `max_ack_pending` is reached."""
         self._full = True
         self.rest()
 
     def delivered(self, now: int) -> None:
-        """The feed sent something."""
-        if now < self.last_delivery_ns:
-            self.ledger.plan_again(now)  # the clock was set back
+        """Update the state after the feed sent messages."""
         self.last_delivery_ns = now
         self.keeper.touch()
         if self.delivery.settles:
@@ -233,22 +234,16 @@ class Consumer:
             self.expiry.plan()
 
     def unblock(self) -> None:
-        """Something was settled."""
+        """Continue delivering after a message was settled."""
         self.keeper.touch()
         if self._full:
             self._full = False
             self.wake()
 
-    def asked_for_messages(self, reply: bytes, body: bytes, headers: bytes) -> None:
-        if isinstance(self.mode, Pulling):
-            self.mode.ask(reply, body, headers)
-        elif reply:
-            self.world.publish(reply, b"", headers=PUSH_BASED)
-
     # -- what the stream says ---------------------------------------------------------------------
 
     def message_removed(self, sseq: int) -> None:
-        """The stream does not have it any more, though it was not acknowledged."""
+        """Settle a message that the stream removed although it was not acknowledged."""
         entry = self.ledger.pending.get(sseq)
         deliveries = max(self.ledger.deliveries(sseq) - 1, 1)  # as nats-server counts here
         self.ledger.remove(sseq)
@@ -258,18 +253,20 @@ class Consumer:
             self.unblock()
 
     def lost(self, sseqs: set[int]) -> None:
-        """These are not there any more, and nobody needs to be told."""
-        for sseq in sseqs & self.ledger.pending.keys():
-            self.ledger.remove(sseq)
-            self.last_ack_ns = self.world.steady_ns()
+        """Settle messages that no longer exist, without advisories."""
+        for sseq in sseqs:
+            if self.ledger.remove(sseq):
+                self.last_ack_ns = self.world.steady_ns()
 
-    def purged(self, sseq: int) -> None:
-        """Nothing below `sseq` is there any more, and nobody needs to be told."""
-        pending = len(self.ledger.pending)
-        self.ledger.skip_to(sseq)
-        if len(self.ledger.pending) < pending:
-            self.last_ack_ns = self.world.steady_ns()
+    def purged(self, sseq: int) -> Pieces[None]:
+        """Settle everything below `sseq` after a purge, without advisories."""
+        ledger, resets, pending = self.ledger, self.ledger.resets, len(self.ledger.pending)
+        ledger.begin_skip(sseq)
         self.feed.skip_to(sseq)
+        while ledger.resets == resets and (skipped := ledger.skip_some(sseq, _SKIPPED)):
+            yield skipped
+        if len(ledger.pending) < pending:
+            self.last_ack_ns = self.world.steady_ns()
         self.unblock()
 
     # -- what administrators say ------------------------------------------------------------------
@@ -279,14 +276,14 @@ class Consumer:
         return self.pauses.left_ns > 0
 
     def pause(self, until: Time | None) -> None:
-        """Deliver nothing until then; None: from now on again."""
+        """Pause deliveries until that time; None resumes them."""
         self.stream.consumers.update(self, paused(self.config, until))
 
     def delete(self) -> None:
         self.stream.consumers.remove(self)
 
     def update(self, config: ConsumerConfig) -> None:
-        """Take over another configuration that was checked."""
+        """Apply another checked configuration."""
         before = self.config
         patterns = self.patterns
         self._take_over(config)
@@ -294,18 +291,7 @@ class Consumer:
             self.feed.choose(self.patterns)
             interest = self.stream.consumers.interest
             interest.given_back(interest.held_by(self))
-        if isinstance(self.mode, Pushing):
-            if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
-                config.deliver_subject,
-                config.deliver_group,
-                config.rate_limit_bps,
-            ):
-                self.mode.moved()
-            if before.deliver_subject != config.deliver_subject:
-                for sseq in self.ledger.queue_all(self.world.steady_ns()):
-                    self.expiry.give_up(sseq)
-        else:
-            self.mode.configure()
+        self.mode.configure(before)
         if before.pause_until != config.pause_until:
             self.pauses.changed()
         if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
@@ -317,7 +303,7 @@ class Consumer:
         self.wake()
 
     def reset(self, sseq: int | None) -> int:
-        """Begin anew at `sseq`, or at the first message that is not settled; where that is."""
+        """Restart at `sseq`, or at the first message that is not settled; return the sequence."""
         config = self.config
         if not sseq:
             sseq = self.ledger.floor_sseq + 1
@@ -333,7 +319,7 @@ class Consumer:
             raise ApiError(Err.CONSUMER_INVALID_RESET, err="not allowed")
         interest = self.stream.consumers.interest
         held = interest.held_by(self)
-        self.ledger.reset(sseq)
+        self.free(self.ledger.reset(sseq))
         self.released = self.ledger.floor_sseq
         self._begin_at(sseq)
         self.last_delivery_ns = self.last_ack_ns = 0
@@ -343,18 +329,22 @@ class Consumer:
         self.wake()
         return sseq
 
+    def free(self, maps: list[PagedMap]) -> None:
+        """Free what was pending: a million messages at once would take 70 ms."""
+        if sum(map(len, maps)) > _SKIPPED:
+            self.world.in_slices("freeing messages", _freeing(maps))
+
     def unpin(self, group: str) -> None:
-        """Let another client of the group have its turn."""
-        if isinstance(self.mode, Pulling):
-            self.mode.unpin(group)
+        """End the pin of a group, so that another client is served."""
+        self.mode.unpin(group)
 
     @property
     def bound(self) -> bool:
-        """Whether somebody listens where it delivers."""
-        return isinstance(self.mode, Pushing) and self.mode.active
+        """Return True if the deliver subject has a subscriber."""
+        return self.mode.active
 
     def largest_message(self) -> int:
-        """What may always go out at once, whatever the rate."""
+        """Return the size that may always be sent at once, whatever the rate."""
         return max(self.stream.config.max_msg_size, 0) or self.world.max_payload
 
     # -- what it is like --------------------------------------------------------------------------
@@ -372,7 +362,6 @@ class Consumer:
             num_ack_pending=len(ledger.pending),
             num_redelivered=len(ledger.redelivered) if ledger.max_deliver != 1 else 0,
             num_pending=self.feed.count(),
-            push_bound=self.bound,
             ts=Time(now + was_set),
         )
         if self.last_delivery_ns:
@@ -382,14 +371,17 @@ class Consumer:
         if left := self.pauses.left_ns:
             info.paused = True
             info.pause_remaining = left
-        if isinstance(self.mode, Pulling):
-            info.num_waiting = self.mode.waiting.num_waiting(now)
-            self.mode.tell()
-            info.priority_groups = self.mode.waiting.groups.state()
+        self.mode.describe(info)
         return info
+
+
+def _freeing(maps: list[PagedMap]) -> Pieces[None]:
+    for each in maps:
+        while dropped := each.drop_some():
+            yield dropped
 
 
 @lru_cache(maxsize=256)
 def account_hash(name: str) -> str:
-    """Of an account, as the second form of ack subjects has it."""
+    """Return the account's hash in the second form of ack subjects."""
     return short_hash(name)

@@ -1,12 +1,12 @@
-"""From a record in the log to the message that a client gets.
+"""Turn a record in the log into the message that a client gets.
 
-The client sees the subject the message was published on, and a reply subject to acknowledge to, which
-tells where the message stands:
+The client sees the subject that the message was published on, and a reply subject for its ack, which contains
+the position of the message:
 
     $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
 
-On the path of a message, so compiled.  ``run`` sends new messages one after the other for as long as
-nothing needs a second thought; everything special is sent one at a time by ``send``.
+Compiled, because it is on the path of a message.  ``run`` is the fast path and sends new messages in a row;
+``send`` sends special cases one at a time.
 """
 
 from millstream.base.buffer import GrowingBuffer, equal_bytes
@@ -41,7 +41,7 @@ _REACH = 100_000  # messages that are not wanted and are passed over at a time: 
 
 
 class Delivery:
-    """The way out of one consumer."""
+    """Sends the messages of one consumer."""
 
     def __init__(self, ledger: Ledger, reply_start: bytes) -> None:
         self.settles = False  # a delivery needs no ack
@@ -61,7 +61,7 @@ class Delivery:
         self._subject = b""
 
     def run(self, cursor: Cursor, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
-        """Send up to `most` new messages of up to `most_bytes` together; why it stopped."""
+        """Send up to `most` new messages of up to `most_bytes` together; return why it stopped."""
         ledger, record = self._ledger, self._record
         self.sent = 0
         self.sent_bytes = 0
@@ -93,11 +93,11 @@ class Delivery:
         return _DONE
 
     def size_of(self, record: Record, deliveries: int, pending: int) -> int:
-        """Prepare a message; its size as it counts for limits.  ``send`` sends it."""
+        """Prepare a message for ``send``; return its size for limits."""
         return self._prepare(record, deliveries, pending)
 
     def send(self, outlet: Outlet) -> int:
-        """Send what ``size_of`` prepared; how many took it."""
+        """Send the message that ``size_of`` prepared; return the number of receivers."""
         return outlet.send(self._subject, self._frame)
 
     def _prepare(self, record: Record, deliveries: int, pending: int) -> int:
@@ -130,9 +130,9 @@ class Delivery:
         return record.subject_size + frame.reply_size + size
 
     def _put_changed(self, record: Record) -> int:
-        """With other headers than it was published with, and perhaps without its payload; its size.
+        """Prepare a message with changed headers and perhaps without its payload; return its size.
 
-        The line that every message gets is not counted in the size.
+        The size does not include the header line that every message gets.
         """
         block = record.headers()
         payload = record.payload()
@@ -155,7 +155,7 @@ class Delivery:
         return size
 
     def _is_subject_of(self, record: Record) -> bool:
-        """Whether the last message had the same subject: then its bytes are at hand."""
+        """Return True if the last message had the same subject, so that its bytes can be reused."""
         size = record.subject_size
         if size != len(self._subject):
             return False

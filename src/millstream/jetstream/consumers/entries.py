@@ -1,19 +1,19 @@
-"""The entries of a consumers' journal as bytes.  ``docs/formats/consumers.md`` has the table.
+"""The entries of a consumers' journal as bytes; ``docs/formats/consumers.md`` has the table.
 
     +------+----------+--------------------------------------------------------------------+
     | head | number   | CONFIG      created, name, JSON of the configuration, [section]     |
     | u8   | of the   | SNAPSHOT    section: the whole state                                |
     |      | consumer | CHANGES     section: what is different                              |
     |      |          | DELETED     name                                                    |
-    |      | sequence | CHECKPOINT  everything alive was written anew, beginning there      |
+    |      | sequence | CHECKPOINT  everything alive was written again, starting there      |
     +------+----------+--------------------------------------------------------------------+
      version in the top 4 bits, kind in the others
 
-Numbers are varints: seven bits to a byte, the lowest first.  In lists neighbours are usually neighbours
-in the stream as well, so lists are runs, each told by its length and its distance to the run before:
-a thousand messages that were delivered together take ten bytes.
+Numbers are varints: seven bits per byte, lowest first.  Neighbours in a list are usually neighbours in the
+stream too, so lists are runs, each with its length and its distance to the previous run: a thousand messages
+that were delivered together take ten bytes.
 
-A checksum is not here, the log has one.  Compiled, because deliveries and acks pass through here.
+There is no checksum, because the log has one.  Compiled, because deliveries and acks pass through it.
 """
 
 from enum import IntEnum
@@ -35,7 +35,7 @@ class EntryKind(IntEnum):
 
 
 class UnknownEntryError(ValueError):
-    """An entry is sound and says nothing that this version can read."""
+    """An entry is intact but of a version or kind that this version does not know."""
 
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -49,7 +49,7 @@ _CHECKPOINT = int(EntryKind.CHECKPOINT)
 
 
 class Entry:
-    """One entry, read."""
+    """One decoded entry."""
 
     def __init__(self, kind: EntryKind, number: int) -> None:
         self.kind = kind
@@ -64,7 +64,7 @@ class Entry:
 def encode_config(
     number: int, name: str, created: int, config: bytes, link: int = 0, state: Changes | None = None
 ) -> bytes:
-    """A configuration; with the whole state, if there is one."""
+    """Encode a configuration, with the whole state if given."""
     out = EntryWriter(_CONFIG, number)
     out.put_varint(created)
     out.put_bytes(name.encode())
@@ -97,7 +97,7 @@ def encode_checkpoint(first_seq: int) -> bytes:
 
 
 def decode(data: bytes) -> Entry:
-    """What was encoded; UnknownEntryError if it is of a later version, ValueError if it is nothing."""
+    """Decode an entry; raise UnknownEntryError for a later version, ValueError if it is invalid."""
     reader = EntryReader(data)
     head = reader.byte()
     kind = head & 0x0F
@@ -120,7 +120,7 @@ def decode(data: bytes) -> Entry:
 
 
 class EntryWriter(GrowingBuffer):
-    """One entry as it grows."""
+    """An entry that is being encoded."""
 
     def __init__(self, kind: int, number: int) -> None:
         GrowingBuffer.__init__(self)
@@ -149,7 +149,7 @@ class EntryWriter(GrowingBuffer):
             self.put_little(rest, 1)
 
     def put_step(self, step: int) -> None:
-        """A difference modulo 2^64, small if it is a short way up or down."""
+        """Append a difference modulo 2^64, short if it is small in either direction."""
         down = _MASK if step >> 63 else 0
         self.put_varint(((step << 1) & _MASK) ^ down)
 
@@ -174,7 +174,7 @@ class EntryWriter(GrowingBuffer):
         self.put_varint(count)
 
     def _put_pending(self, rows: list[tuple[int, int, int]], sseq: int, dseq: int) -> None:
-        """Runs of messages delivered one after the other at the same time."""
+        """Append runs of messages delivered one after the other at the same time."""
         count = len(rows)
         self._put_count(count)
         moment = 0
@@ -210,7 +210,7 @@ class EntryWriter(GrowingBuffer):
             index = end
 
     def _put_gone(self, sseqs: list[int], sseq: int) -> None:
-        """Runs of neighbours."""
+        """Append runs of neighbours."""
         count = len(sseqs)
         self._put_count(count)
         index = 0
@@ -242,7 +242,7 @@ class EntryWriter(GrowingBuffer):
 
 
 class EntryReader:
-    """A place in an entry."""
+    """A position in an entry."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -272,7 +272,7 @@ class EntryReader:
             shift += 7
 
     def step(self) -> int:
-        """What ``put_step`` put."""
+        """Read a number of ``put_step``."""
         value = self.varint()
         return (value >> 1) ^ (_MASK if value & 1 else 0)
 
@@ -355,7 +355,7 @@ class EntryReader:
 
 
 def _signed(value: int) -> int:
-    """A number modulo 2^64 as one that may be negative."""
+    """Convert a number modulo 2^64 to a signed one."""
     if not cython.compiled and value >> 63:
         return value - (1 << 64)
     return value

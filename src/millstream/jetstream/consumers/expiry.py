@@ -1,13 +1,16 @@
-"""When messages that nobody acknowledged go out again, or are given up.
+"""Redeliver or give up messages that were not acknowledged in time.
 
-One timer, for the message that is due first: a message costs nothing while it runs.
+One timer, for the message that is due first: a message costs nothing while it runs.  Many may be due at once,
+so all of this is done in slices.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
+from millstream.base import guard, slices
+from millstream.base.build import pure_requested
+from millstream.base.slices import Pieces
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
@@ -17,16 +20,19 @@ LONGEST_WAIT_NS: Final = 2**61  # some 70 years; what is due then still has a nu
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.001
+_AT_ONCE: Final = 16 if pure_requested() else 64  # messages
+_COST: Final = 16  # items of a slice that an advisory counts for
 
 
 class Expiry:
-    """Of one consumer."""
+    """The ack time-outs of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._ledger = consumer.ledger
         self._timer: Cancel | None = None
         self._due_ns = 0  # when it fires
+        self._expiring = False  # what was due is looked at in slices
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -34,7 +40,9 @@ class Expiry:
             self._timer = None
 
     def plan(self) -> None:
-        """Something was delivered, or put off."""
+        """Set the timer after a delivery or a delayed nak."""
+        if self._expiring:
+            return  # it is planned for when all is looked at
         if self._timer is not None and not self._ledger.backoff and not self._ledger.has_delayed():
             return
         due = self._ledger.due()
@@ -47,27 +55,69 @@ class Expiry:
         self._timer = world.call_later(delay_s, self._expire)
 
     def plan_again(self) -> None:
-        """Messages wait longer or shorter than they did."""
-        self._ledger.plan_again(self._consumer.world.steady_ns())
+        """Recompute the timer after the waiting times changed."""
         self.stop()
+        slices.begin(self._consumer.world, "planning redeliveries", self._plan_all())
         self.plan()
 
+    def deliver_all_again(self) -> None:
+        """Let everything that is pending go out again."""
+        slices.begin(self._consumer.world, "queueing redeliveries", self._queue_all())
+
+    def _plan_all(self) -> Pieces[None]:
+        ledger, resets, sseq = self._ledger, self._ledger.resets, 0
+        while ledger.resets == resets and (sseq := ledger.plan_some(sseq, _AT_ONCE)):
+            yield _AT_ONCE
+        if self._consumer.running:
+            self.stop()
+            self.plan()
+
+    def _queue_all(self) -> Pieces[None]:
+        ledger, resets, sseq = self._ledger, self._ledger.resets, 0
+        last = ledger.delivered_sseq
+        while ledger.resets == resets and self._consumer.running:
+            sseq, given_up = ledger.queue_some(sseq, self._consumer.world.steady_ns(), _AT_ONCE)
+            self._give_up_all(given_up)
+            if not 0 < sseq < last:
+                break
+            yield _AT_ONCE
+        if self._consumer.running:
+            self._consumer.wake()
+
     def put_off(self, sseq: int, delay_ns: int) -> None:
-        """Somebody does not want the message now."""
+        """Redeliver a message after a delay."""
         now = self._consumer.world.steady_ns()
         self._ledger.nak_later(sseq, now + min(max(delay_ns, 0), LONGEST_WAIT_NS))
         self._consumer.keeper.touch()
         self.plan()
 
     def give_up(self, sseq: int) -> None:
-        """It was delivered as often as it may."""
+        """Report a message that reached its maximum of deliveries."""
         self._consumer.advisories.max_deliveries(sseq, self._ledger.max_deliver)
         self._consumer.unblock()
 
+    def _give_up_all(self, sseqs: list[int]) -> None:
+        for sseq in sseqs:
+            guard.alone("giving a message up", self.give_up, sseq)
+
     def _expire(self) -> None:
         self._timer = None
-        for sseq in self._ledger.expire(self._consumer.world.steady_ns()):
-            guard.alone("giving a message up", self.give_up, sseq)
-        if self._ledger.next_again():
-            self._consumer.wake()
+        self._expiring = True
+        slices.begin(self._consumer.world, "redeliveries", self._expire_all())
+
+    def _expire_all(self) -> Pieces[None]:
+        ledger, consumer = self._ledger, self._consumer
+        try:
+            while True:
+                given_up = ledger.expire(consumer.world.steady_ns(), _AT_ONCE)
+                self._give_up_all(given_up)
+                if ledger.next_again():
+                    consumer.wake()
+                if not ledger.late:
+                    break
+                yield _AT_ONCE + _COST * len(given_up)
+                if not consumer.running:
+                    return
+        finally:
+            self._expiring = False
         self.plan()

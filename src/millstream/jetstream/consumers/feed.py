@@ -1,7 +1,7 @@
-"""What a consumer delivers next: what goes out again, then single messages to begin with, then the stream.
+"""Choose what a consumer delivers next: redeliveries, then single messages at the start, then the stream.
 
-Sends through ``delivery`` and enters it in the ledger.  A message that nobody took, or that is too big for
-what was asked, stays the next one.
+Sends through ``delivery`` and records in the ledger.  A message without a receiver, or too big for the
+request, stays the next one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Feed:
-    """Of one consumer.  `given_up` and `missing` are told about messages that can not go out again."""
+    """The feed of one consumer.
+
+    `given_up` and `missing` are called for messages that cannot be redelivered.
+    """
 
     def __init__(
         self,
@@ -53,11 +56,11 @@ class Feed:
 
     @property
     def next_sseq(self) -> int:
-        """The next sequence of the stream to look at."""
+        """Return the next sequence of the stream to look at."""
         return self._singles.first or self._cursor.seq
 
     def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
-        """Deliver from a place on."""
+        """Deliver from a position on."""
         self.patterns = patterns
         self._singles = start.singles or Singles()
         self._move(start.sseq if start.singles is None else start.resume)
@@ -67,7 +70,7 @@ class Feed:
         self._removals = -1
 
     def choose(self, patterns: tuple[bytes, ...]) -> None:
-        """Go on from here with other subjects."""
+        """Continue from here with other subjects."""
         self.patterns = patterns
         self._singles = Singles([sseq for sseq in self._singles.left() if self._is_wanted(sseq)])
         self._move(self._cursor.seq)
@@ -79,7 +82,7 @@ class Feed:
         return any(matches(subject, pattern) for pattern in self.patterns)
 
     def skip_to(self, sseq: int) -> None:
-        """Everything below is gone."""
+        """Skip everything below `sseq`, which is gone."""
         self._singles.skip_to(sseq)
         if self._cursor.seq < sseq:
             self._move(sseq)
@@ -88,7 +91,7 @@ class Feed:
     # -- how much is left -------------------------------------------------------------------------
 
     def count(self) -> int:
-        """Messages that are still to be delivered for the first time."""
+        """Return the number of messages still to be delivered for the first time."""
         log, delivery = self._log, self._delivery
         removals = log.last_seq - log.messages
         if removals != self._removals and not self.passed(log.gone, removals):
@@ -100,10 +103,10 @@ class Feed:
         return delivery.pending
 
     def passed(self, gone: list[int] | None, removals: int, highest: int = 0) -> bool:
-        """Whether all that left the stream since the last count was behind here; then the count is right.
+        """Return True if all messages removed since the last count were already passed: the count is right.
 
-        `gone` ends with what left last, when the log had lost so many messages as `removals` says.
-        `highest` is the largest number in it, if that is known.
+        `gone` ends with the sequences removed last, when the log had lost `removals` messages in total.
+        `highest` is the largest of them, if known.
         """
         unseen = removals - self._removals
         if self._removals < 0 or gone is None or unseen > len(gone):
@@ -117,7 +120,7 @@ class Feed:
         return True
 
     def removed(self, sseqs: list[int]) -> None:
-        """These left the stream."""
+        """Drop messages that left the stream."""
         left = len(self._singles)
         if left:
             self._singles.removed(sseqs)
@@ -127,22 +130,22 @@ class Feed:
         return self._cursor.count_from(sseq)
 
     def goes_again(self) -> bool:
-        """Whether the next message was delivered before."""
+        """Return True if the next message is a redelivery."""
         return self._ledger.next_again() > 0
 
     def has_more(self) -> bool:
-        """Whether there is a message to deliver."""
+        """Return True if there is a message to deliver."""
         return self._ledger.next_again() > 0 or self.count() > 0
 
     def is_full(self) -> bool:
-        """Whether nothing may go out before something is settled; what goes out again always may."""
+        """Return True if `max_ack_pending` allows no new message; redeliveries are always allowed."""
         ledger = self._ledger
         return 0 < self._delivery.max_pending <= len(ledger.pending) and not ledger.waiting_again
 
     # -- sending ----------------------------------------------------------------------------------
 
     def send(self, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
-        """Send up to `most` messages; why it stopped, see ``delivery``."""
+        """Send up to `most` messages; return why it stopped, see ``delivery``."""
         self.sent = self.sent_bytes = 0
         self.count()
         while self.sent < most and self._ledger.next_again():
@@ -163,7 +166,7 @@ class Feed:
         return stopped
 
     def next_timestamp(self) -> int:
-        """Of the next new message; 0 if there is none."""
+        """Return the timestamp of the next new message; 0 if there is none."""
         record = self._record
         if self._singles.first:
             return record.timestamp if self._log.get(self._singles.first, record) else 0
@@ -173,7 +176,7 @@ class Feed:
         return record.timestamp
 
     def _send_again(self, outlet: Outlet, most_bytes: int, now: int) -> int:
-        """The message that waits longest to go out again."""
+        """Send the redelivery that waits longest."""
         ledger, record = self._ledger, self._record
         sseq = ledger.next_again()
         if ledger.spent(sseq):

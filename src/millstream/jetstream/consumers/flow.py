@@ -1,4 +1,4 @@
-"""How fast a consumer may send: a window that the client opens by answering, a rate, the original's pace.
+"""Limit how fast a consumer sends: a window that the client's responses open, a rate, the original pace.
 
 All of it is pure arithmetic; the consumer sends the requests and waits.
 """
@@ -20,10 +20,10 @@ _LONGEST_LOOK_S: Final = 0.05
 
 
 class FlowWindow:
-    """Bytes on their way to the client, as far as is known.
+    """The bytes under way to the client, as far as known.
 
-    A request to answer goes out when half of the window is used; nothing goes out when all of it is.
-    Each answer frees what was on its way when the request was sent, and doubles the window.
+    A flow control request is sent when half of the window is used; nothing is sent when it is full.  Each
+    response frees what was under way when the request was sent, and doubles the window.
     """
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class FlowWindow:
         return self.outstanding > self.window
 
     def room(self) -> int:
-        """Bytes that may go out before there is something to decide."""
+        """Return the bytes that may be sent before the next decision."""
         limit = self.window if self.subject else self.window // 2
         return max(limit - self.outstanding, 0)
 
     def sent(self, size: int) -> bool:
-        """So much went out; True if it is time to ask the client."""
+        """Count sent bytes; return True if a request to the client is due."""
         self.outstanding += size
         if not self.subject:
             return self.outstanding > self.window // 2
@@ -51,12 +51,12 @@ class FlowWindow:
         return False
 
     def ask(self, subject: bytes) -> None:
-        """A request went out that is answered to `subject`."""
+        """Record that a request was sent whose response goes to `subject`."""
         self.subject = subject
         self._asked_at = self.outstanding
 
     def answer(self, subject: bytes) -> bool:
-        """The client answered; False if that was not the open request."""
+        """Handle the client's response; return False if it does not answer the open request."""
         if not self.subject or subject != self.subject:
             return False
         self.window = min(self.window * 2, _LARGEST_WINDOW)
@@ -67,7 +67,7 @@ class FlowWindow:
 
 
 class Rate:
-    """A number of bits a second, with a burst to begin with."""
+    """A rate in bits per second, with an initial burst."""
 
     def __init__(self, bits_per_second: int, burst: int) -> None:
         self._bytes_per_second = bits_per_second / 8
@@ -76,7 +76,7 @@ class Rate:
         self._at = 0
 
     def room(self, now: int) -> int:
-        """Bytes that may go out now."""
+        """Return the bytes that may be sent now."""
         if self._at:
             gained = (now - self._at) * self._bytes_per_second / _NS
             self._tokens = min(self._tokens + max(gained, 0.0), self._burst)
@@ -87,13 +87,13 @@ class Rate:
         self._tokens -= size
 
     def wait_ns(self, size: int) -> int:
-        """How long until a message of `size` may go; a larger one than the burst goes with all of it."""
+        """Return the wait for a message of `size`; one larger than the burst uses all of it."""
         missing = min(float(size), self._burst) - self._tokens
         return max(math.ceil(missing / self._bytes_per_second * _NS), 0)
 
 
 class OriginalPace:
-    """Deliver with the pauses that lay between the messages when they were stored, up to `last_sseq`."""
+    """Delivers with the original pauses between messages, up to `last_sseq`."""
 
     def __init__(self, last_sseq: int) -> None:
         self.last_sseq = last_sseq
@@ -101,7 +101,7 @@ class OriginalPace:
         self._due = 0  # when the message may go that ``wait_ns`` was asked about
 
     def wait_ns(self, timestamp: int, now: int) -> int:
-        """How long the next message, stored at `timestamp`, still has to wait."""
+        """Return how long the next message, stored at `timestamp`, must wait."""
         if not self._last_timestamp or timestamp - self._last_timestamp <= _SHORTEST_PAUSE_NS:
             return 0
         pause = timestamp - self._last_timestamp
@@ -114,7 +114,7 @@ class OriginalPace:
         self._due = 0
 
     def pause_ns(self, feed: Feed, now: int) -> int:
-        """How long the feed's next message has to wait; 0: it goes now."""
+        """Return how long the feed's next message must wait; 0: send it now."""
         if feed.goes_again():
             return 0
         timestamp = feed.next_timestamp()
@@ -127,7 +127,7 @@ class OriginalPace:
 
 
 class Patience:
-    """When to look again whether a receiver that is behind has caught up: later, the longer it takes."""
+    """Decides when to poll a slow receiver again: less often, the longer it takes."""
 
     def __init__(self) -> None:
         self._waited_s = 0.0
@@ -138,5 +138,5 @@ class Patience:
         return delay_s
 
     def is_over(self) -> None:
-        """It took something."""
+        """Reset after the receiver took something."""
         self._waited_s = 0.0

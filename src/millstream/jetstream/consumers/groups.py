@@ -1,13 +1,13 @@
 """Priority groups: which of several waiting clients a consumer prefers, and the pin of a single one.
 
     none            everybody in turn
-    overflow        a request may say that it is only served when much is pending, or much is unacknowledged
+    overflow        a request may be served only when many messages are pending, or unacknowledged
     pinned_client   one client gets everything; the others stand by until its pin ends
     prioritized     0 is served before 1, and so on to 9
 
-A pin is an id that the server makes up.  Whoever is served first gets it, with every message, and names it
-in its next requests; each such request makes it last for another `timeout_ns`.  However many groups are
-configured, there is one pin, as in nats-server.
+A pin is an id that the server generates.  The client served first gets it with every message and names it in
+its next requests; each such request extends it by `timeout_ns`.  As in nats-server, there is one pin however
+many groups are configured.
 
 Not here: the queue (`pulls`), and the check of a configuration.
 """
@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from millstream.base.ids import nuid
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers import pull_statuses
 from millstream.jetstream.consumers.pull_requests import PullRequest
 from millstream.jsapi.consumer_types import ConsumerConfig, PriorityGroupState
 from millstream.jsapi.enums import PriorityPolicy
-from millstream.jsapi.go_time import ZERO_TIME, Time
 
 LOWEST_PRIORITY: Final = 9
 
@@ -37,7 +37,7 @@ class PinChange(NamedTuple):
 
 
 class PriorityGroups:
-    """Of one consumer.  `changes` collects the advisories; whoever sends them clears it."""
+    """The priority groups of one consumer.  `changes` collects advisories; the sender clears it."""
 
     def __init__(self, config: ConsumerConfig, new_pin: Callable[[], str] = nuid) -> None:
         self._new_pin = new_pin
@@ -49,15 +49,15 @@ class PriorityGroups:
         self.configure(config)
 
     def configure(self, config: ConsumerConfig) -> None:
-        """Follow a configuration; a pin stays until its time is up, whatever the policy is now."""
+        """Apply a configuration; a pin stays until it times out, whatever the policy."""
         self.policy = config.priority_policy
         self._names: Sequence[str] = tuple(config.priority_groups)
         self._timeout_ns = config.priority_timeout
 
     def refusal(self, request: PullRequest, now_ns: int) -> bytes | None:
-        """The status for a request that breaks the rules of the policy.
+        """Return the status for a request that violates the policy, or None.
 
-        One that names the pin makes it last.  Requests that are no JSON are beyond these rules.
+        A request that names the pin extends it.  Requests that are not JSON are exempt.
         """
         if not request.formal:
             return None
@@ -94,12 +94,12 @@ class PriorityGroups:
         self.changes.append(PinChange(request.group, pin_id=self.pin_id))
 
     def release(self) -> None:
-        """Nobody is pinned any more, and nobody is told."""
+        """Drop the pin without an advisory."""
         self.pin_id = ""
         self.pinned_ns = self.due_ns = 0
 
     def check_timeout(self, now_ns: int) -> bool:
-        """End the pin if its client was silent for too long; whether it was."""
+        """End the pin if its client was silent for too long; return True if it was."""
         if self.due_ns == 0 or now_ns < self.due_ns:
             return False
         self.release()
@@ -107,12 +107,12 @@ class PriorityGroups:
         return True
 
     def unpin(self, group: str) -> None:
-        """End the pin because somebody asked for it; told even if there was none."""
+        """End the pin on request; the advisory is sent even if there was none."""
         self.release()
         self.changes.append(PinChange(group, reason=ADMIN))
 
     def state(self) -> list[PriorityGroupState]:
-        """What a consumer's info says: the first group stands for all."""
+        """Return the state for a consumer's info: the first group stands for all."""
         if not self._names:
             return []
         pinned = Time(self.pinned_ns) if self.pinned_ns else ZERO_TIME
@@ -120,7 +120,7 @@ class PriorityGroups:
 
 
 def is_served(request: PullRequest, num_pending: int, num_ack_pending: int) -> bool:
-    """Whether an overflow request is served: one of its bounds is reached, or it has none."""
+    """Return True if an overflow request is served: one of its bounds is reached, or it has none."""
     if request.min_pending <= 0 and request.min_ack_pending <= 0:
         return True
     if 0 < request.min_pending <= num_pending:

@@ -1,8 +1,7 @@
-"""Who wants to know about a commit: consumers that delivered everything there was, and want more.
+"""The consumers awaiting commit: they have delivered everything and want more.
 
-A commit that brings nothing for a consumer costs it nothing: those that filter by plain subjects are found
-by the subjects that were committed.  Only where they are few, or their filters have wildcards, each of them
-looks for itself.
+A commit costs nothing for a consumer that it does not concern: consumers with literal filters are found by
+the committed subjects.  Only if there are few, or their filters have wildcards, each checks by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _FEW: Final = 8  # so many may look for themselves
 
 
 class Hungry:
-    """Of one stream."""
+    """The consumers of one stream that are awaiting commit."""
 
     def __init__(self) -> None:
         self._patterns: dict[Consumer, tuple[bytes, ...]] = {}  # as they were when the consumer came
@@ -61,7 +60,7 @@ class Hungry:
                 del self._by_subject[subject]
 
     def committed(self, log: Log) -> list[Consumer]:
-        """Those for whom there may be something since the last call."""
+        """Return the consumers for which there may be new messages since the last call."""
         first = min(self._told, log.committed) + 1
         self._told = log.committed
         if len(self._patterns) - len(self._other) <= _FEW:

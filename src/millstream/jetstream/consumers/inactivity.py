@@ -1,11 +1,9 @@
-"""Consumers that nobody uses go away, if their configuration says after how long."""
+"""Delete consumers that nobody uses for the configured time."""
 
 from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING, Final
-
-from millstream.jetstream.consumers.pulling import Pulling
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
@@ -18,7 +16,7 @@ _MOST_JITTER_S: Final = 1.0
 
 
 class Inactivity:
-    """Watches one consumer."""
+    """The inactivity timer of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -33,45 +31,31 @@ class Inactivity:
             self._timer = None
 
     def check(self) -> None:
-        """Something changed that may mean that the consumer is not used any more."""
+        """Start the timer if the consumer may not be used any more."""
         threshold = self._consumer.config.inactive_threshold
         if threshold <= 0:
             self.stop()
-        elif self._timer is None and not self._in_use():
-            idle = self._consumer.world.steady_ns() - self._last_used_ns()
+        elif self._timer is None and not self._consumer.mode.in_use():
+            idle = self._consumer.world.steady_ns() - self._consumer.mode.last_used_ns()
             self._plan(max(threshold - idle, 0))
 
     def _plan(self, wait_ns: int) -> None:
         delay_s = wait_ns / _NS
-        pulls = isinstance(self._consumer.mode, Pulling)
-        if pulls or self._consumer.config.inactive_threshold == _DEFAULT_NS:
+        if self._consumer.mode.polled or self._consumer.config.inactive_threshold == _DEFAULT_NS:
             delay_s += random.uniform(_LEAST_JITTER_S, _MOST_JITTER_S)
         self._timer = self._consumer.world.call_later(delay_s, self._time_passed)
 
     def _time_passed(self) -> None:
         self._timer = None
         consumer = self._consumer
-        if self._in_use():
-            if isinstance(consumer.mode, Pulling):
-                self._plan(consumer.config.inactive_threshold)  # nobody tells when the last request ends
+        if consumer.mode.in_use():
+            if consumer.mode.polled:
+                self._plan(consumer.config.inactive_threshold)
             return
-        left = consumer.config.inactive_threshold - (consumer.world.steady_ns() - self._last_used_ns())
+        left = consumer.config.inactive_threshold - (
+            consumer.world.steady_ns() - consumer.mode.last_used_ns()
+        )
         if left > 0:
             self._plan(left)
         else:
             consumer.stream.consumers.remove(consumer)
-
-    def _in_use(self) -> bool:
-        consumer = self._consumer
-        mode = consumer.mode
-        if isinstance(mode, Pulling):
-            now = consumer.world.steady_ns()
-            return mode.waiting.num_waiting(now) > 0 or consumer.ledger.due() > now
-        return mode.active
-
-    def _last_used_ns(self) -> int:
-        consumer = self._consumer
-        mode = consumer.mode
-        if isinstance(mode, Pulling):
-            return max(mode.waiting.last_asked_ns, consumer.last_ack_ns, consumer.started_ns)
-        return mode.lost_interest_ns

@@ -1,11 +1,11 @@
-"""Streams that keep a message only as long as some consumer needs it: `interest` and `workqueue` retention.
+"""Streams that keep a message only while a consumer needs it: `interest` and `workqueue` retention.
 
-A message that was acknowledged leaves the stream when nobody else waits for it.  What was given up after
-too many deliveries stays, for somebody to look at.
+An acknowledged message leaves the stream when no other consumer waits for it.  Messages given up after too
+many deliveries stay, for inspection.
 
-When a consumer goes or wants other messages, what it may have held back is looked through, a slice at a time
-so that others have their turn: whether a message is needed is asked when its turn comes, so nothing that
-happens meanwhile makes the answer wrong.
+When a consumer is deleted or changes its filters, messages that only it may have held are checked in slices,
+so that others have their turn.  Each message is checked when its turn comes, so changes meanwhile cannot make
+the result wrong.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _COST: Final = 4  # items of a slice that a message counts for at least
 
 
 class Held(NamedTuple):
-    """What a consumer may keep a stream from letting go: single messages, and all from `since` on."""
+    """What a consumer may hold in a stream: single messages, and everything from `since` on."""
 
     since: int
     singles: tuple[int, ...]
 
 
 class Interest:
-    """Of all consumers of one stream."""
+    """The interest of all consumers of one stream."""
 
     def __init__(self, manager: ConsumerManager) -> None:
         self._manager = manager
@@ -53,20 +53,20 @@ class Interest:
         return self._stream.config.retention is not RetentionPolicy.LIMITS
 
     def wants(self, subject: bytes) -> bool:
-        """Whether any consumer would get a message on `subject`; ``>``: any message at all."""
+        """Return True if a consumer would get a message on `subject`; ``>`` means any message."""
         return any(_covers(consumer, subject) for consumer in self._manager.values())
 
     # -- after acks -------------------------------------------------------------------------------
 
     def settled(self, sseqs: Iterable[int]) -> None:
-        """A consumer is done with these."""
+        """Remove messages that a consumer has settled, unless others need them."""
         if self._rules:
             removed = [self._release(sseq) for sseq in sseqs]
             if any(removed):
                 self._stream.account.committer.dirty(self._stream)
 
     def settled_up_to(self, consumer: Consumer) -> None:
-        """The consumer, which wants no acks, has delivered up to its floor."""
+        """Remove messages up to the floor of a consumer that needs no acks."""
         log = self._stream.log
         removed = False
         sseq = log.next_seq(max(consumer.released + 1, log.first_seq))
@@ -78,7 +78,7 @@ class Interest:
             self._stream.account.committer.dirty(self._stream)
 
     def _release(self, sseq: int, settled_by: Consumer | None = None) -> bool:
-        """Remove a message unless somebody needs it, or the one who is done with it never wanted it."""
+        """Remove a message unless a consumer needs it, or `settled_by` does not match its subject."""
         subject = self._stream.log.subject_of(sseq)
         if subject is None or (settled_by is not None and not _covers(settled_by, subject)):
             return False
@@ -97,12 +97,12 @@ class Interest:
     # -- when consumers change --------------------------------------------------------------------
 
     def held_by(self, consumer: Consumer) -> Held:
-        """To be asked before the consumer changes; ``given_back`` follows."""
+        """Return what the consumer holds; call it before the consumer changes, then ``given_back``."""
         ledger = consumer.ledger
         return Held(ledger.floor_sseq + 1, tuple(ledger.redelivered))
 
     def given_back(self, held: Held) -> None:
-        """A consumer is gone, or wants other messages than before: what only it needed may go."""
+        """Remove what only a deleted or changed consumer needed."""
         if self._stream.config.retention is RetentionPolicy.INTEREST:
             if not self._manager:
                 self._stream.log.remove_below(self._stream.log.last_seq + 1)
@@ -112,7 +112,7 @@ class Interest:
             self._look_through(held.since, self._stream.log.last_seq)
 
     def recovered(self) -> None:
-        """After a restart: acks may have survived that had not removed their messages yet."""
+        """Remove messages after a restart whose acks survived but whose removal did not."""
         log, consumers = self._stream.log, self._manager.values()
         if self._rules and consumers:
             last = max(consumer.ledger.delivered_sseq for consumer in consumers)
@@ -120,18 +120,18 @@ class Interest:
             self._look_through(log.first_seq, log.last_seq if interest else last)
 
     def retention_changed(self) -> None:
-        """The stream may keep messages only for consumers now."""
+        """Check all messages after the retention changed."""
         if self._rules and self._manager:
             self._look_through(self._stream.log.first_seq, self._stream.log.last_seq)
 
     def stop(self) -> None:
-        """Nothing is let go any more."""
+        """Stop removing messages."""
         self._last = 0
         self._singles = []
         self._needed_by = None
 
     def _look_through(self, first: int, last: int) -> None:
-        """What nobody needs of these messages goes."""
+        """Start checking a range of messages, and remove those that nobody needs."""
         if self._planned:
             self._next, self._last = min(self._next, first), max(self._last, last)
         else:
@@ -140,7 +140,7 @@ class Interest:
             slices.begin(self._stream.world, "interest", self._let_go())
 
     def _let_go(self) -> Pieces[None]:
-        """Remove what nobody needs of `_singles`, and from `_next` to `_last`; these may change meanwhile."""
+        """Remove unneeded messages in `_singles` and from `_next` to `_last`, which may change meanwhile."""
         stream = self._stream
         try:
             while sseq := self._next_to_look_at():
@@ -155,7 +155,7 @@ class Interest:
             self._planned = False
 
     def _next_to_look_at(self) -> int:
-        """Return the sequence of the next message to look at; 0 if that was all."""
+        """Return the sequence of the next message to check; 0 if there is none."""
         if not self._rules:
             self._singles = []
             return 0  # the stream keeps everything now
@@ -167,7 +167,7 @@ class Interest:
         return sseq if sseq <= self._last else 0
 
     def _may_go(self, subject: bytes) -> bool:
-        """A work queue keeps what no consumer has asked for yet."""
+        """Return False for a message of a work queue that no consumer has asked for yet."""
         return self._stream.config.retention is RetentionPolicy.INTEREST or self.wants(subject)
 
 

@@ -1,23 +1,23 @@
-"""What of the consumers of one stream survives: one log for all of them, so that one sync covers them all.
+"""The durable state of a stream's consumers: one log for all of them, so that one sync covers them all.
 
     put_config, snapshot, change, delete ──▶ log (``entries``) ──committer──▶ after_commit callbacks
     recover: the log, read from its beginning (``replay``) ──▶ every consumer as it was
 
-The journal takes part in group commit as a stream does.  Nothing is durable before the commit; who has to
-wait for it says so with ``after_commit``.  What was answered then is there after a crash, and a delivery
-that the journal was not told about happens again.
+The journal takes part in group commit like a stream.  Nothing is durable before the commit; callers that must
+wait for it use ``after_commit``.  What was confirmed then survives a crash, and deliveries that the journal
+did not record are repeated.
 
-*Deliveries are not told one by one*, so that the numbers of the last ones are lost in a crash.  For these
-never to be used twice, `reserved` runs ahead: deliveries up to it may leave once it is durable, and a
-restart begins behind it.  A snapshot at a clean stop says what was really used.
+*Deliveries are not recorded one by one*, so a crash loses the numbers of the last ones.  So that none is used
+twice, `reserved` runs ahead: deliveries up to it may be sent once it is durable, and a restart begins after
+it.  A snapshot at a clean stop records what was really used.
 
-*Checkpoints* keep the log small: all configurations and states are written again, a slice with each
-commit, and what lies before the checkpoint *before* goes.  So the log has everything twice, and a damaged
-entry has another to fall back on.  What is written at other times and stands for more than itself
-(configurations, snapshots, deletions) is written a second time before the next entry, for the same reason.
+*Checkpoints* keep the log small: all configurations and states are written again, a slice with each commit,
+and everything before the *previous* checkpoint is removed.  So the log has everything twice, and a damaged
+entry has a replacement.  For the same reason, entries written at other times that stand for more than
+themselves (configurations, snapshots, deletions) are written again before the next entry.
 
-Not here: which changes there are and when they are worth writing (consumer); bytes (``entries``);
-consumers that live in memory only: nobody tells the journal about them.
+Not here: which changes there are and when they are written (consumer); bytes (``entries``); consumers that
+live in memory only, which the journal does not record.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
+from millstream.golang.json import MOST_VALUES
+from millstream.jetstream.committing import Committing
 from millstream.jetstream.consumers.entries import (
     UnknownEntryError,
     decode,
@@ -41,7 +43,6 @@ from millstream.jetstream.consumers.kept import Changes, ConsumerState, Recovere
 from millstream.jetstream.consumers.replay import Replay, Replayed
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record, record_size
@@ -67,7 +68,7 @@ _SUBJECT: Final = b"c"  # the log wants one; ours are all the same
 
 
 class _Known:
-    """A consumer that is in the log."""
+    """A consumer in the log."""
 
     def __init__(self, number: int, created: int, link: int, reserved: int) -> None:
         self.number = number
@@ -76,8 +77,8 @@ class _Known:
         self.reserved = reserved
 
 
-class Journal:
-    """Of all consumers of one stream.  Opening it reads the log's folder; ``recover`` reads its entries."""
+class Journal(Committing):
+    """The journal of one stream's consumers.  Opening it reads the folder; ``recover`` reads the entries."""
 
     def __init__(
         self,
@@ -92,10 +93,8 @@ class Journal:
         smallest_log: int = SMALLEST_LOG,
         slice_size: int = SLICE_SIZE,
     ) -> None:
-        self.log = open_log(fs, folder, segment_size=segment_size, synced=synced)
-        self.in_memory = False
-        self.journal_key = b""  # what the commit journal calls the log; empty: it is never used
-        self.sync = sync
+        log = open_log(fs, folder, segment_size=segment_size, synced=synced)
+        Committing.__init__(self, log, b"", in_memory=False, sync=sync)
         self.failure: StoreError | None = None  # set while the disk does not take writes
         self.damages: list[str] = []  # what a restart could not make good, for people
         self._folder = folder
@@ -120,7 +119,7 @@ class Journal:
     # -- at a restart -----------------------------------------------------------------------------
 
     def recover(self) -> dict[str, Recovered]:
-        """Every consumer as the log tells, by name; StoreError if a later version wrote it."""
+        """Return every consumer in the log by name; raise StoreError if a later version wrote it."""
         replay = self._read()
         found: dict[str, Recovered] = {}
         for each in replay.consumers():
@@ -168,7 +167,7 @@ class Journal:
         self._untidy = True
 
     def move(self, folder: str) -> None:
-        """Its folder was renamed."""
+        """Use the new name of the folder."""
         self._folder = folder
         self.log.move(folder)
 
@@ -182,7 +181,7 @@ class Journal:
         state: ConsumerState | None = None,
         reserved: int = 0,
     ) -> None:
-        """A consumer is new, and begins with `state`; or, if none is given, has another configuration."""
+        """Record a new consumer that starts with `state`; without `state`, another configuration."""
         known = self._known.get(name)
         text = encode(config)
         if known is None or known.created != created:
@@ -199,9 +198,9 @@ class Journal:
         self._put_twice(encode_deleted(known.number, name))
 
     def snapshot(self, name: str, state: ConsumerState, reserved: int = 0) -> None:
-        """All of a consumer's state, which need not follow from the one before: a reset, a clean stop.
+        """Record all of a consumer's state, independent of the previous one: a reset, a clean stop.
 
-        Without `reserved`, deliveries go on right behind those of the state.
+        Without `reserved`, deliveries continue right after those of the state.
         """
         known = self._known[name]
         known.link += 1
@@ -209,19 +208,19 @@ class Journal:
         self._put_twice(encode_snapshot(known.number, known.link, Changes.whole(state, known.reserved)))
 
     def change(self, name: str, changes: Changes) -> None:
-        """Some of a consumer's state; `reserved` is filled in if it falls behind."""
+        """Record a part of a consumer's state; `reserved` is raised if it falls behind."""
         known = self._known[name]
         known.link += 1
         known.reserved = changes.reserved = max(changes.reserved, known.reserved, changes.delivered_dseq)
         self._put(encode_changes(known.number, known.link, changes))
 
     def after_commit(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything said so far is durable, or when it turns out that it is not (yet)."""
+        """Call back when everything recorded so far is durable, or when a commit failed."""
         self._waiting.append((self.log.last_seq, callback))
         self._committer.dirty(self)
 
     def when_committed(self, callback: Callable[[], None]) -> None:
-        """Call back when everything said so far is durable, however long the disk takes."""
+        """Call back when everything recorded so far is durable, however long the disk takes."""
         self._patient.append((self.log.last_seq, callback))
         self._committer.dirty(self)
 
@@ -242,23 +241,11 @@ class Journal:
         self._committer.dirty(self)
 
     def _put_twice(self, entry: bytes) -> None:
-        """Now, and again before the next one, which often is in another commit and another sector."""
+        """Write an entry now, and again before the next one, mostly in another commit and sector."""
         self._put(entry)
         self._copies.append(entry)
 
     # -- commits (see ``committer``) --------------------------------------------------------------
-
-    def commit_begins(self) -> None:
-        pass  # the log's sequences tell what belongs to it
-
-    def before_commit(self) -> None:
-        pass
-
-    def commit_waits(self) -> None:
-        pass
-
-    def commit_durable(self) -> None:
-        pass
 
     def commit_ended(self) -> None:
         if self.failure is not None:
@@ -268,7 +255,7 @@ class Journal:
         self._go_on_with_checkpoint()
 
     def commit_failed(self, error: Exception) -> None:
-        """Whoever waits gets the error; the bytes are tried again."""
+        """Pass the error of a commit to the callers that wait; the bytes are retried."""
         if not isinstance(error, StoreError):
             _log.error("consumers in %s: a commit failed unexpectedly", self._folder, exc_info=error)
             error = StoreError("commit", self._folder, f"{type(error).__name__}: {error}")
@@ -307,15 +294,15 @@ class Journal:
 
     @property
     def due_checkpoint(self) -> bool:
-        """Whether the log has much more than what is alive, or something in it is damaged."""
+        """Return True if the log has much more than live entries, or contains damage."""
         if self.checkpointing:
             return False
         return self._untidy or self._written > max(self._smallest_log, _GROWTH * self._size)
 
     def checkpoint(self, consumers: Iterable[Alive]) -> None:
-        """Write all consumers anew, a slice with each commit; `consumers` is asked as it goes on.
+        """Write all consumers again, a slice with each commit; `consumers` is iterated as it proceeds.
 
-        A consumer that is deleted meanwhile may still be given, and one that is new need not be.
+        It may yield a consumer that was deleted meanwhile, and need not yield a new one.
         """
         if self.checkpointing:
             return
@@ -353,7 +340,7 @@ class Journal:
     # -- the end ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Make everything durable and close the files; StoreError if that fails."""
+        """Make everything durable and close the files; raise StoreError if that fails."""
         self._left = None
         self._last = 0
         if self._copies:
@@ -364,7 +351,7 @@ class Journal:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the files; nothing more is written, and whoever waits learns that."""
+        """Close the files without writing more; callers that wait get an error."""
         self._left = None
         self._last = 0
         self._committer.forget(self)

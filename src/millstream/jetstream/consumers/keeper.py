@@ -1,8 +1,8 @@
-"""What one consumer tells the journal, and when.
+"""Decide what one consumer records in the journal, and when.
 
-Deliveries and plain acks are told a moment later, many at a time; what was promised (a double ack) is told
-at once, and the promise is kept when it is durable.  Deliveries may run only so far ahead of the journal
-as it has *reserved* numbers for, so that no number is used twice, whatever happens.
+Deliveries and plain acks are recorded a moment later, many at a time; what was promised (a double ack) is
+recorded at once and confirmed when it is durable.  Deliveries may run ahead of the journal only as far as it
+has *reserved* numbers, so that no number is ever used twice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 65536
+_TOLD_AT_ONCE: Final = 2048  # messages of each kind
 _UNBOUNDED: Final = 2**62
 
 
 class Keeper:
-    """Of one consumer that survives."""
+    """The keeper of one durable consumer."""
 
     def __init__(self, journal: Journal, name: str, ledger: Ledger, later: Callable[[Keeper], None]) -> None:
         self._journal = journal
@@ -36,31 +37,32 @@ class Keeper:
         self._asked = 0  # reserved, but not durable yet
         self._wake: Callable[[], None] | None = None
         self.planned = False  # a call of ``write`` is on its way
+        ledger.journaled = True
         self._closed = False  # what still happens is not told any more: its name may be another's
 
     # -- life -------------------------------------------------------------------------------------
 
     def create(self, config: ConsumerConfig, created_ns: int) -> None:
-        """The consumer is new; ``when_durable`` tells when it is there to stay."""
+        """Record a new consumer; ``when_durable`` reports when that is durable."""
         self._reserved = self._asked = FIRST_BLOCK
         self._journal.put_config(self._name, config, created_ns, state_of(self._ledger), FIRST_BLOCK)
         self._ledger.take_changes()
 
     def restored(self, reserved: int) -> None:
-        """It is as the journal has it."""
+        """Continue with the state from the journal."""
         self._reserved = self._asked = reserved
 
     def configure(self, config: ConsumerConfig, created_ns: int) -> None:
         self._journal.put_config(self._name, config, created_ns)
 
     def reset(self) -> None:
-        """The consumer begins anew."""
+        """Record a consumer that starts again."""
         self._ledger.take_changes()
         self._reserved = self._asked = self._block
         self._journal.snapshot(self._name, state_of(self._ledger), self._reserved)
 
     def close(self) -> None:
-        """At a clean stop: exactly what was used."""
+        """Record exactly what was used, at a clean stop."""
         self._ledger.take_changes()
         self._journal.snapshot(self._name, state_of(self._ledger), self._ledger.delivered_dseq)
         self.abandon()
@@ -70,32 +72,38 @@ class Keeper:
         self.abandon()
 
     def abandon(self) -> None:
-        """The journal has gone, or has let go of the consumer: nothing is told from now on."""
+        """Stop recording: the journal is closed, or the consumer was removed from it."""
         self._closed = True
         self.planned = False  # who calls ``write`` looks at that
 
     # -- what happened ----------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Something happened that can wait a moment."""
+        """Schedule ``write`` for a change that can wait a moment."""
         if not self.planned and not self._closed:
             self.planned = True
             self._later(self)
 
     def write(self) -> None:
-        """Tell everything that is new."""
+        """Record all changes."""
+        while self.write_some():
+            pass
+
+    def write_some(self) -> bool:
+        """Tell some of what is new; returns whether there is more."""
         self.planned = False
         if self._ledger.changed and not self._closed:
             self._write(0)
+        return self._ledger.changed and not self._closed
 
     def _write(self, reserve: int) -> None:
         ledger = self._ledger
-        pending, gone, redelivered = ledger.take_changes()
+        pending, gone, redelivered = ledger.take_changes(_TOLD_AT_ONCE)
         self._journal.change(
             self._name,
             Changes(
-                ledger.delivered_dseq,
-                ledger.delivered_sseq,
+                ledger.told_dseq,
+                ledger.told_sseq,
                 ledger.floor_dseq,
                 ledger.floor_sseq,
                 reserve,
@@ -106,14 +114,14 @@ class Keeper:
         )
 
     def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Tell everything now, and call back when it is durable."""
+        """Record all changes now, and call back when they are durable."""
         self.write()
         self._journal.after_commit(callback)
 
     # -- how far deliveries may go ----------------------------------------------------------------
 
     def room(self, wake: Callable[[], None]) -> int:
-        """How many may go out now; if that is too few, `wake` is called when there is more room."""
+        """Return how many deliveries may be sent now; if none, `wake` is called when there is room."""
         delivered = self._ledger.delivered_dseq
         if self._asked == self._reserved and self._reserved - delivered < self._block // 2:
             self._reserve(delivered)
@@ -126,6 +134,8 @@ class Keeper:
         self._block = min(self._block * 2, _LARGEST_BLOCK)
         asked = self._asked = max(delivered, self._reserved) + self._block
         self._write(asked)
+        if self._ledger.changed:
+            self.touch()
 
         def durable() -> None:
             if asked != self._asked:
@@ -139,7 +149,7 @@ class Keeper:
 
 
 class NoKeeper:
-    """Of a consumer that lives in memory."""
+    """The keeper of a consumer in memory; records nothing."""
 
     def create(self, config: ConsumerConfig, created_ns: int) -> None:
         pass
@@ -164,6 +174,9 @@ class NoKeeper:
 
     def write(self) -> None:
         pass
+
+    def write_some(self) -> bool:
+        return False
 
     def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
         callback(None)

@@ -1,4 +1,4 @@
-"""What of a consumer outlives the process, as plain data: what ``journal`` takes and gives back.
+"""The durable state of a consumer as plain data, which ``journal`` writes and recovers.
 
 `sseq` is a sequence of the stream, `dseq` counts deliveries of the consumer, `at` is ns since 1970.
 """
@@ -11,7 +11,7 @@ from millstream.jsapi.consumer_types import ConsumerConfig
 
 
 class ConsumerState(msgspec.Struct):
-    """Where a consumer stands."""
+    """The position of a consumer."""
 
     delivered_dseq: int = 0
     delivered_sseq: int = 0
@@ -21,7 +21,7 @@ class ConsumerState(msgspec.Struct):
     redelivered: dict[int, int] = {}  # sseq: deliveries after the first
 
     def go_on(self, reserved: int, *, torn: bool) -> None:
-        """Make it one that deliveries can begin from: behind `reserved`, with the floor where it belongs."""
+        """Prepare the state for further deliveries: after `reserved`, with the right floor."""
         if reserved <= self.delivered_dseq and not torn:
             return
         self.delivered_dseq = max(self.delivered_dseq, reserved)
@@ -34,10 +34,10 @@ class ConsumerState(msgspec.Struct):
 
 
 class Changes(msgspec.Struct):
-    """What happened to a consumer since the journal was told last.
+    """The changes of a consumer since the last record in the journal.
 
-    The first five say how things are now; the lists, what is different.  A message that is settled and
-    that the journal knows as pending must be in `gone`, whatever the floor says.
+    The first five fields are current values; the lists are differences.  A settled message that the journal
+    has as pending must be in `gone`, whatever the floor is.
     """
 
     delivered_dseq: int = 0
@@ -52,7 +52,7 @@ class Changes(msgspec.Struct):
     redelivered: list[tuple[int, int]] = []  # (sseq, count); 0: not any more
 
     def apply(self, state: ConsumerState) -> None:
-        """Bring a state up to date that has all changes before these."""
+        """Apply the changes to a state that has all earlier ones."""
         state.delivered_dseq = self.delivered_dseq
         state.delivered_sseq = self.delivered_sseq
         state.floor_dseq = self.floor_dseq
@@ -68,11 +68,11 @@ class Changes(msgspec.Struct):
                 state.redelivered.pop(sseq, None)
 
     def apply_after_loss(self, state: ConsumerState) -> None:
-        """The same if changes before these are lost: only what is true without them.
+        """Apply the changes if earlier ones are lost: only what is true without them.
 
-        That a message is settled is true for ever.  That one was delivered is not enough to count it as
-        delivered, since the lost changes may have told of others below it: `delivered_sseq` moves with
-        the floor only, and everything above is delivered again.
+        A settled message stays settled.  A delivered message does not count as delivered, because the lost
+        changes may have included others below it: `delivered_sseq` moves with the floor only, and everything
+        above it is redelivered.
         """
         if self.floor_sseq > state.floor_sseq:
             state.floor_sseq = self.floor_sseq
@@ -90,7 +90,7 @@ class Changes(msgspec.Struct):
 
     @classmethod
     def whole(cls, state: ConsumerState, reserved: int) -> Changes:
-        """A state as the changes that lead to it from nothing."""
+        """Return a state as the changes that lead to it from nothing."""
         return cls(
             state.delivered_dseq,
             state.delivered_sseq,
@@ -104,7 +104,7 @@ class Changes(msgspec.Struct):
 
 
 class Recovered(msgspec.Struct):
-    """A consumer as a restart finds it."""
+    """A consumer as found at a restart."""
 
     config: ConsumerConfig
     created: int  # ns since 1970

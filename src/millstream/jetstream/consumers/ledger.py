@@ -1,46 +1,61 @@
-"""What a consumer delivered and what of it is not settled: pending messages, floors, and what goes out again.
+"""The deliveries of a consumer that are not settled: pending messages, floors, and redeliveries.
 
-A state machine without I/O and without a clock: whoever calls tells the time.  On the path of a message,
-so compiled.  ``states`` has the table of what can happen to one message.
+A state machine without I/O and clock: the caller passes the time.  Compiled, because it is on the path of a
+message.  ``states`` has the table of a single message's states.
 
-Two numbers name a delivery: `sseq`, the message's sequence in the stream, and `dseq`, which counts
-deliveries.  A message keeps the dseq of its first delivery however often it goes out.
+Two numbers identify a delivery: `sseq`, the message's sequence in the stream, and `dseq`, which counts
+deliveries.  A message keeps the dseq of its first delivery however often it is redelivered.
+
+Messages wait in a common line: first deliveries rise with their sequences and with time, and all wait equally
+long, so the place up to which time has run out is a sequence.  What was delivered again, put off or is in
+progress has a time of its own, in a heap.
+
+A consumer may have a million messages pending.  Whatever looks at all of them does so in parts, between
+which anything may happen: ``expire``, ``queue_some``, ``plan_some``, ``skip_some``, ``ack_some``,
+``take_changes``.  Only a restart looks at all of them at once.
 
 Always true:  floors never fall but by ``reset``;  every message above the floor that was delivered and
-              is not pending is settled;  dseq only rises.
+              is not pending is settled;  dseq only rises;  first deliveries rise in sseq.
 Not here:     which message is next in the stream (consumer), who gets it (push, pulls), what survives
-              a crash (journal; ``take_changes`` tells it what is new).
+              a crash (journal; ``take_changes`` returns what is new).
 """
 
 import heapq
 from collections import deque
 
+from millstream.base.paged_map import PagedMap
+
 _NEVER = 0
+_PART = 512  # messages of a part, unless the caller says otherwise
+_STALE = 64  # places in the heap that are looked at, if they are out of date
+_LONG_AGO = 1
+_ALL = 1 << 62
 
 
 class Pending:
-    """A message that was delivered and is not settled."""
+    """A delivered message that is not settled."""
 
     dseq: int  # of its first delivery
     at: int  # when it was delivered last, or was said to be in progress
     due: int  # when to deliver it again, if not by the common waiting time
+    planned: int  # its first place in the heap, which is not behind `due`; or none
     queued: bool  # it waits to be delivered again
     known: bool  # the journal has it as pending
     kept: bool  # as it is now
 
 
 def _pending(dseq: int, at: int) -> Pending:
-    """Made this way, an object costs no call of ``__init__``."""
+    """Create an entry without the cost of calling ``__init__``."""
     entry = Pending.__new__(Pending)
     entry.dseq = dseq
     entry.at = at
-    entry.due = _NEVER
+    entry.due = entry.planned = _NEVER
     entry.queued = entry.known = entry.kept = False
     return entry
 
 
 class Ledger:
-    """Of one consumer."""
+    """The ledger of one consumer."""
 
     def __init__(self) -> None:
         self.delivered_dseq = 0
@@ -50,15 +65,20 @@ class Ledger:
         self.ack_wait = 0  # ns
         self.backoff: tuple[int, ...] = ()
         self.max_deliver = 0  # 0: any number of times
-        self.pending: dict[int, Pending] = {}  # by sseq; by `at`, but for those with a `due` or queued
-        self.redelivered: dict[int, int] = {}  # sseq: deliveries after the first
-        # Made when they are needed: an idle consumer has no use for them, and they are large.
-        self.order: deque[int] | None = None  # sseqs as first delivered; some may be settled
+        self.pending = PagedMap()  # by sseq
+        self.redelivered = PagedMap()  # sseq: deliveries after the first
+        self.journaled = False  # somebody calls ``take_changes``
+        self.late = False  # ``expire`` has more to do at once
+        # Made when it is needed: an idle consumer has no use for it, and it is large.
         self._queue: deque[int] | None = None  # to be delivered again; some may be settled
-        self._later: list[tuple[int, int]] = []  # a heap of (due, sseq); some may be out of date
-        self._moved: list[int] = []  # delayed, and the journal does not know
+        self._timed = 0  # messages up to here wait in the common line no more
+        self._later: list[tuple[int, int]] = []  # a heap of (time, sseq); some may be out of date
+        self._told = 0  # the journal was told of first deliveries up to here
+        self._moved: list[int] = []  # delivered or put off again, and the journal does not know
         self._gone: list[int] = []  # settled, and the journal does not know
-        self._counted: dict[int, None] = {}  # redelivered, and the journal does not know
+        self._counted: list[int] = []  # redelivered, and the journal does not know; some more than once
+        self.told_dseq = 0
+        self.told_sseq = 0
         self.waiting_again = 0  # how many wait to be delivered again
         self.changed = False  # since ``take_changes``
         self.resets = 0  # how often the numbers began anew
@@ -66,22 +86,15 @@ class Ledger:
     # -- delivering -------------------------------------------------------------------------------
 
     def deliver(self, sseq: int, now: int) -> None:
-        """A message goes out for the first time and waits for an ack."""
+        """Record the first delivery of a message that needs an ack."""
         self.delivered_dseq += 1
         if sseq > self.delivered_sseq:
             self.delivered_sseq = sseq
-        entry = _pending(self.delivered_dseq, now)
-        key = sseq  # one object for both
-        self.pending[key] = entry
-        if self.order is None:
-            self.order = deque()
-        self.order.append(key)
+        self.pending.put(sseq, _pending(self.delivered_dseq, now))
         self.changed = True
-        if self.backoff:
-            self._plan(sseq, entry, now + self._wait_of(sseq))
 
     def deliver_settled(self, sseq: int) -> None:
-        """A message goes out and nobody is to acknowledge it."""
+        """Record the delivery of a message that needs no ack."""
         self.delivered_dseq += 1
         if sseq > self.delivered_sseq:
             self.delivered_sseq = sseq
@@ -90,46 +103,56 @@ class Ledger:
         self.changed = True
 
     def deliver_again(self, sseq: int, now: int) -> None:
-        """What ``next_again`` gave goes out."""
+        """Record the redelivery of the message from ``next_again``."""
         entry = self.pending[sseq]
         self.delivered_dseq += 1
-        extra = self.redelivered.get(sseq, 0) + 1
-        self.redelivered[sseq] = extra
-        self._counted[sseq] = None
+        extra = self.deliveries(sseq)
+        self.redelivered.put(sseq, extra)
+        self._note_count(sseq)
         self._unqueue(entry)
-        entry.at = now
-        entry.due = _NEVER
-        self._put_last(sseq, entry)
-        if self.backoff:
-            self._plan(sseq, entry, now + self._wait_of(sseq))
+        self._wait_anew(sseq, entry, now)
 
     def deliveries(self, sseq: int) -> int:
-        """How often a message that is pending was delivered."""
-        return self.redelivered.get(sseq, 0) + 1
+        """Return how often a pending message was delivered."""
+        extra = self.redelivered.get(sseq)
+        return 1 if extra is None else extra + 1
 
     # -- what goes out again ----------------------------------------------------------------------
 
     def next_again(self) -> int:
-        """The message that waits longest to be delivered again, or 0; it keeps waiting."""
+        """Return the message that waits longest for redelivery, or 0; it keeps waiting."""
         while self._queue:
             sseq = self._queue[0]
             entry = self.pending.get(sseq)
-            if entry is not None and entry.queued:
+            if entry is not None and entry.queued and sseq > self.floor_sseq:
                 return sseq
             self._queue.popleft()
         return 0
 
     def pop_again(self) -> None:
-        """``next_again`` is taken."""
+        """Take the message from ``next_again`` off the queue."""
         assert self._queue is not None
         self._queue.popleft()
 
-    def _put_last(self, sseq: int, entry: Pending) -> None:
-        """Its `at` changed, and is the order; the journal must know of everything behind what is new."""
-        del self.pending[sseq]
-        self.pending[sseq] = entry
-        entry.kept = False
+    def _wait_anew(self, sseq: int, entry: Pending, now: int) -> None:
+        """From now on, in no common line."""
+        entry.at = now
+        self._note_move(sseq, entry)
+        wait = self._wait_of(sseq)
+        if wait > 0:
+            self._plan(sseq, entry, now + wait)
+
+    def _note_move(self, sseq: int, entry: Pending) -> None:
+        """The journal is to know another time; of what is new it will hear anyway."""
         self.changed = True
+        if entry.kept:
+            entry.kept = False
+            self._moved.append(sseq)
+
+    def _note_count(self, sseq: int) -> None:
+        self.changed = True
+        if self.journaled:
+            self._counted.append(sseq)
 
     def _enqueue(self, sseq: int, entry: Pending) -> None:
         entry.queued = True
@@ -140,32 +163,63 @@ class Ledger:
         self._queue.append(sseq)
 
     def _unqueue(self, entry: Pending) -> None:
-        """Its place in the queue is out of date."""
+        """Mark an entry's place in the queue as invalid."""
         if entry.queued:
             entry.queued = False
             self.waiting_again -= 1
 
-    def queue_all(self, now: int) -> list[int]:
-        """Deliver everything pending again; what may not be is given up and returned."""
-        return self._queue_those(sorted(self.pending), now)
+    def queue_some(self, after: int, now: int, most: int = _PART) -> tuple[int, list[int]]:
+        """Deliver again what is pending behind `after`, at most so many; what may not be is given up.
 
-    def expire(self, now: int) -> list[int]:
-        """Queue what was not acknowledged in time; what was delivered often enough is returned instead."""
+        Returns the last one that was looked at, 0 if there are no more, and those that were given up.
+        """
+        found = []
+        sseq = after
+        left = most
+        while left > 0:
+            sseq = self.pending.after(sseq)
+            if sseq == 0:
+                break
+            found.append(sseq)
+            left -= 1
+        return sseq, self._queue_those(found, now)
+
+    def expire(self, now: int, most: int = _PART) -> list[int]:
+        """Queue what was not acknowledged in time; what was delivered often enough is returned instead.
+
+        Looks at no more than `most` messages; `late` tells if there are others.
+        """
         late = []
-        if not self.backoff and self.ack_wait > 0:
-            limit = now - self.ack_wait
-            for sseq, entry in self.pending.items():
-                if entry.due != _NEVER or entry.queued:
-                    continue
-                if entry.at > limit:
+        left = most
+        wait = self._common_wait()
+        if wait > 0:
+            limit = now - wait
+            while left > 0:
+                sseq = self.pending.after(self._timed)
+                if sseq == 0:
                     break
-                late.append(sseq)
-        while self._later and self._later[0][0] <= now:
-            due, sseq = heapq.heappop(self._later)
+                entry = self.pending.get(sseq)
+                if entry.due == _NEVER and not entry.queued:
+                    if entry.at > limit:
+                        break
+                    late.append(sseq)
+                self._timed = sseq
+                left -= 1
+        while left > 0 and self._later and self._later[0][0] <= now:
+            when, sseq = heapq.heappop(self._later)
+            left -= 1
             waiting = self.pending.get(sseq)
-            if waiting is not None and waiting.due == due and not waiting.queued:
-                waiting.due = _NEVER  # it may have been planned twice for the same moment
+            if waiting is None or waiting.planned != when:
+                continue
+            waiting.planned = _NEVER
+            if waiting.queued or waiting.due == _NEVER:
+                continue
+            if waiting.due > now:
+                self._plan(sseq, waiting, waiting.due)
+            else:
+                waiting.due = _NEVER
                 late.append(sseq)
+        self.late = left <= 0
         late.sort()
         return self._queue_those(late, now)
 
@@ -180,94 +234,142 @@ class Ledger:
                 continue
             self._enqueue(sseq, entry)
             entry.at = now
-            self._put_last(sseq, entry)
+            self._note_move(sseq, entry)
         for sseq in given_up:
             self.give_up(sseq)
         return given_up
 
     def spent(self, sseq: int) -> bool:
-        """Whether a message may not be delivered any more."""
+        """Return True if a message may not be delivered again."""
         return 0 < self.max_deliver <= self.deliveries(sseq)
 
     def give_up(self, sseq: int) -> None:
-        """It leaves the pending ones; that it was delivered too often is kept while the stream has it."""
-        self.redelivered[sseq] = self.deliveries(sseq)
-        self._counted[sseq] = None
-        self._settled(sseq, self.pending.pop(sseq))
+        """Drop the message from `pending`, but keep its delivery count until the stream removes it."""
+        self.redelivered.put(sseq, self.deliveries(sseq))
+        self._note_count(sseq)
+        self._settled(sseq, self.pending.take(sseq))
 
     def due(self) -> int:
-        """When ``expire`` has something to do, in ns; 0: never, as it looks now."""
-        earliest = self._later[0][0] if self._later else _NEVER
-        if not self.backoff and self.ack_wait > 0:
-            for entry in self.pending.values():
-                if entry.due == _NEVER and not entry.queued:
-                    usual = entry.at + self.ack_wait
-                    if earliest == _NEVER or usual < earliest:
-                        earliest = usual
-                    break
-        return earliest
+        """When ``expire`` has something to do, in ns, or some time before that; 0: never, as it looks now."""
+        earliest = self._first_planned()
+        wait = self._common_wait()
+        if wait <= 0:
+            return earliest
+        for _ in range(_PART):
+            sseq = self.pending.after(self._timed)
+            if sseq == 0:
+                return earliest
+            entry = self.pending.get(sseq)
+            if entry.due == _NEVER and not entry.queued:
+                usual = entry.at + wait
+                return usual if earliest == _NEVER or usual < earliest else earliest
+            self._timed = sseq
+        return _LONG_AGO  # it looks at the others when it is called
+
+    def _first_planned(self) -> int:
+        """The first time in the heap; it may be out of date."""
+        for _ in range(_STALE):
+            if not self._later:
+                return _NEVER
+            when, sseq = self._later[0]
+            entry = self.pending.get(sseq)
+            if entry is not None and entry.planned == when:
+                break
+            heapq.heappop(self._later)
+        return self._later[0][0] if self._later else _NEVER
 
     def has_delayed(self) -> bool:
-        """Whether a message may be due before the others."""
+        """Return True if a message may be due before the others."""
         return len(self._later) > 0
 
     def plan_again(self, now: int) -> None:
-        """The waiting times changed, or the clock, or it was restored: see to the order of `pending`.
+        """Compute when each pending message is due, from its time of delivery and the present waits.
 
-        What was delivered last after something behind it, or will be, is given a time of its own.
+        Called after the waiting times or the clock changed, and after a restart.
         """
         self._later.clear()
+        self._timed = 0
         latest = now
-        for sseq in reversed(self.pending):
-            entry = self.pending[sseq]
-            entry.due = _NEVER
+        for sseq in reversed(list(self.pending)):
+            entry = self.pending.get(sseq)
+            entry.due = entry.planned = _NEVER
             if entry.queued:
                 continue
-            if self.backoff or entry.at > latest:
+            if entry.at > latest or self._wait_of(sseq) != self._common_wait():
                 self._plan(sseq, entry, entry.at + self._wait_of(sseq))
             else:
                 latest = entry.at
 
-    def _wait_of(self, sseq: int) -> int:
-        """How long to wait for the ack of a message."""
+    def plan_some(self, after: int, most: int = _PART) -> int:
+        """The waiting times changed: give messages behind `after` their new times, at most so many.
+
+        Returns the last one that was looked at, 0 if there are no more.  The common line needs nothing.
+        """
+        sseq = after
+        left = most
+        while left > 0:
+            sseq = self.pending.after(sseq)
+            if sseq == 0:
+                break
+            entry = self.pending.get(sseq)
+            if entry.due != _NEVER:
+                self._plan(sseq, entry, entry.at + self._wait_of(sseq))
+            left -= 1
+        return sseq
+
+    def _common_wait(self) -> int:
+        """How long to wait for the ack of a message that was delivered once."""
         if not self.backoff:
             return self.ack_wait
-        wait: int = self.backoff[min(self.redelivered.get(sseq, 0), len(self.backoff) - 1)]
+        wait: int = self.backoff[0]
+        return wait
+
+    def _wait_of(self, sseq: int) -> int:
+        """Return how long to wait for the ack of a message."""
+        if not self.backoff:
+            return self.ack_wait
+        wait: int = self.backoff[min(self.deliveries(sseq), len(self.backoff)) - 1]
         return wait
 
     def _plan(self, sseq: int, entry: Pending, due: int) -> None:
+        """Give it a time of its own; a place in the heap that comes before is good enough."""
         entry.due = due
-        heapq.heappush(self._later, (due, sseq))
+        if entry.planned == _NEVER or due < entry.planned:
+            entry.planned = due
+            heapq.heappush(self._later, (due, sseq))
 
     # -- what clients say -------------------------------------------------------------------------
 
     def ack(self, sseq: int) -> bool:
-        """Settle one message; False if it was not pending."""
-        entry = self.pending.pop(sseq, None)
+        """Settle one message; return False if it was not pending."""
+        entry = self.pending.take(sseq)
         if entry is not None:
             self._settled(sseq, entry)
-        if self.redelivered:
+        if self.redelivered.count:
             self._forget_count(sseq)
         return entry is not None
 
     def ack_all(self, sseq: int, dseq: int) -> list[int]:
-        """Settle everything up to a message; what was pending of it."""
+        """Settle everything up to a message; return what was pending of it."""
         if dseq <= self.floor_dseq or sseq <= self.floor_sseq:
             return []
-        return self.ack_some(sseq, dseq, len(self.order or ()))
+        return self.ack_some(sseq, dseq, _ALL)
 
     def ack_some(self, sseq: int, dseq: int, most: int) -> list[int]:
-        """Do a part of ``ack_all``: settle the first messages, at most so many; what was pending of them.
+        """Settle the first `most` messages of ``ack_all``; return what was pending of them.
 
-        To be called until ``has_unsettled`` says that it is done.  In between it is as if the client had
-        acknowledged fewer.
+        Call it until ``has_unsettled`` is False.  In between, the state is as if the client had acknowledged
+        fewer.
         """
         settled: list[int] = []
         left = most
         reached = 0  # the highest dseq of these
-        while left > 0 and self.order and self.order[0] <= sseq:
-            each = self.order.popleft()
-            entry = self.pending.pop(each, None)
+        looked = self.floor_sseq
+        while left > 0:
+            each = self._next_unsettled(looked)
+            if each == 0 or each > sseq:
+                break
+            entry = self.pending.take(each)
             if entry is not None:
                 settled.append(each)
                 reached = max(reached, entry.dseq)
@@ -275,179 +377,200 @@ class Ledger:
                 if entry.known:
                     self._gone.append(each)
             self._forget_count(each)
+            looked = each
             left -= 1
-        if not self.has_unsettled(sseq):
+        following = self._next_unsettled(looked)
+        if following == 0 or following > sseq:
             self.floor_dseq = max(self.floor_dseq, dseq)
             self.floor_sseq = max(self.floor_sseq, sseq)
-        elif settled:
+        else:
             self.floor_dseq = max(self.floor_dseq, min(reached, dseq))
-            self.floor_sseq = max(self.floor_sseq, settled[-1])
+            self.floor_sseq = max(self.floor_sseq, looked)
         self.changed = True
         return settled
 
+    def _next_unsettled(self, sseq: int) -> int:
+        """The first message behind `sseq` that is pending or was given up, or 0."""
+        pending = self.pending.after(sseq)
+        given_up = self.redelivered.after(sseq) if self.redelivered.count else 0
+        return given_up if pending == 0 or 0 < given_up < pending else pending
+
     def has_unsettled(self, sseq: int) -> bool:
-        """Tell whether messages up to `sseq` were delivered that ``ack_some`` has not looked at."""
-        order = self.order
-        return order is not None and len(order) > 0 and order[0] <= sseq
+        """Return True if there are deliveries up to `sseq` that ``ack_some`` has not processed."""
+        following = self._next_unsettled(self.floor_sseq)
+        return 0 < following <= sseq
 
     def progress(self, sseq: int, now: int) -> None:
-        """A client still works on it."""
+        """Restart the ack wait of a message that a client still works on."""
         entry = self.pending.get(sseq)
         if entry is None or entry.queued:
             return
-        entry.at = now
-        entry.due = _NEVER
-        self._put_last(sseq, entry)
-        if self.backoff:
-            self._plan(sseq, entry, now + self._wait_of(sseq))
+        self._wait_anew(sseq, entry, now)
 
     def may_nak(self, sseq: int, dseq: int) -> bool:
-        """Whether a client can refuse this delivery: it is pending, and not from before the floor."""
+        """Return True if a client can nak this delivery: it is pending and above the floor."""
         return self.floor_dseq < dseq <= self.delivered_dseq and sseq in self.pending
 
     def nak(self, sseq: int) -> None:
-        """Deliver it again as soon as possible."""
+        """Redeliver a message as soon as possible."""
         entry = self.pending[sseq]
         if not entry.queued:
             self._enqueue(sseq, entry)
 
     def nak_later(self, sseq: int, due: int) -> None:
-        """Deliver it again at a time."""
+        """Redeliver a message at a time."""
         entry = self.pending[sseq]
         self._unqueue(entry)
         entry.at = due - self._wait_of(sseq)  # so that it is due then after a restart, too
-        if entry.kept:
-            entry.kept = False
-            self._moved.append(sseq)
-        self.changed = True
+        self._note_move(sseq, entry)
         self._plan(sseq, entry, due)
 
     def _settled(self, sseq: int, entry: Pending) -> None:
-        """It left the pending ones."""
+        """Update floors and changes after an entry left `pending`."""
         self._unqueue(entry)
         if entry.known:
             self._gone.append(sseq)
         self.changed = True
-        if not self.pending:
+        if not self.pending.count:
             self.floor_dseq = self.delivered_dseq
             self.floor_sseq = self.delivered_sseq
-            if self.order is not None:
-                self.order.clear()
             self._queue = None
-            self._later.clear()
         elif entry.dseq == self.floor_dseq + 1:
             self._raise_floor(entry.dseq, sseq)
 
     def _raise_floor(self, dseq: int, sseq: int) -> None:
-        """To just below the next one pending."""
-        order = self.order
-        while order and order[0] not in self.pending:
-            order.popleft()
+        """Raise the floor to just below the next pending message."""
         self.floor_dseq = dseq
         self.floor_sseq = sseq
-        if order:
-            lowest = order[0]
-            if lowest > sseq:
-                entry = self.pending[lowest]
-                self.floor_dseq = entry.dseq - 1
-                self.floor_sseq = lowest - 1
+        lowest = self.pending.after(sseq)
+        if lowest:
+            entry = self.pending.get(lowest)
+            self.floor_dseq = entry.dseq - 1
+            self.floor_sseq = lowest - 1
 
     def _forget_count(self, sseq: int) -> None:
-        if sseq in self.redelivered:
-            del self.redelivered[sseq]
-            self._counted[sseq] = None
-            self.changed = True
+        if self.redelivered.take(sseq) is not None:
+            self._note_count(sseq)
 
     # -- what the stream says ---------------------------------------------------------------------
 
     def remove(self, sseq: int) -> bool:
-        """The stream does not have it any more; True if it was pending."""
+        """Settle a message that the stream removed; return True if it was pending."""
         return self.ack(sseq)
 
     def remove_below(self, sseq: int) -> list[int]:
-        """The stream begins at `sseq` now; what was pending below."""
-        if not self.pending and not self.redelivered:
-            return []
+        """Return the pending messages below `sseq`, where the stream now begins."""
         for each in [each for each in self.redelivered if each < sseq and each not in self.pending]:
             self._forget_count(each)
-        return sorted([each for each in self.pending if each < sseq])
+        return [each for each in self.pending if each < sseq]
 
-    def skip_to(self, sseq: int) -> None:
-        """Nothing below `sseq` will ever be delivered: a purge."""
-        for each in [each for each in self.pending if each < sseq]:
-            entry = self.pending.pop(each)
-            self._unqueue(entry)
-            self.floor_dseq = max(self.floor_dseq, entry.dseq)
-            if entry.known:
-                self._gone.append(each)
-            self._forget_count(each)
-        for each in [each for each in self.redelivered if each < sseq]:
-            self._forget_count(each)
+    def begin_skip(self, sseq: int) -> None:
+        """Nothing below `sseq` will ever be delivered: a purge.  ``skip_some`` follows."""
         self.floor_sseq = max(self.floor_sseq, sseq - 1)
         self.delivered_sseq = max(self.delivered_sseq, sseq - 1)
-        if not self.pending:
-            self.floor_dseq = self.delivered_dseq
-            self.floor_sseq = self.delivered_sseq
-            self.redelivered.clear()
-            self.order = None
-            self._queue = None
-            self._later.clear()
         self.changed = True
 
+    def skip_some(self, sseq: int, most: int = _PART) -> int:
+        """Forget messages below `sseq`, at most so many; returns how many there were, 0 if that was all."""
+        skipped = 0
+        while skipped < most:
+            each = self._next_unsettled(0)
+            if each == 0 or each >= sseq:
+                break
+            entry = self.pending.take(each)
+            if entry is not None:
+                self._unqueue(entry)
+                self.floor_dseq = max(self.floor_dseq, entry.dseq)
+                if entry.known:
+                    self._gone.append(each)
+            self._forget_count(each)
+            skipped += 1
+        if not self.pending.count:
+            self.floor_dseq = self.delivered_dseq
+            self.floor_sseq = self.delivered_sseq
+            self._queue = None
+        self.changed = True
+        return skipped
+
     def forget_above(self, sseq: int) -> None:
-        """The stream lost what lay above `sseq`, and uses the numbers again."""
+        """Forget everything above `sseq`, which the stream lost and whose sequences it uses again."""
         for each in [each for each in self.pending if each > sseq]:
-            self._settled(each, self.pending.pop(each))
+            self._settled(each, self.pending.take(each))
         for each in [each for each in self.redelivered if each > sseq]:
             self._forget_count(each)
         self.delivered_sseq = min(self.delivered_sseq, sseq)
         self.floor_sseq = min(self.floor_sseq, sseq)
+        self._timed = min(self._timed, sseq)
+        self._told = min(self._told, sseq)
         self.resets += 1
 
-    def reset(self, sseq: int) -> None:
-        """Begin anew before `sseq`; deliveries are counted from one."""
+    def reset(self, sseq: int) -> list[PagedMap]:
+        """Begin anew before `sseq`; deliveries are counted from one.  Returns what is to be freed."""
+        freed = [self.pending, self.redelivered]
         self.resets += 1
         self.delivered_dseq = self.floor_dseq = 0
         self.delivered_sseq = self.floor_sseq = sseq - 1
-        self.pending.clear()
-        self.redelivered.clear()
-        self.order = None
+        self.pending = PagedMap()
+        self.redelivered = PagedMap()
         self._queue = None
         self.waiting_again = 0
-        self._later.clear()
-        self._moved.clear()
-        self._gone.clear()
-        self._counted.clear()
+        self.late = False
+        self._later = []
+        self._timed = self._told = 0
+        self._moved = []
+        self._gone = []
+        self._counted = []
         self.changed = True
+        return freed
 
     def needs(self, sseq: int, next_sseq: int) -> bool:
-        """Whether a message that this consumer wants must stay in a stream that keeps what is of interest."""
+        """Return True if a wanted message must stay in a stream with interest retention."""
         if sseq > self.floor_sseq and (sseq >= next_sseq or sseq in self.pending):
             return True
         return sseq in self.redelivered  # given up: it stays for somebody to look at
 
     # -- what survives ----------------------------------------------------------------------------
 
-    def take_changes(self) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[int, int]]]:
-        """Pending ones, new or moved (sseq, dseq, at); settled ones; (sseq, deliveries after the first)."""
+    def take_changes(
+        self, most: int = _ALL
+    ) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[int, int]]]:
+        """Pending ones, new or moved (sseq, dseq, at); settled ones; (sseq, deliveries after the first).
+
+        At most so many of each kind: `changed` tells if there are others, `told_dseq` and `told_sseq` what
+        was delivered up to then, so that nothing is believed to be settled that is told of later.
+        """
         fresh = []
-        for sseq in reversed(self.pending):  # what is new is at the end
-            entry = self.pending[sseq]
-            if entry.kept:
+        sseq = self._told
+        entry = None
+        left = most
+        while left > 0:
+            following = self.pending.after(sseq)
+            if following == 0:
                 break
-            entry.kept = entry.known = True
-            fresh.append((sseq, entry.dseq, entry.at))
-        for sseq in self._moved:
-            moved = self.pending.get(sseq)
-            if moved is not None and not moved.kept:
-                moved.kept = moved.known = True
-                fresh.append((sseq, moved.dseq, moved.at))
-        self._moved = []
-        gone = self._gone
-        self._gone = []
-        counted = [(sseq, self.redelivered.get(sseq, 0)) for sseq in self._counted]
-        self._counted.clear()
-        self.changed = False
+            sseq = following
+            entry = self.pending.get(sseq)
+            if not entry.kept:
+                entry.kept = entry.known = True
+                fresh.append((sseq, entry.dseq, entry.at))
+            left -= 1
+        if left > 0 or entry is None:
+            self._told = max(self._told, self.delivered_sseq)
+            self.told_sseq = self.delivered_sseq
+            self.told_dseq = self.delivered_dseq
+        else:
+            self._told = self.told_sseq = sseq
+            self.told_dseq = entry.dseq
+        for sseq in self._moved[:most]:
+            entry = self.pending.get(sseq)
+            if entry is not None and not entry.kept:
+                entry.kept = entry.known = True
+                fresh.append((sseq, entry.dseq, entry.at))
+        gone = self._gone[:most]
+        counted = [(sseq, self.deliveries(sseq) - 1) for sseq in self._counted[:most]]
+        del self._moved[:most]
+        del self._gone[:most]
+        del self._counted[:most]
+        self.changed = left <= 0 or bool(self._moved or self._gone or self._counted)
         return fresh, gone, counted
 
     def restore(
@@ -457,16 +580,15 @@ class Ledger:
         delivered: tuple[int, int],
         floor: tuple[int, int],
     ) -> None:
-        """As it was: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq)."""
+        """Restore a state: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq)."""
         self.delivered_dseq, self.delivered_sseq = delivered
         self.floor_dseq, self.floor_sseq = floor
-        self.redelivered = dict(redelivered)
-        self.order = deque(sorted(pending)) if pending else None
-        self.pending.clear()
-        for sseq, (dseq, at) in sorted(pending.items(), key=lambda item: (item[1][1], item[0])):
+        for sseq, extra in redelivered.items():
+            self.redelivered.put(sseq, extra)
+        for sseq in sorted(pending):
+            dseq, at = pending[sseq]
             entry = _pending(dseq, at)
             entry.kept = entry.known = True
-            self.pending[sseq] = entry
-            if self.backoff:
-                self._plan(sseq, entry, at + self._wait_of(sseq))
+            self.pending.put(sseq, entry)
+        self._told = self.delivered_sseq
         self.changed = False

@@ -1,8 +1,7 @@
-"""All consumers of one stream: made, found, told about the stream, kept on disk, and let go.
+"""All consumers of one stream: create, find, notify, keep on disk, and delete them.
 
-Looks like a mapping from names to consumers.  A stream without consumers costs nothing, and so does a
-consumer that waits for nothing: only the *hungry* ones, which have delivered everything and want more,
-hear about a commit.
+A mapping from names to consumers.  A stream without consumers costs nothing, and neither does a consumer that
+does not wait: only those *awaiting commit* are notified of one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
-from millstream.base.slices import Pieces
+from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.hunger import Hungry
@@ -31,12 +30,14 @@ if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
 
 _TOLD_AT_ONCE: Final = 32  # consumers
+_LOOKED_UP: Final = 64  # messages that are gone
+_MISSED_COST: Final = 16  # items of a slice that each counts for which a consumer has to give up
 _WRITING_COST: Final = 16  # items of a slice that telling the journal of a consumer counts for
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
 
 class ConsumerManager(Mapping[str, Consumer]):
-    """Of one stream."""
+    """The consumers of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -65,7 +66,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- making and ending ------------------------------------------------------------------------
 
     def add(self, config: ConsumerConfig, name: str, start: Start | None = None) -> Consumer:
-        """Start a consumer with a configuration that was checked; see ``after_outcome``.
+        """Start a consumer with a checked configuration; see ``after_outcome``.
 
         `start` is what ``find_lasts`` returned in the same step.
         """
@@ -78,7 +79,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         return consumer
 
     def find_lasts(self, patterns: tuple[bytes, ...]) -> Pieces[Start]:
-        """Find where a consumer starts that begins with the last message of each subject."""
+        """Find the start of a consumer that begins with the last message of each subject."""
         lasts = LastOfEach(self.stream.log, patterns)
         self._gathering.append(lasts)
         self._listen()
@@ -89,12 +90,12 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._listen()
 
     def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        """Another configuration that was checked; see ``after_outcome``."""
+        """Apply another checked configuration; see ``after_outcome``."""
         consumer.update(config)
         consumer.keeper.configure(config, consumer.created_ns)
 
     def remove(self, consumer: Consumer) -> None:
-        """End a consumer; see ``after_outcome``."""
+        """Delete a consumer; see ``after_outcome``."""
         self._let_go(consumer)
         consumer.mode.deleted()
         consumer.keeper.delete()
@@ -103,7 +104,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.checkpoint_if_due()
 
     def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything done so far is durable, or when it turns out that it is not."""
+        """Call back when everything done so far is durable, or when a commit failed."""
         if self.journal is None:
             callback(None)
         else:
@@ -126,7 +127,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.counted += change * counts(config)
 
     def _listen(self) -> None:
-        """Have the log note what is removed, if anybody has to be told."""
+        """Make the log record removals if a consumer must be notified of them."""
         log = self.stream.log
         if not self._by_name and not self._gathering:
             log.gone = None
@@ -144,7 +145,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- on disk ----------------------------------------------------------------------------------
 
     def recover(self, journal: Journal) -> None:
-        """Start the consumers that the journal knows, as they were."""
+        """Restore the consumers in the journal."""
         self.journal = journal
         for name, found in journal.recover().items():
             if not valid_name(name):
@@ -169,7 +170,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     def put_back(
         self, name: str, config: ConsumerConfig, created_ns: int, state: ConsumerState | None
     ) -> None:
-        """A consumer of a stream that is restored, as it was; None: it begins.  ``all_are_back`` follows."""
+        """Restore a consumer of a restored stream; None: it starts.  ``all_are_back`` follows."""
         consumer = Consumer(self.stream, name, config, created_ns)
         consumer.keeper = self._keeper_of(consumer)
         if state is None:
@@ -187,16 +188,16 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.go_on()
 
     def all_are_back(self) -> None:
-        """See ``put_back``; ``start`` follows."""
+        """Finish a series of ``put_back``; ``start`` follows."""
         self.interest.recovered()
 
     def start(self) -> None:
-        """After ``recover``."""
+        """Start all consumers, after ``recover``."""
         for consumer in self._by_name.values():
             consumer.start()
 
     def stop(self) -> None:
-        """The server stops: everybody is told, and everything is written."""
+        """Stop all consumers: notify their clients, and write everything."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -209,7 +210,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             self.journal = None
 
     def abandon(self) -> None:
-        """The stream is deleted, and all consumers with it."""
+        """Delete all consumers together with their stream."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -224,7 +225,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             self.journal = None
 
     def forget(self) -> None:
-        """The stream was not restored after all: nobody ever knew them."""
+        """Drop all consumers of a stream whose restore failed; no client knows them."""
         self.interest.stop()
         self.stream.account.consumers -= self.count
         self.count = self.counted = 0
@@ -245,9 +246,14 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _write_all(self, touched: list[Keeper]) -> Pieces[None]:
         for keeper in touched:
-            if keeper.planned:
-                guard.alone("keeping a consumer", keeper.write)
-                yield _WRITING_COST
+            while keeper.planned:
+                more = False
+                try:
+                    more = keeper.write_some()
+                except Exception as error:
+                    guard.report("keeping a consumer", error)
+                yield _WRITING_COST if not more else MOST_ITEMS
+                keeper.planned |= more
         if self.journal is not None:
             self.stream.account.committer.dirty(self.journal)
         self.checkpoint_if_due()
@@ -266,7 +272,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- what the stream says ---------------------------------------------------------------------
 
     def committed(self) -> None:
-        """There are new messages, or some are gone."""
+        """Notify consumers of new and removed messages."""
         gone = self.stream.log.gone
         if gone:
             self.stream.log.gone = []
@@ -279,32 +285,34 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages
+        waiting = []
         for lasts in self._gathering:
             lasts.removed(sseqs)
-        lost, highest = set(sseqs), max(sseqs)
+        highest = max(sseqs)
         for consumer in list(self._by_name.values()):
             ledger = consumer.ledger
             consumer.feed.passed(sseqs, removals, highest)
             consumer.feed.removed(sseqs)
-            if ledger.pending or ledger.redelivered:  # few, more often than not, of many that are gone
-                for sseq in sorted((ledger.pending.keys() & lost) | (ledger.redelivered.keys() & lost)):
-                    consumer.message_removed(sseq)
+            if ledger.pending or ledger.redelivered:
+                waiting.append(consumer)
+        if waiting:
+            slices.begin(self.stream.world, "telling what is gone", _missed(waiting, sseqs))
 
     def retention_changed(self) -> None:
-        """The stream keeps messages for other reasons than before."""
+        """Apply a changed retention of the stream."""
         for consumer in self._by_name.values():
             consumer.acknowledging.configure()
         self.interest.retention_changed()
 
     def take_gone(self) -> list[int]:
-        """What left the stream since it was asked for; nobody else will be told."""
+        """Return the messages removed since the last call; consumers are not notified of them."""
         log = self.stream.log
         gone, log.gone = log.gone or [], None
         self._listen()
         return gone
 
     def purged(self, subject: bytes | None, gone: list[int]) -> Pieces[None]:
-        """A purge took `gone` away: nobody is told about those that were not acknowledged."""
+        """Notify consumers of a purge; there are no advisories for unacknowledged messages."""
         log, lost = self.stream.log, set(gone)
         left = -1  # unknown
         for lasts in self._gathering:
@@ -315,14 +323,30 @@ class ConsumerManager(Mapping[str, Consumer]):
                 continue
             consumer.feed.removed(gone)
             if subject is None:
-                consumer.purged(log.first_seq)
+                yield from consumer.purged(log.first_seq)
             elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
                 if left < 0:
                     left = log.next_match(log.first_seq, subject)
-                consumer.purged(left or log.last_seq + 1)
+                yield from consumer.purged(left or log.last_seq + 1)
             elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
                 consumer.lost(lost)
-                consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
+                yield from consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
             if number % _TOLD_AT_ONCE == 0:
                 left = -1  # others may have come
                 yield _TOLD_AT_ONCE
+
+
+def _missed(consumers: list[Consumer], sseqs: list[int]) -> Pieces[None]:
+    """Tell consumers which of their messages are gone, though nobody acknowledged them."""
+    sseqs = sorted(sseqs)
+    for consumer in consumers:
+        ledger = consumer.ledger
+        for start in range(0, len(sseqs), _LOOKED_UP):
+            cost = 1
+            for sseq in sseqs[start : start + _LOOKED_UP]:
+                if sseq in ledger.pending or sseq in ledger.redelivered:
+                    guard.alone("telling what is gone", consumer.message_removed, sseq)
+                    cost += _MISSED_COST
+            yield cost
+            if not consumer.running:
+                break

@@ -1,15 +1,15 @@
-"""How long to wait before a refused message is delivered again: `-NAK {"delay": 5000000000}` or `-NAK 5s`."""
+"""Parse the delay before a redelivery: `-NAK {"delay": 5000000000}` or `-NAK 5s`."""
 
 from __future__ import annotations
 
+from millstream.golang.duration import DurationError, parse_duration
+from millstream.golang.json import FEW_VALUES
 from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.go_duration import DurationError, parse_duration
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.requests import NakOptions
 
 
 def delay_of(argument: bytes) -> int | None:
-    """In ns; None if the message is to go out again at once, also because nobody understands when."""
+    """Return the delay in ns; None for a redelivery at once, also if the delay is invalid."""
     text = argument.strip()
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""A consumer that an administrator has paused, until when its configuration says."""
+"""The pause of a consumer, until the time in its configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 
 
 class Pause:
-    """Of one consumer."""
+    """The pause of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -21,12 +21,12 @@ class Pause:
 
     @property
     def left_ns(self) -> int:
-        """How long it goes on; 0 if there is none."""
+        """Return the remaining time; 0 if there is no pause."""
         until = self._consumer.config.pause_until
         return max(int(until) - self._consumer.world.now_ns(), 0) if until is not None else 0
 
     def start(self) -> None:
-        """Notice when it ends."""
+        """Set the timer for the end of the pause."""
         self.stop()
         left = self.left_ns
         if left > 0:
@@ -39,7 +39,7 @@ class Pause:
             self._timer = None
 
     def changed(self) -> None:
-        """The configuration has another end."""
+        """Apply a changed end of the pause."""
         self.start()
         self._tell(paused=self.left_ns > 0)
 

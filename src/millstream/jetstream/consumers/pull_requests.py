@@ -1,11 +1,10 @@
 """A pull request: what its body asks for, and how much of it is open.
 
-The body comes in four forms: nothing (one message), a number of messages, a JSON object, or any other text
-(one message).  Most requests are plain JSON objects that a library wrote; those are decoded in one call.
-Whatever is not plain, or not right, goes through the decoder that knows all of Go's rules and complaints,
-so the short way never has an opinion of its own.
+The body has four forms: nothing (one message), a number of messages, a JSON object, or any other text (one
+message).  Most requests are simple JSON objects of a library, which are decoded in one call.  Everything else
+goes to the decoder that knows all of Go's rules and errors, so the fast path never differs from it.
 
-One request per batch of messages, so compiled.  Not here: who is served when (`pulls`).
+Compiled, because there is one request per batch of messages.  Not here: who is served when (`pulls`).
 """
 
 from typing import Annotated, Final
@@ -14,11 +13,11 @@ import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
+from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.consumers import pull_statuses
 from millstream.jsapi import headers as names
 from millstream.jsapi import requests
 from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.limits import API_LEVEL
 from millstream.protocol import headers as header_block
 
@@ -53,7 +52,7 @@ _decode_plain = msgspec.json.Decoder(_PlainBody).decode
 
 
 class PullRefused(MillstreamError):
-    """The request is not accepted; `status` is the header block to send to its inbox."""
+    """The request is not accepted; `status` is the header block for its inbox."""
 
     def __init__(self, status: bytes) -> None:
         super().__init__(status.partition(b"\r\n")[0].decode(errors="replace"))
@@ -61,10 +60,10 @@ class PullRefused(MillstreamError):
 
 
 class PullRequest:
-    """One request, from the moment it is read until it is done.
+    """One request, from parsing until it is done.
 
-    `WaitingPulls` keeps the counts; everybody else only reads them.  `left` may be zero or less on a
-    request that asked for that: it still gets one message.  `bytes_left` is zero if there is no bound.
+    `WaitingPulls` maintains the counts; others only read them.  `left` may be zero or less if the request
+    asked for that: it still gets one message.  `bytes_left` is zero without a bound.
     """
 
     def __init__(
@@ -97,9 +96,9 @@ class PullRequest:
 
 
 def parse_pull(reply: bytes, body: bytes, headers: bytes, now_ns: int) -> PullRequest:
-    """The request that a message to `CONSUMER.MSG.NEXT` or the rest of a `+NXT` makes, or PullRefused.
+    """Parse a message to `CONSUMER.MSG.NEXT` or the rest of a `+NXT`; raise PullRefused.
 
-    `headers` is the whole block, empty if there is none or if it is of no concern.
+    `headers` is the whole block, empty if there is none or it does not matter.
     """
     if headers and _level_is_too_high(headers):
         raise PullRefused(pull_statuses.REQUIRED_API_LEVEL)
@@ -151,7 +150,7 @@ def _formal(reply: bytes, asked: _PlainBody | requests.PullRequest, now_ns: int)
 
 
 def _wrapped(number: int) -> int:
-    """What is left of twice a Go integer."""
+    """Return twice a Go integer with Go's overflow."""
     return number if number <= _MOST else number - 2**64
 
 

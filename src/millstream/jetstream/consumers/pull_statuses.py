@@ -1,16 +1,15 @@
-"""What a pull request is told when it is not told a message: whole header blocks, as clients know them.
+"""Status headers sent to a pull request's inbox instead of a message, as complete blocks.
 
-Clients match codes and texts, so each is written here once.  A status has no payload and goes to the inbox
-of the request.  Those that end a request which was accepted say what it did not get: `left` messages and,
-if it set a bound, `bytes_left`.
+Clients match codes and texts, so each is written here once.  A status has no payload.  Those that end an
+accepted request contain what it did not get: `left` messages and, if it set a bound, `bytes_left`.
 
 Not here: when each is sent (`pulls`, `groups`, `pull_requests`).
 """
 
 from typing import Final
 
+from millstream.golang.duration import format_duration
 from millstream.jsapi import headers
-from millstream.jsapi.go_duration import format_duration
 
 NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
 REQUESTS_PENDING: Final = b"NATS/1.0 408 Requests Pending\r\n\r\n"
@@ -63,7 +62,7 @@ def request_timeout(left: int, bytes_left: int) -> bytes:
 
 
 def interest_expired(left: int, bytes_left: int) -> bytes:
-    """The inbox is in another account, where the requester may still listen for the reply to its request."""
+    """Return the status for an inbox in another account, where the requester may still be subscribed."""
     return _INTEREST_EXPIRED % (left, bytes_left)
 
 

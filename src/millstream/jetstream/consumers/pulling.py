@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.pull_requests import PullRequest
     from millstream.jetstream.ports import Cancel
+    from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
     from millstream.protocol.outlet import Outlet
 
 _NS: Final = 1_000_000_000
@@ -25,8 +26,11 @@ _MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all w
 _PIN_ID: Final = names.PIN_ID.encode()
 
 
-class Pulling:
-    """How a pull consumer delivers."""
+class PullDelivery:
+    """The delivery of a pull consumer."""
+
+    active = False
+    polled = True  # a request may end without a word
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -41,15 +45,15 @@ class Pulling:
         self._patience = Patience()
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
-    def configure(self) -> None:
-        """Follow the consumer's configuration."""
+    def configure(self, before: ConsumerConfig) -> None:
+        """Apply the consumer's configuration."""
         self.waiting.configure(self._consumer.config)
         self._pins = self._consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
         if not self._pins:
             self._consumer.delivery.extra_header = b""
 
     def start(self) -> None:
-        """Nothing happens before somebody asks."""
+        """Prepare the pace; nothing is delivered before a request."""
         if self._consumer.config.replay_policy is ReplayPolicy.ORIGINAL:
             self._pace = OriginalPace(self._consumer.stream.log.last_seq)
 
@@ -70,7 +74,7 @@ class Pulling:
     # -- requests ---------------------------------------------------------------------------------
 
     def ask(self, reply: bytes, body: bytes, block: bytes) -> None:
-        """A request came."""
+        """Handle a pull request."""
         if not reply:
             return
         consumer = self._consumer
@@ -89,10 +93,24 @@ class Pulling:
         self.tell()
         self._consumer.wake()
 
+    def in_use(self) -> bool:
+        """Return True if a client waits for messages, or still has some to acknowledge."""
+        now = self._world.steady_ns()
+        return self.waiting.num_waiting(now) > 0 or self._consumer.ledger.due() > now
+
+    def last_used_ns(self) -> int:
+        consumer = self._consumer
+        return max(self.waiting.last_asked_ns, consumer.last_ack_ns, consumer.started_ns)
+
+    def describe(self, info: ConsumerInfo) -> None:
+        info.num_waiting = self.waiting.num_waiting(self._world.steady_ns())
+        self.tell()
+        info.priority_groups = self.waiting.groups.state()
+
     # -- delivering -------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Serve those who wait."""
+        """Serve the waiting requests."""
         consumer, waiting = self._consumer, self.waiting
         if not waiting.count or self._pause is not None:
             return
@@ -165,7 +183,7 @@ class Pulling:
         return stopped
 
     def _send(self, request: PullRequest, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
-        """TOO_BIG: for the request.  What is too big for one turn goes by itself."""
+        """Send messages to a request; return TOO_BIG if the next does not fit it."""
         feed = self._consumer.feed
         own_most = request.bytes_left if request.bytes_left > 0 else _UNBOUNDED
         if own_most <= most_bytes:
@@ -176,7 +194,7 @@ class Pulling:
         return stops.DONE if feed.sent else feed.send(outlet, 1, own_most, now)
 
     def _settle(self, stopped: int, now: int) -> None:
-        """Nothing more goes out for now: tell those who do not wait, and plan for those who do."""
+        """End the turn: end requests that do not wait, and set timers for those that do."""
         consumer, waiting = self._consumer, self.waiting
         dseq, sseq = consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1
         goes_on = stopped in (stops.DONE, stops.TIRED)
@@ -201,7 +219,7 @@ class Pulling:
         self._consumer.pump()
 
     def _look_again(self) -> None:
-        """Somebody who is behind may catch up, and nobody tells."""
+        """Poll the slow receiver: no event fires when its socket drains."""
         if self._look is None:
             self._look = self._world.call_later(self._patience.look_after_s(), self._looked)
 
@@ -218,7 +236,7 @@ class Pulling:
         return outlet
 
     def tell(self) -> None:
-        """Send what the queue has to say."""
+        """Send the statuses and advisories that the queue has collected."""
         waiting = self.waiting
         if waiting.statuses:
             statuses, waiting.statuses = waiting.statuses, []

@@ -1,8 +1,8 @@
-"""The pull requests that wait at a consumer: who is served next, what each is told, and when.
+"""The pull requests waiting at a consumer: who is served next, which status each gets, and when.
 
-A state machine without I/O and without a clock: whoever calls tells the time, in nanoseconds.  What is to
-be sent collects in `statuses` and in `groups.changes`; the caller sends it, in the same order with
-messages, before it does the next thing.
+A state machine without I/O and clock: the caller passes the time, in nanoseconds.  Messages to be sent
+collect in `statuses` and in `groups.changes`; the caller sends them, in order with messages, before its next
+step.
 
 A consumer uses it like this:
 
@@ -20,12 +20,12 @@ A consumer uses it like this:
                              send `statuses` after each of these calls, if there are any
 
     at pulls.due()           deliver, and exhausted() whatever stopped it
-    the consumer goes        pulls.deleted();  the server goes: pulls.shut_down()
+    consumer deleted         pulls.deleted();  server stops: pulls.shut_down()
 
-`current` must only be called with a message at hand: it may pin a client to it.  Statuses and messages to
-one inbox must keep their order, or a client takes its batch for complete too early.
+Call `current` only with a message at hand: it may pin a client.  Statuses and messages to one inbox must keep
+their order, or a client considers its batch complete too early.
 
-Always true:  `count` is the length of the queue;  nothing happens before `due()` that no call told of.
+Always true:  `count` is the length of the queue;  without a call, nothing changes before `due()`.
 Not here:     what a body means (`pull_requests`), texts (`pull_statuses`), pins and policies (`groups`).
 """
 
@@ -42,9 +42,9 @@ _PLENTY = 2**40  # messages, more than any stream has; sums of them fit
 
 
 class WaitingPulls:
-    """The queue of one pull consumer, whose checked `config` bounds it.
+    """The queue of one pull consumer, limited by its checked `config`.
 
-    `has_interest(inbox)` says whether anybody listens; it is asked when the queue is walked through, not
+    `has_interest(inbox)` returns True if there is a subscriber; it is called when the queue is walked, not
     for each message.
     """
 
@@ -68,7 +68,7 @@ class WaitingPulls:
         self.configure(config)
 
     def configure(self, config: ConsumerConfig) -> None:
-        """Follow a new configuration; requests that wait already keep waiting."""
+        """Apply a new configuration; waiting requests keep waiting."""
         self.groups.configure(config)
         self._max_waiting = config.max_waiting
         self._max_batch = config.max_batch
@@ -90,7 +90,7 @@ class WaitingPulls:
         num_pending: int,
         num_redeliveries: int,
     ) -> bool:
-        """Take a request as it came; whether it waits now.  Otherwise its status is in `statuses`."""
+        """Parse and add a request; return True if it waits now.  Otherwise its status is in `statuses`."""
         try:
             request = parse_pull(reply, body, headers, now_ns)
         except PullRefused as refused:
@@ -99,10 +99,10 @@ class WaitingPulls:
         return self.add(request, now_ns, num_pending, num_redeliveries)
 
     def add(self, request: PullRequest, now_ns: int, num_pending: int, num_redeliveries: int) -> bool:
-        """Take a request; whether it waits now.  Otherwise its status, if it gets one, is in `statuses`.
+        """Add a request; return True if it waits now.  Otherwise its status, if any, is in `statuses`.
 
-        What is there to deliver is `num_pending` messages that were never delivered and
-        `num_redeliveries` that wait to be delivered again.
+        There are `num_pending` messages that were never delivered and `num_redeliveries` that wait for
+        redelivery.
         """
         refusal = self._refusal(request, now_ns)
         if refusal is not None:
@@ -150,10 +150,10 @@ class WaitingPulls:
     # -- messages go ------------------------------------------------------------------------------
 
     def current(self, now_ns: int, num_pending: int, num_ack_pending: int) -> PullRequest | None:
-        """Who gets the message at hand; None if nobody may have it now.
+        """Return the request that gets the message at hand; None if none may have it now.
 
-        `num_pending` counts the message at hand, also if it was delivered before and so is not among
-        those that are pending.  Requests that have expired, or name a pin that is no more, are ended.
+        `num_pending` includes the message at hand, even if it is a redelivery and so not pending.  Ends
+        requests that have expired or name an old pin.
         """
         request = self._head
         if request is None:
@@ -193,11 +193,10 @@ class WaitingPulls:
         return None
 
     def run_length(self) -> int:
-        """How many messages in a row may go to the request that `current` just gave.
+        """Return how many messages in a row may go to the request that `current` returned.
 
-        So many need no further call of `current`, and one call of `served` with their number and the sum
-        of their sizes, which must not be more than the bytes it has left.  It is 1 where each message has to
-        be looked at.
+        They need no further call of `current`, and one call of `served` with their number and the sum of
+        their sizes, which must not exceed its `bytes_left`.  Returns 1 where each message must be checked.
         """
         request = self._head
         if request is None:
@@ -213,9 +212,9 @@ class WaitingPulls:
         return 1 if other is not None else request.left
 
     def served(self, request: PullRequest, size: int, now_ns: int, messages: int = 1) -> None:
-        """The request that `current` gave got a message of `size` bytes, or a run of so many `messages`.
+        """Count a message of `size` bytes, or a run of `messages`, sent to the request from `current`.
 
-        The size is that of subject, ack subject, headers and payload, without a `Nats-Pin-Id`.
+        The size includes subject, ack subject, headers and payload, without a `Nats-Pin-Id`.
         """
         self._claimant = None
         request.delivered += messages
@@ -238,17 +237,17 @@ class WaitingPulls:
             self._insert(request)
 
     def too_big(self, request: PullRequest) -> None:
-        """The message at hand has more bytes than the request has left: the request ends, if it has not."""
+        """End a waiting request because the message at hand has more bytes than it has left."""
         if not request.waiting:
             return
         self._end(request, pull_statuses.too_big(request.left, request.bytes_left))
         self._forget_claim(request)
 
     def gone(self, request: PullRequest, imported: bool = False) -> None:
-        """Nobody listens on the inbox: the request ends, if it has not.
+        """End a waiting request because its inbox has no subscriber.
 
-        Nobody is told, unless the inbox is `imported`: there, the account of the consumer has a reply
-        subject that may still lead somewhere.
+        Sends no status, unless the inbox is `imported`: there, the consumer's account has a reply subject
+        that may still lead to a subscriber.
         """
         if not request.waiting:
             return
@@ -259,9 +258,9 @@ class WaitingPulls:
         self._forget_claim(request)
 
     def pass_over(self, request: PullRequest) -> bool:
-        """The client can take nothing now: it leaves its turn to the next one; False if there is none.
+        """Let the next request go first, because the client is behind; return False if there is none.
 
-        Where one client gets everything, or some come before others, there is nobody to leave it to.
+        With a pinned client or priorities there is none.
         """
         if self._pinning or self._ranked or self.count < 2:
             return False
@@ -277,10 +276,10 @@ class WaitingPulls:
     # -- time passes ------------------------------------------------------------------------------
 
     def exhausted(self, now_ns: int, last_dseq: int, last_sseq: int) -> bool:
-        """There is nothing more to deliver, to any of those who wait: end those that do not wait for more.
+        """End requests that do not wait, because there is nothing more to deliver to any of them.
 
-        Also ends what has expired, and sends heartbeats, which say how far the consumer has come.  True
-        if a pin has just timed out, so that others may be served: deliver again.
+        Also ends expired requests, and sends heartbeats with the consumer's position.  Returns True if a pin
+        has just timed out, so that others may be served: deliver again.
         """
         unpinned = self.groups.check_timeout(now_ns) if not self._plain else False
         if self.count > 0 and (self._one_shots > 0 or 0 < self._due <= now_ns):
@@ -289,7 +288,7 @@ class WaitingPulls:
         return unpinned
 
     def expire(self, now_ns: int, last_dseq: int, last_sseq: int) -> bool:
-        """As `exhausted`, when there is more to deliver, but the consumer may not."""
+        """Do the same as `exhausted` when there are messages that the consumer may not deliver."""
         unpinned = self.groups.check_timeout(now_ns) if not self._plain else False
         if self.count > 0 and 0 < self._due <= now_ns:
             self._walk(now_ns, False)
@@ -297,7 +296,7 @@ class WaitingPulls:
         return unpinned
 
     def due(self) -> int:
-        """When `exhausted` has something to do; 0: no time is known.
+        """Return when `exhausted` next has something to do; 0: unknown.
 
         May be too early after requests were served, never too late.
         """
@@ -308,13 +307,13 @@ class WaitingPulls:
         return due
 
     def num_waiting(self, now_ns: int) -> int:
-        """How many requests wait, without those that have expired or whose client is gone."""
+        """Return the number of waiting requests, without expired ones and those whose client is gone."""
         if self.count > 0:
             self._walk(now_ns, False)
         return self.count
 
     def _walk(self, now_ns: int, ended: bool) -> int:
-        """End requests that are over; returns how many messages the others wait for."""
+        """End requests that are over; return how many messages the others wait for."""
         self._walked_ns = now_ns
         self._due = 0
         claimed = 0
@@ -350,12 +349,12 @@ class WaitingPulls:
     # -- the end ----------------------------------------------------------------------------------
 
     def deleted(self) -> None:
-        """The consumer is no more: everybody is told."""
+        """End all requests: the consumer was deleted."""
         while self._head is not None:
             self._end(self._head, pull_statuses.CONSUMER_DELETED)
 
     def shut_down(self) -> None:
-        """The server stops: everybody is told, an inbox that waits several times only once."""
+        """End all requests: the server stops.  An inbox with several requests gets one status."""
         last: dict[bytes, bytes] = {}
         while self._head is not None:
             request = self._head
@@ -374,7 +373,7 @@ class WaitingPulls:
             self._due = when_ns
 
     def _insert(self, request: PullRequest) -> None:
-        """Put the request behind all others, or behind those that are no less urgent."""
+        """Insert the request after all others, or after those with the same or a higher priority."""
         after = self._tail
         if self._ranked:
             while after is not None and after.priority > request.priority:

@@ -1,6 +1,6 @@
-"""Delivery to a subject: whoever listens there gets messages as fast as it, or a rule, allows.
+"""Delivery to a subject: subscribers get messages as fast as they, or a limit, allow.
 
-Starts when somebody listens and stops when nobody does.  Heartbeats tell that the consumer is alive while
+Starts with the first subscriber and stops with the last.  Heartbeats show that the consumer is alive while
 there is nothing to deliver.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base.ids import secret_token
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
+from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy, ReplayPolicy
 from millstream.protocol import headers
@@ -18,6 +19,7 @@ from millstream.protocol import headers
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.ports import Cancel, Request
+    from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 
 _NS: Final = 1_000_000_000
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
@@ -30,8 +32,10 @@ _HEARTBEAT: Final = b"NATS/1.0 100 Idle Heartbeat\r\n%b: %%d\r\n%b: %%d\r\n" % (
 _STALLED: Final = names.CONSUMER_STALLED.encode()
 
 
-class Pushing:
-    """How a push consumer delivers."""
+class PushDelivery:
+    """The delivery of a push consumer."""
+
+    polled = False
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -45,10 +49,10 @@ class Pushing:
         self._patience = Patience()
         self.active = False  # somebody listens
         self.lost_interest_ns = consumer.world.steady_ns()
-        self.configure()
+        self._follow()
 
-    def configure(self) -> None:
-        """Follow the consumer's configuration."""
+    def _follow(self) -> None:
+        """Apply the consumer's configuration."""
         config = self._consumer.config
         self._subject = config.deliver_subject.encode()
         self._outlet = self._world.outlet(self._subject, config.deliver_group.encode() or None)
@@ -84,15 +88,40 @@ class Pushing:
         self.active = False
 
     def deleted(self) -> None:
-        """Nobody is told: the heartbeats stop."""
+        """Do nothing: clients notice that the heartbeats stop."""
 
     def shut_down(self) -> None: ...
 
-    def moved(self) -> None:
-        """The consumer delivers elsewhere from now on, or to others."""
-        self.stop()
-        self.configure()
-        self.start()
+    def configure(self, before: ConsumerConfig) -> None:
+        """Change subject, group or rate if the configuration changed."""
+        consumer, config = self._consumer, self._consumer.config
+        if (before.deliver_subject, before.deliver_group, before.rate_limit_bps) != (
+            config.deliver_subject,
+            config.deliver_group,
+            config.rate_limit_bps,
+        ):
+            self.stop()
+            self._follow()
+            self.start()
+        if before.deliver_subject != config.deliver_subject:
+            consumer.expiry.deliver_all_again()
+
+    def ask(self, reply: bytes, body: bytes, block: bytes) -> None:
+        """Refuse a pull request."""
+        if reply:
+            self._world.publish(reply, b"", headers=PUSH_BASED)
+
+    def unpin(self, group: str) -> None:
+        """Do nothing: push consumers have no priority groups."""
+
+    def in_use(self) -> bool:
+        return self.active
+
+    def last_used_ns(self) -> int:
+        return self.lost_interest_ns
+
+    def describe(self, info: ConsumerInfo) -> None:
+        info.push_bound = self.active
 
     # -- interest ---------------------------------------------------------------------------------
 
@@ -116,7 +145,7 @@ class Pushing:
     # -- delivering -------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver what there is and may go."""
+        """Deliver the messages that exist and may be sent."""
         consumer = self._consumer
         if not self.active:
             return
@@ -141,7 +170,7 @@ class Pushing:
             consumer.wake()
 
     def _run(self, now: int) -> int:
-        """DONE: there may be more, but it is the others' turn, or a timer's, or the client's."""
+        """Send messages; return why it stopped.  DONE: others, a timer or the client come first."""
         consumer = self._consumer
         feed = consumer.feed
         left = _MESSAGES_AT_ONCE
@@ -207,7 +236,7 @@ class Pushing:
         return b"$JS.FC.%b.%b." % (consumer.stream.name.encode(), consumer.name.encode())
 
     def _must_ask_for_acks(self) -> bool:
-        """Where answers are the acks: when nothing more may go out without one."""
+        """Return True if flow control responses are the acks, and nothing may be sent without one."""
         consumer = self._consumer
         return (
             self._window is not None
@@ -237,7 +266,7 @@ class Pushing:
         self._heartbeat = self._world.call_later(wait_ns / _NS, self._beat)
 
     def _beat(self) -> None:
-        """Costs nothing for a message: whether one went out is looked at when the time is over."""
+        """Send a heartbeat if nothing was sent for the interval; checked when the timer fires."""
         quiet_ns = self._world.steady_ns() - self._last_sent_ns
         if quiet_ns < self._heartbeat_ns:
             self._plan_heartbeat(self._heartbeat_ns - quiet_ns)

@@ -1,20 +1,20 @@
-"""From the entries of a journal, read in order, to the consumers that there were.
+"""Rebuild the consumers from the entries of a journal, read in order.
 
-Every entry about a consumer's state has a `link`, one more than the entry before.  Where one is missing,
-an entry between was lost: to damage, or to a power cut in the middle of a write that nobody was told about.
-What follows is then believed only as far as it is true by itself (``Changes.apply_after_loss``), until a
-snapshot says everything anew.  So what is lost costs deliveries, and never a message:
+Every entry about a consumer's state has a `link`, one more than the previous entry.  If one is missing, an
+entry was lost: to damage, or to a power loss during a write that was never confirmed.  The following entries
+are then used only as far as they are true by themselves (``Changes.apply_after_loss``), until a snapshot
+contains everything again.  So a loss costs redeliveries, and never a message:
 
     lost                              what is left
-    CHANGES, with more behind         the state before; floors and settled messages of those behind
-    CHANGES, the last ones            the state before: what they told of is delivered again
+    CHANGES, with more after them     the state before; floors and settled messages of those after
+    CHANGES, the last ones            the state before: what they recorded is redelivered
     SNAPSHOT, CONFIG with a state     the state before; there is one, since the journal keeps two of each
     CONFIG                            the other of two; if that is lost too, the one before, or nothing at
                                       all: then the consumer is gone, and that is reported
     DELETED                           the other of two; if that is lost too, the consumer is back
 
-A consumer is known by its number, which is never used again, so entries of one that was deleted do not
-speak about another with the same name.
+A consumer is identified by its number, which is never reused, so entries of a deleted one do not affect
+another with the same name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from millstream.jetstream.consumers.kept import Changes, ConsumerState
 
 
 class Replayed:
-    """A consumer, as far as the entries read tell."""
+    """A consumer, as far as the entries read so far tell."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -37,7 +37,7 @@ class Replayed:
         self.torn = False  # an entry is missing
 
     def begin(self, link: int, changes: Changes) -> None:
-        """From here on everything is known."""
+        """Start from a whole state."""
         self.state = ConsumerState()
         changes.apply(self.state)
         self.reserved = max(changes.reserved, changes.delivered_dseq)
@@ -63,7 +63,7 @@ class Replay:
         self.checkpoint = 0  # the first sequence of the last one; 0: there was none
 
     def take(self, entry: Entry) -> None:
-        """The next entry that could be read."""
+        """Apply the next readable entry."""
         if entry.kind is EntryKind.DELETED:
             self._drop(entry.number)
             return
@@ -97,9 +97,9 @@ class Replay:
             del self._by_name[consumer.name]
 
     def consumers(self) -> list[Replayed]:
-        """All that are there, oldest first."""
+        """Return all consumers, oldest first."""
         return [each for _, each in sorted(self._consumers.items()) if each.name]
 
     def nameless(self) -> list[int]:
-        """Numbers of those whose configuration is lost."""
+        """Return the numbers of consumers whose configuration is lost."""
         return sorted(number for number, each in self._consumers.items() if not each.name)

@@ -1,7 +1,7 @@
-"""The last message of each subject, which a consumer delivers one by one before it goes on with the stream.
+"""The last message of each subject, which a consumer delivers one by one before it continues with the stream.
 
-There may be millions.  They are gathered in pieces while messages come and go: whoever removes messages
-tells (``removed``, ``skip_to``), so it is always known how many are left.
+There may be millions.  They are collected in pieces while messages are added and removed; removals are
+reported (``removed``, ``skip_to``), so the number left is always known.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Singles:
 
     @property
     def first(self) -> int:
-        """The next one to deliver; 0 if none is left."""
+        """Return the next one to deliver; 0 if none is left."""
         while self._at < len(self._sseqs) and self._sseqs[self._at] in self._gone:
             self._gone.discard(self._sseqs[self._at])
             self._at += 1
@@ -44,16 +44,16 @@ class Singles:
         return 0
 
     def extend(self, sseqs: Iterable[int]) -> None:
-        """Add some, all above those that are there."""
+        """Append sequences above all existing ones."""
         self._sseqs.extend(sseqs)
 
     def pop(self) -> None:
-        """The first one was delivered."""
+        """Drop the first one, which was delivered."""
         if self.first:
             self._at += 1
 
     def removed(self, sseqs: Iterable[int]) -> None:
-        """These messages are not there any more."""
+        """Drop messages that no longer exist."""
         if self._at == len(self._sseqs):
             return
         for sseq in sseqs:
@@ -62,18 +62,18 @@ class Singles:
                 self._gone.add(sseq)
 
     def skip_to(self, sseq: int) -> None:
-        """Nothing below is there any more."""
+        """Drop everything below `sseq`, which no longer exists."""
         start, self._at = self._at, bisect_left(self._sseqs, sseq, self._at)
         if self._gone:
             self._gone.difference_update(self._sseqs[start : self._at])
 
     def left(self) -> list[int]:
-        """All that are to be delivered."""
+        """Return all that are still to be delivered."""
         return [sseq for sseq in self._sseqs[self._at :] if sseq not in self._gone]
 
 
 class LastOfEach:
-    """Gathers the last message of each subject, while others publish and remove."""
+    """Collects the last message of each subject while others publish and remove."""
 
     def __init__(self, log: Log, patterns: tuple[bytes, ...]) -> None:
         self.resume = log.last_seq + 1  # those from here on are not among them
@@ -83,15 +83,15 @@ class LastOfEach:
         self._floor = 0
 
     def removed(self, sseqs: Iterable[int]) -> None:
-        """These messages are not there any more."""
+        """Record messages that no longer exist."""
         self._gone += (sseq for sseq in sseqs if sseq < self.resume)
 
     def skip_to(self, sseq: int) -> None:
-        """Nothing below is there any more."""
+        """Record that nothing below `sseq` exists any more."""
         self._floor = max(self._floor, sseq)
 
     def gather(self) -> Pieces[Singles]:
-        """Find them; ``removed`` and ``skip_to`` have to be called meanwhile."""
+        """Find the messages; ``removed`` and ``skip_to`` must be called meanwhile."""
         found: SortedPage[int] = SortedPage()
         log = self.log
         for pattern in self._patterns:

@@ -1,4 +1,4 @@
-"""Where a consumer begins, or goes on: from a deliver policy to a place in the stream."""
+"""Find where a consumer starts or continues, from its deliver policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The next sequence to look at; and what to deliver before, one by one."""
+    """The next sequence to look at, and single messages to deliver before."""
 
     sseq: int
     singles: Singles | None = None  # afterwards it goes on at `resume`
@@ -25,14 +25,14 @@ class Start(msgspec.Struct, frozen=True):
 
 
 def starts_with_lasts(config: ConsumerConfig, stream: StreamConfig) -> bool:
-    """Tell whether a consumer begins with the last message of each subject, and the stream has others."""
+    """Return True if a consumer begins with the last message of each subject, and the stream has others."""
     return config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and stream.max_msgs_per_subject != 1
 
 
 def find_start(
     log: Log, config: ConsumerConfig, patterns: tuple[bytes, ...], *, one_per_subject: bool
 ) -> Start:
-    """Of a checked configuration; `one_per_subject`: the stream keeps only the last of each anyway."""
+    """Find the start for a checked configuration; `one_per_subject`: the stream keeps only last messages."""
     if not log.last_seq and not config.opt_start_seq:
         return Start(max(log.first_seq, 1))
     match config.deliver_policy:
@@ -54,9 +54,9 @@ def find_start(
 
 
 def find_rest(log: Log, patterns: tuple[bytes, ...], sseq: int, created_ns: int) -> Start:
-    """Where one that began with the last message of each subject goes on, when it is done below `sseq`.
+    """Find where a consumer that began with the last of each subject continues, when it is done below `sseq`.
 
-    Of what was stored before it was created, these are still the messages that were the last then.
+    Of the messages stored before its creation, those that were the last ones then remain.
     """
     resume = log.seq_at_time(created_ns + 1) or log.last_seq + 1
     singles: set[int] = set()
@@ -76,9 +76,9 @@ def _last(log: Log, patterns: tuple[bytes, ...]) -> int:
 
 
 def _first_wanted(log: Log, sseq: int, patterns: tuple[bytes, ...]) -> int:
-    """A start time leads to the first message with one of the subjects, if none of them is older.
+    """Return the first message with one of the subjects, if none of them is older than the start time.
 
-    The last message of the stream is never gone to.  That only shows in the consumer's info.
+    Never moves to the last message of the stream.  The difference shows only in the consumer's info.
     """
     firsts = [log.next_match(log.first_seq, pattern) for pattern in patterns]
     first = min((each for each in firsts if each), default=0)
@@ -86,7 +86,7 @@ def _first_wanted(log: Log, sseq: int, patterns: tuple[bytes, ...]) -> int:
 
 
 def last_per_subject(lasts: LastOfEach) -> Pieces[Start]:
-    """The same for a consumer that begins with the last message of each subject, in pieces."""
+    """Find the start of a consumer that begins with the last message of each subject, in pieces."""
     singles = yield from lasts.gather()
     if not singles.first:
         return Start(max(lasts.resume - 1, lasts.log.first_seq, 1))

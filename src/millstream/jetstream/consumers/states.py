@@ -1,7 +1,7 @@
-"""What can happen to one message of one consumer: the table that ``ledger`` follows and docs are drawn from.
+"""The states of one message of one consumer: the table that ``ledger`` follows and the docs show.
 
-A message that was never delivered, and one that is settled, are in no state at all: the ledger does not
-know them.  Everything else the ledger does is counting.
+A message that was never delivered, or that is settled, has no state: the ledger does not know it.  Everything
+else in the ledger is counting.
 """
 
 from enum import Enum
@@ -30,7 +30,7 @@ class Event(Enum):
 
 
 class IllegalMoveError(MillstreamError):
-    """A pair that is not in the table."""
+    """A pair of state and event that is not in the table."""
 
     def __init__(self, state: State, event: Event) -> None:
         super().__init__(f"a message that is {state.value} cannot take: {event.value}")
@@ -74,7 +74,7 @@ MOVES: Final[dict[tuple[State, Event], State]] = {
 
 
 def step(state: State, event: Event) -> State:
-    """Where a message goes from `state`; IllegalMoveError for a pair that cannot come up."""
+    """Return the next state; raise IllegalMoveError for a pair that cannot occur."""
     try:
         return MOVES[state, event]
     except KeyError:

@@ -1,1 +1,1 @@
-"""Streams that take their messages from other streams: mirrors and sources."""
+"""Mirrors and sources: streams that copy their messages from other streams."""

@@ -1,7 +1,7 @@
-"""Counters that come from other streams: what an origin has counted is a part of the sum here.
+"""Counters with sources: the sum of each origin is a part of the sum here.
 
-An origin's message says its whole sum, so only the difference to what it said before is added.  How much
-each origin said last goes along in a header:
+A message of an origin contains the origin's whole sum, so only the difference to its previous sum is added.
+A header records the last sum of each origin:
 
     Nats-Counter-Sources: {"<origin>":{"<subject there>":"<its sum>"}}
 """
@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.golang.json import FEW_VALUES, escape_html
 from millstream.jetstream.counter import NUMBER, Sum, format_number, parse_number
 from millstream.jsapi import headers as names
-from millstream.jsapi.codec import JsonError, decode_lenient, escape_html
+from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.json_text import FEW_VALUES
 from millstream.jsapi.publish_types import CounterValue
 from millstream.protocol import headers
 
@@ -29,7 +29,7 @@ _STREAM_SOURCE: Final = names.STREAM_SOURCE.encode()
 
 
 def count_sourced(stream: Stream, message: Incoming) -> Sum:
-    """Turn an origin's sum into ours; ApiError if it can not be counted."""
+    """Convert an origin's sum to ours; raise ApiError if the message is not a valid counter message."""
     text = headers.find(message.block, _INCREMENT)
     if not text:
         raise ApiError(Err.MESSAGE_COUNTER_INCREMENT_MISSING)
@@ -50,7 +50,7 @@ def count_sourced(stream: Stream, message: Incoming) -> Sum:
 
 
 def _set(block: bytes, key: bytes, value: bytes) -> bytes:
-    """The block with this value for `key`, in the place where it was."""
+    """Return the block with this value for `key`, at the position of the old value."""
     known = headers.find(block, key)
     if known is None:
         return headers.put(block, key, value)
@@ -60,7 +60,7 @@ def _set(block: bytes, key: bytes, value: bytes) -> bytes:
 
 
 def _where_from(message: Incoming) -> tuple[str, str]:
-    """Origin and subject there, of the header that the message got on its way in."""
+    """Return the origin and the subject there, from the header added on arrival."""
     fields = (headers.find(message.block, _STREAM_SOURCE) or b"").decode(errors="replace").split(" ")
     subject = fields[4] if len(fields) >= 5 else message.subject.decode(errors="replace")
     return fields[0], subject

@@ -1,8 +1,9 @@
 """One inflow: the consumer of a mirror or source on its origin, from the request for it to its end.
 
-Says everything on the wire of its account: it asks the JetStream API for a push consumer, listens where
-that delivers, answers its flow control when what came is durable, and asks anew when something is missing
-or when it hears nothing.  When it does what is decided in ``life``; what messages mean, in ``intake``.
+It speaks to the origin only through subjects of its account: it requests a push consumer from the JetStream
+API, subscribes to the deliver subject, answers flow control once the messages before it are durable, and
+requests a new consumer when messages are missing or none arrive.  ``life`` decides when, ``intake`` handles
+the messages.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
+from millstream.golang.time import Time
 from millstream.jetstream.sourcing import life as times
 from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
 from millstream.jetstream.sourcing.life import Event, Life, State
@@ -23,7 +25,6 @@ from millstream.jetstream.sourcing.storing import store_mirrored, store_sourced
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.errors import ApiError, Err, ErrorBody
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.names import FLOW_CONTROL_PREFIX
 from millstream.jsapi.stream_types import ExternalStream, StreamSourceInfo
@@ -42,17 +43,17 @@ _LAST_STREAM: Final = names.LAST_STREAM.encode()
 _STALLED: Final = names.CONSUMER_STALLED.encode()
 _IDENTITY: Final = names.STREAM_IDENTITY.encode()
 _FLOW_CONTROL: Final = FLOW_CONTROL_PREFIX.encode()
-_SHOWN: Final = 100  # bytes of a refused subject in the log
+_SHOWN: Final = 100  # bytes of a refused subject that are logged
 _NOT_UNDERSTOOD: Final = (Err.REQUIRED_API_LEVEL.value[1], Err.INVALID_JSON.value[1])
 _OTHER_IDENTITY: Final = Err.CONSUMER_STREAM_IDENTITY_MISMATCH.value[1]
-_CAUGHT_UP: Final = 10  # a mirror with fewer messages to come answers for its origin
+_CAUGHT_UP: Final = 10  # a mirror with fewer messages to come may answer direct gets for its origin
 _DIALECTS: Final = (Dialect.IDENTITY, Dialect.SOURCING, Dialect.PLAIN)
 
 _complaints: Final = Complaints(_log)
 
 
 def refuse_deputy(stream: str, origin: str, subject: bytes) -> None:
-    """Log, not too often, that an origin asked for an answer where none belongs."""
+    """Log, rate-limited, that an origin wants flow control answered at somebody else's subject."""
     _complaints.tell(
         (stream, origin),
         "stream %s: its origin %s wants flow control answered at %r, which is not of its consumer",
@@ -64,22 +65,22 @@ def refuse_deputy(stream: str, origin: str, subject: bytes) -> None:
 
 
 class Inflow:
-    """What makes one origin's messages come."""
+    """Copies the messages of one origin."""
 
     def __init__(self, stream: Stream, origin: Origin) -> None:
         self.origin = origin
-        self.identity = ""  # of the origin, as far as is known
+        self.identity = ""  # the origin's identity, if known
         self.error: ErrorBody | None = None
         self.intake = self._make_intake(stream)
         self.life = Life()
         self._stream = stream
         self._world = stream.world
-        self._last_ns = 0  # the last sign of life
+        self._last_ns = 0  # when the origin was last heard from
         self._dialect = Dialect.IDENTITY
         self._start = Start()
         self._deliver = ""
         self._recreated = False  # the origin is another stream than before
-        self._reply: Any = None  # handles of what we listen for
+        self._reply: Any = None  # subscriptions
         self._messages: Any = None
         self._timer: Cancel | None = None
 
@@ -107,7 +108,7 @@ class Inflow:
     # -- life -------------------------------------------------------------------------------------
 
     def start(self, position: Position | None = None) -> None:
-        """Ask for messages, soon; a source goes on behind `position`."""
+        """Schedule the first request; a source continues after `position`."""
         if position is not None:
             self.intake.sseq = position.seq
             self.identity = position.identity
@@ -119,26 +120,26 @@ class Inflow:
         self._let_go()
 
     def remove(self) -> None:
-        """The configuration has it no more: its consumer goes, too, if it is one that stays."""
+        """Stop for good: the configuration lost the origin.  Delete the consumer unless the user made it."""
         self.stop()
         if self.origin.config.consumer is None:
             self._world.ask(self.origin.delete_subject(), b"")
 
     def follow(self, origin: Origin) -> None:
-        """The configuration says the same in other words; only the consumer's name may be another."""
+        """Take over a configuration of the same source; only the consumer's name may differ."""
         before, self.origin = self.origin, origin
         if before.consumer_name != origin.consumer_name and self.life.state is State.FLOWING:
             self._world.ask(before.delete_subject(), b"")
             self.interrupt()
 
     def appeared(self) -> None:
-        """The origin was created just now: no need to wait any longer."""
+        """Retry at once: the origin has just been created."""
         if self.life.state is State.WAITING and self.life.failures:
             self.life.hope()
             self._plan()
 
     def interrupt(self) -> None:
-        """Something is missing, or nothing comes: ask anew."""
+        """Request a new consumer: messages are missing, or none arrive."""
         self._step(Event.INTERRUPTED)
         if self.life.state is State.WAITING:
             self._let_go()
@@ -203,7 +204,7 @@ class Inflow:
             later = last is not None and int(config.opt_start_time) < int(last)
             return Start(0, last if later else config.opt_start_time)
         if log.first_seq > 1 and not self._recreated:
-            return Start(0, last)  # it had messages, and nobody knows whose: go on with what came since
+            return Start(0, last)  # it had messages of unknown origin: continue with newer ones
         return Start()
 
     def _waited_in_vain(self) -> None:
@@ -254,7 +255,7 @@ class Inflow:
         return ApiError(err, err=text).body
 
     def _lacks_acks(self, config: dict[str, Any]) -> bool:
-        """A consumer that somebody else made has to know what we have stored."""
+        """Return True if the consumer was created by somebody else and does not learn what we have stored."""
         return self.origin.config.consumer is not None and config.get("ack_policy") != (
             AckPolicy.FLOW_CONTROL.value
         )
@@ -299,7 +300,7 @@ class Inflow:
         self._messages = self._world.capture(deliver.encode(), self.intake.take)
 
     def _catch_up(self, delivered: int) -> None:
-        """A mirror has nothing of what lies before the first message that it will get."""
+        """Skip the sequences of a mirror before the first message that it will get."""
         log = self._stream.log
         if log.last_seq < delivered:
             if log.messages:
@@ -310,7 +311,7 @@ class Inflow:
         self.intake.sseq = max(delivered, log.last_seq)
 
     def _know(self, identity: str) -> None:
-        """The origin tells who it is."""
+        """Record the origin's identity; start over if it is another stream."""
         if self._recreated or (identity and self.identity and identity != self.identity):
             _log.warning("stream %s: its source %s is a new stream", self._stream.name, self.origin.name)
             self.intake.sseq = 0
@@ -326,7 +327,7 @@ class Inflow:
     # -- while it flows ---------------------------------------------------------------------------
 
     def _lives(self) -> None:
-        """A message came, the first of perhaps many."""
+        """Record that messages arrive; called for the first since ``watch``."""
         self._last_ns = self._world.steady_ns()
         self._world.call_soon(self._took)
 
@@ -352,14 +353,15 @@ class Inflow:
             self._watch_silence()
 
     def _controlled(self, block: bytes, reply: bytes) -> None:
-        """A heartbeat, or a question whether more may come."""
+        """Handle a heartbeat or a flow control request."""
         if self.life.state is not State.FLOWING:
             return
         intake = self.intake
         if reply:
             state = (_LAST_CONSUMER, b"%d" % intake.dseq), (_LAST_STREAM, b"%d" % intake.sseq)
             answer = headers.make(*state)
-            # Only now the origin may forget the messages, or send more than fits into memory.
+            # The origin may forget the messages, or send more than fits into memory, only after this
+            # response.
             self._answer_flow_control(reply, answer)
             return
         last = headers.find(block, _LAST_CONSUMER)
@@ -371,9 +373,9 @@ class Inflow:
             self._answer_flow_control(stalled, None)
 
     def _answer_flow_control(self, subject: bytes, block: bytes | None) -> None:
-        """Answer when what came is durable, if `subject` is one of our consumer's.
+        """Answer flow control once the messages before it are durable, if `subject` is our consumer's.
 
-        The origin may be another account's, and names the subject: it must not make us publish elsewhere.
+        The origin names the subject and may belong to another account; it must not make us publish elsewhere.
         """
         name = b".%b.%b." % (self.origin.name.encode(), self.intake.consumer())
         if not (subject.startswith(_FLOW_CONTROL) and name in subject and valid_publish_subject(subject)):
@@ -402,7 +404,7 @@ class Inflow:
 
 
 def _delivered(answer: dict[str, Any]) -> int:
-    """The last sequence that the consumer has passed; ValueError if no stream can have it."""
+    """Return the last sequence that the consumer has passed; raise ValueError if it is out of range."""
     place = answer.get("delivered")
     seq = place.get("stream_seq", 0) if isinstance(place, dict) else 0
     if not isinstance(seq, int) or not 0 <= seq <= LARGEST_SEQ:

@@ -1,4 +1,4 @@
-"""All inflows of one stream: of its mirror, or of its sources."""
+"""The inflows of one stream: that of its mirror, or those of its sources."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Inflows:
-    """A stream without mirror and sources has none, and costs nothing."""
+    """The inflows of a stream; without mirror and sources there are none."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._inflows: dict[str, Inflow] = {}  # by index name, in the order of the configuration
+        self._inflows: dict[str, Inflow] = {}  # by index name, in configuration order
         self._positions = Positions(stream.log, self._current)
         self._started = False
 
@@ -31,7 +31,7 @@ class Inflows:
     # -- life -------------------------------------------------------------------------------------
 
     def recover(self, fs: FileSystem, folder: str) -> None:
-        """A restart: read how far the sources had come, as far as messages do not tell."""
+        """Load the positions of the sources after a restart, as far as messages do not record them."""
         if self._stream.config.sources:
             self._positions.load(fs, folder)
 
@@ -45,7 +45,7 @@ class Inflows:
             inflow.stop()
 
     def configure(self) -> None:
-        """The stream has another configuration: only what changed is begun or ended."""
+        """Apply a changed configuration: start new inflows and remove old ones, leave the others alone."""
         if not self._started:
             return
         origins = {origin.index_name: origin for origin in self._origins()}
@@ -69,7 +69,7 @@ class Inflows:
             inflow.start(found.get(origin.index_name))
 
     def appeared(self, name: str) -> None:
-        """A stream of this name was created in the account."""
+        """Retry inflows from a stream of this name, which was just created in the account."""
         for inflow in self._inflows.values():
             if inflow.origin.is_local and inflow.origin.name == name:
                 inflow.appeared()
@@ -84,7 +84,7 @@ class Inflows:
         }
 
     def next_write(self, fs: FileSystem, folder: str) -> Callable[[], None] | None:
-        """What must be on disk before the next commit, or nothing."""
+        """Return the write that must precede the next commit, or None."""
         if not self._inflows or not self._stream.config.sources or not self._positions.due():
             return None
         return self._positions.next_write(fs, folder)

@@ -1,18 +1,18 @@
-"""The way of a message from an origin's consumer into the stream: is it the next one, then it is stored.
+"""Check that a message from an origin's consumer is the next one, and store it in the stream.
 
-On the path of a message, so compiled.  A delivery tells in its reply subject where it stands:
+Compiled, because it is on the path of a message.  The reply subject of a delivery contains its position:
 
     $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
 
-`dseq` counts what the consumer delivered, so a gap in it means that something was lost on the way, and the
+`dseq` counts the consumer's deliveries, so a gap in it means that a message was lost on the way, and the
 intake closes until there is another consumer.  A gap in `sseq` alone means that the origin has no such
-messages, or that they are not wanted.
+messages, or that they are filtered out.
 
-    MirrorIntake  the same sequence, timestamp and headers; what the origin does not have is skipped
-    SourceIntake  a new sequence and timestamp, and a header that tells the origin (``source_header``)
+    MirrorIntake  keeps sequence, timestamp and headers; sequences missing at the origin are skipped
+    SourceIntake  assigns a new sequence and timestamp and adds a header with the origin (``source_header``)
 
-Messages with headers that mean something, and streams with rules that need a second look, take the long
-way through ``storing``.
+Messages with headers of JetStream, and streams with rules that need more checks, take the slow path through
+``storing``.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _MARK_SOURCE = MARK_SOURCE
 _START = START
 _START_SIZE = len(START)
 _CONTROL = b"NATS/1.0 100 "
-_OURS = b"\r\nNats-"  # what all headers that mean something begin with
+_OURS = b"\r\nNats-"  # the beginning of all headers that JetStream interprets
 _END = b"\r\n\r\n"
 _END_SIZE = len(_END)
 _DOT = 46
@@ -38,60 +38,60 @@ _ACK_START = b"$JS.ACK."
 _TOKENS_V1 = 9
 _TOKENS_V2 = 11
 _MOST_DIGITS = 20
-_MOST_DIGITS_READ = 19  # a signed number holds them, or turns negative
-_MOST_SUBJECTS = 1024  # whose destinations are remembered
+_MOST_DIGITS_READ = 19  # digits that fit into a signed 64-bit number
+_MOST_SUBJECTS = 1024  # subjects whose destinations are cached
 
-# A message: subject, headers, payload, sequence, timestamp; the answer is whether it is stored.
+# Stores subject, headers, payload, sequence and timestamp; returns False if the message is refused.
 Store = Callable[[bytes, bytes, bytes, int, int], bool]
 
 
 class Intake:
-    """What the two have in common.  `stream` has ``straight``: messages may take the short way."""
+    """The common part of both intakes.  `stream.fast_path` is true if messages may take the fast path."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
-        self.sseq = 0  # the last sequence of the origin that is dealt with
-        self.dseq = 0  # the last one that its consumer delivered
-        self.lag = 0  # messages that the origin has beyond
+        self.sseq = 0  # the last sequence of the origin that was processed
+        self.dseq = 0  # the last delivery of its consumer
+        self.lag = 0  # messages that the origin has after it
         self.on_control: Callable[[bytes, bytes], None] | None = None  # headers and reply
         self.on_gap: Callable[[], None] | None = None
-        self.on_sign: Callable[[], None] | None = None  # the first sign of life since ``watch``
+        self.on_sign: Callable[[], None] | None = None  # called for the first message since ``watch``
         self._stream = stream
         self._log = log
         self._ingest = ingest
         self._store = store
-        self._consumer = b""  # whose deliveries count; empty: nobody's
-        self._prefix = b""  # of their reply subjects, once one has come
+        self._consumer = b""  # the consumer whose deliveries are accepted; empty: none
+        self._prefix = b""  # prefix of their reply subjects, once known
         self._told = False
         self._position = 0
         self._transforms: list[Any] = []
         self._renamed: dict[bytes, bytes] = {}
 
     def open(self, consumer: bytes) -> None:
-        """Take what this consumer delivers, from its first message on."""
+        """Accept the deliveries of this consumer, from its first one on."""
         self._consumer = consumer
         self._prefix = b""
         self.dseq = 0
 
     def close(self) -> None:
-        """Take nothing until there is another consumer."""
+        """Accept nothing until there is another consumer."""
         self._consumer = b""
         self._prefix = b""
 
     def consumer(self) -> bytes:
-        """Whose deliveries count; empty: nobody's."""
+        """Return the consumer whose deliveries are accepted; empty if there is none."""
         return self._consumer
 
     def rename(self, transforms: list[Any]) -> None:
-        """Store messages under other subjects."""
+        """Set the transforms of subjects."""
         self._transforms = transforms
         self._renamed = {}
 
     def watch(self) -> None:
-        """Tell of the next sign of life."""
+        """Call ``on_sign`` for the next message."""
         self._told = False
 
     def take(self, subject: bytes, frame: Frame) -> None:
-        """A message on the deliver subject; the frame is only lent."""
+        """Receive a message on the deliver subject; the frame must not be kept."""
         if not self._told:
             self._told = True
             if self.on_sign is not None:
@@ -108,7 +108,7 @@ class Intake:
         if deliveries != 1 or sseq <= 0 or dseq <= 0 or timestamp < 0 or pending < 0:
             return
         if sseq <= self.sseq:
-            if dseq == self.dseq + 1:  # known already, but it was delivered
+            if dseq == self.dseq + 1:  # stored before, but this is the next delivery
                 self.dseq = dseq
             return
         if dseq != self.dseq + 1:
@@ -122,7 +122,7 @@ class Intake:
         self.lag = pending - 1 if pending > 0 else 0
 
     def _is_control(self, frame: Frame) -> bool:
-        """Whether the consumer says something itself, which is passed on."""
+        """Return True for a status message of the consumer, and pass it on."""
         if not equal_bytes(frame.buf, frame.body_start, _CONTROL):
             return False
         if self.on_control is not None:
@@ -130,7 +130,7 @@ class Intake:
         return True
 
     def interrupt(self) -> None:
-        """What comes now can not be used."""
+        """Close, because a message is missing or was refused, and call ``on_gap``."""
         self.close()
         if self.on_gap is not None:
             self.on_gap()
@@ -139,13 +139,13 @@ class Intake:
         raise NotImplementedError
 
     def _is_plain(self, frame: Frame) -> bool:
-        """Whether no header means anything."""
+        """Return True if the message has no header that JetStream interprets."""
         if frame.header_size <= 0:
             return True
         return frame.buf.find(_OURS, frame.body_start, frame.body_start + frame.header_size) < 0
 
     def target(self, subject: bytes) -> bytes:
-        """The subject to store a message under."""
+        """Return the subject under which to store a message."""
         found = self._renamed.get(subject)
         if found is None:
             found = subject
@@ -162,7 +162,7 @@ class Intake:
     # -- reply subjects ---------------------------------------------------------------------------
 
     def _is_ours(self, frame: Frame) -> bool:
-        """Whether our consumer delivers this; then ``_next_number`` reads what it says."""
+        """Return True if our consumer delivered the message; ``_next_number`` then reads its position."""
         prefix = self._prefix
         if len(prefix) > 0 and equal_bytes(frame.buf, frame.reply_start, prefix):
             self._position = frame.reply_start + len(prefix)
@@ -170,7 +170,7 @@ class Intake:
         return self._learn(frame)
 
     def _learn(self, frame: Frame) -> bool:
-        """Find out how the reply subjects of our consumer begin."""
+        """Learn the prefix of our consumer's reply subjects."""
         reply = frame.reply()
         if not self._consumer or not reply.startswith(_ACK_START):
             return False
@@ -188,7 +188,7 @@ class Intake:
         return True
 
     def _next_number(self, frame: Frame) -> int:
-        """The decimal number at the position, which moves behind its dot; -1 if there is none."""
+        """Read the decimal number at the position and move after its dot; return -1 if there is none."""
         p = frame.buf
         at = self._position
         end = frame.reply_start + frame.reply_size
@@ -205,16 +205,16 @@ class Intake:
 
 
 class MirrorIntake(Intake):
-    """Of a mirror."""
+    """The intake of a mirror."""
 
     def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
         log = self._log
-        if log.last_seq >= sseq:  # somebody else used the sequence up, a purge for example
+        if log.last_seq >= sseq:  # the sequence was used up here, by a purge for example
             self.sseq = log.last_seq
             return False
         if len(self._transforms) > 0:
             subject = self.target(subject)
-        if not self._stream.straight or not self._is_plain(frame):
+        if not self._stream.fast_path or not self._is_plain(frame):
             return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
         if sseq > log.last_seq + 1:
             log.skip_to(sseq - 1, timestamp)
@@ -227,27 +227,27 @@ class MirrorIntake(Intake):
 
 
 class SourceIntake(Intake):
-    """Of one source."""
+    """The intake of one source."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
         Intake.__init__(self, stream, log, ingest, store)
-        self._before = b""  # in the header, up to the sequence
-        self._between = b""  # from there to the subject
-        self._behind = b""  # and what follows it
+        self._before = b""  # the header up to the sequence
+        self._between = b""  # between sequence and subject
+        self._behind = b""  # after the subject
         self._buffer = GrowingBuffer()
 
     def describe(self, before: bytes, between: bytes, behind: bytes) -> None:
-        """What the header says beside sequence and subject."""
+        """Set the parts of the header around sequence and subject."""
         self._before = before
         self._between = between
         self._behind = behind
 
     def source_line(self, subject: bytes, sseq: int) -> bytes:
-        """The header for one message, with its line's end."""
+        """Return the header line of one message, with its line end."""
         return b"%b%d%b%b%b\r\n" % (self._before, sseq, self._between, subject, self._behind)
 
     def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
-        if not self._stream.straight or not self._is_plain(frame):
+        if not self._stream.fast_path or not self._is_plain(frame):
             return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
         buffer = self._buffer
         header_size = frame.header_size if frame.header_size > 0 else 0

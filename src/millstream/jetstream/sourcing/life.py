@@ -1,14 +1,14 @@
-"""The life of one inflow: when it asks its origin for a consumer, and what becomes of that.
+"""The life cycle of one inflow: when it requests a consumer from its origin, and what follows.
 
-Knows no clock and no world; what it is told is what happened, and when.
+It has no clock and no I/O; the caller reports events and the time.
 
                    due                accepted
     WAITING ────────────▶ ASKING ───────────────▶ FLOWING
        ▲                     │ refused, silence       │ gap, stall, message refused
        └─────────────────────┴────────────────────────┘
 
-The times are nats-server's.  Two requests are at least two seconds apart; each failure in a row adds ten, up
-to two minutes; and a bit of chance keeps streams that start together from asking together.
+The times are nats-server's.  Requests are at least two seconds apart; each failure in a row adds ten, up to
+two minutes; random jitter keeps streams that start together from asking together.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from millstream.base.errors import MillstreamError
 
 _NS: Final = 1_000_000_000
 BETWEEN_REQUESTS_NS: Final = 2 * _NS
-BACKOFF_NS: Final = 10 * _NS  # more, for each failure
+BACKOFF_NS: Final = 10 * _NS  # added for each failure
 LONGEST_BACKOFF_NS: Final = 120 * _NS
 LEAST_JITTER_NS: Final = _NS // 10
 MOST_JITTER_NS: Final = 2 * _NS // 10
 ANSWER_WAIT_NS: Final = 30 * _NS
-RESET_WAIT_NS: Final = 5 * _NS  # for a consumer that is there already
-SILENCE_NS: Final = 10 * _NS  # there is a heartbeat each second
+RESET_WAIT_NS: Final = 5 * _NS  # for a consumer that already exists
+SILENCE_NS: Final = 10 * _NS  # a heartbeat comes every second
 
 
 class State(Enum):
@@ -40,16 +40,16 @@ class Event(Enum):
     START = "start"
     DUE = "due"
     ACCEPTED = "accepted"
-    REFUSED = "refused"  # or no answer
-    OTHER_ORIGIN = "other origin"  # the stream is not the one that it was
-    INTERRUPTED = "interrupted"  # a gap, silence, or a message that can not be stored
+    REFUSED = "refused"  # or no response
+    OTHER_ORIGIN = "other origin"  # the stream is not the same as before
+    INTERRUPTED = "interrupted"  # a gap, silence, or a message that cannot be stored
     STOP = "stop"
 
 
 MOVES: Final[dict[tuple[State, Event], State]] = {
     (State.RESTING, Event.START): State.WAITING,
     (State.WAITING, Event.DUE): State.ASKING,
-    (State.WAITING, Event.INTERRUPTED): State.WAITING,  # it has been noticed already
+    (State.WAITING, Event.INTERRUPTED): State.WAITING,  # already noticed
     (State.ASKING, Event.ACCEPTED): State.FLOWING,
     (State.ASKING, Event.REFUSED): State.WAITING,
     (State.ASKING, Event.OTHER_ORIGIN): State.WAITING,
@@ -68,7 +68,7 @@ class IllegalMove(MillstreamError):
 
 
 class Life:
-    """Where one inflow stands."""
+    """The state of one inflow."""
 
     def __init__(self) -> None:
         self.state = State.RESTING
@@ -88,11 +88,11 @@ class Life:
             self.failures = 0
 
     def hope(self) -> None:
-        """There is a reason to believe that the next request succeeds."""
+        """Reset the backoff: the next request will probably succeed."""
         self.failures = 0
 
     def delay_ns(self, now_ns: int, jitter_ns: int) -> int:
-        """How long to wait before the next request; `jitter_ns` is for the caller to draw."""
+        """Return the delay before the next request; the caller draws `jitter_ns`."""
         delay = jitter_ns
         if self._asked_ns is not None:
             delay += max(BETWEEN_REQUESTS_NS - (now_ns - self._asked_ns), 0)

@@ -1,9 +1,9 @@
-"""What a mirror or source is configured to read, and how it asks for that.
+"""The configured origin of a mirror or source, and the requests to it.
 
-Everything is said in the JetStream API, to a subject of the own account.  It is answered here, or through
-imports in another account or domain (`external`), or at the other end of a link: nobody who asks can tell.
+All requests go to subjects of the stream's own account.  They are answered locally, through imports in
+another account or domain (`external`), or at the other end of a link; the requester cannot tell.
 
-Pure: from configurations to names, subjects and bodies.
+Pure functions from configurations to names, subjects and bodies.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from millstream.base.ids import nuid, secret_token, short_hash
+from millstream.golang.time import Time
 from millstream.jetstream.stream_config_subjects import usable_transform
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.names import API_PREFIX
 from millstream.jsapi.requests import CreateConsumerRequest
 from millstream.jsapi.stream_types import StreamConfig, StreamSource
 from millstream.protocol import headers
 
 _ALL: Final = ">"
-_LIST: Final = "\f"  # joins filters and destinations within an index name
+_LIST: Final = "\f"  # joins filters and destinations in an index name
 _NS: Final = 1_000_000_000
 _ACK_WAIT_NS: Final = 22 * 3600 * _NS
 _HEARTBEAT_NS: Final = _NS
@@ -49,7 +49,7 @@ class Kind(Enum):
 
     @property
     def letter(self) -> str:
-        """Of the subjects that messages are delivered on."""
+        """Return the letter in the subjects that messages are delivered on."""
         return self.value[2]
 
 
@@ -61,7 +61,7 @@ class Start(NamedTuple):
 
 
 class Dialect(Enum):
-    """What the other server is taken to understand; each is tried when the one before was refused."""
+    """The abilities that the other server is assumed to have; each is tried when the previous was refused."""
 
     IDENTITY = "tells a stream from one that had its name before"
     SOURCING = "names the consumer, or keeps it, as its stream needs it"
@@ -69,7 +69,7 @@ class Dialect(Enum):
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """The stream that wants messages."""
+    """The stream that requests messages."""
 
     stream: str
     account: str
@@ -82,7 +82,7 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 class Origin:
-    """One source of a stream, or what it mirrors."""
+    """The origin of a mirror, or one origin of a stream with sources."""
 
     def __init__(self, kind: Kind, config: StreamSource, asker: Asker, siblings: list[StreamSource]) -> None:
         self.kind = kind
@@ -101,7 +101,7 @@ class Origin:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a stream of the same account."""
+        """Return True if the origin is a stream of the same account."""
         return self.config.external is None
 
     def _hash(self, siblings: list[StreamSource]) -> str:
@@ -131,7 +131,7 @@ class Origin:
         return f"{prefix}.{request}".replace("..", ".").encode()
 
     def delete_subject(self) -> bytes:
-        """To remove the consumer if it outlives us."""
+        """Return the subject that deletes a consumer that would outlive us."""
         return self._api(f"CONSUMER.DELETE.{self.name}.{self.consumer_name}")
 
     # -- requests ---------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Origin:
     def request(
         self, start: Start, deliver: str, dialect: Dialect, identity: str
     ) -> tuple[bytes, bytes | None, bytes]:
-        """Subject, headers and body of the request for a consumer."""
+        """Return subject, headers and body of the request for a consumer."""
         if self.config.consumer is not None:
             subject = self._api(f"CONSUMER.RESET.{self.name}.{self.config.consumer.name}")
             return subject, self._headers(dialect, identity), b""
@@ -193,14 +193,14 @@ class Origin:
 
 
 def origins_of(config: StreamConfig, asker: Asker) -> list[Origin]:
-    """All that a stream takes messages from, in the order of its configuration."""
+    """Return the origins of a stream, in configuration order."""
     if config.mirror is not None:
         return [Origin(Kind.MIRROR, config.mirror, asker, [])]
     return [Origin(Kind.SOURCE, source, asker, config.sources) for source in config.sources]
 
 
 def index_name(source: StreamSource) -> str:
-    """What tells the sources of a stream apart: the origin, its filters and their destinations."""
+    """Return the name that identifies a source of a stream: origin, filters and their destinations."""
     name = source.name
     if source.external is not None:
         name += f":{short_hash(source.external.api)}"

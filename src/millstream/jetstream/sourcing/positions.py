@@ -1,15 +1,15 @@
-"""How far the sources of a stream have come, across restarts.
+"""The positions of a stream's sources, across restarts.
 
-Every message that came from a source says so in its header, so the last message of each source tells how
-far that source is.  But messages go: they are consumed, expire, are purged.  What would be forgotten then
-is kept beside the log, in a small file:
+Every message from a source records its position in a header, so the last message of each source gives the
+position of that source.  But messages are removed: consumed, expired, purged.  Positions that would be lost
+are kept beside the log, in a small file:
 
     sources.json   <crc32c of the rest, 8 hex digits> <JSON>
                    {"before": {"seq": 120, "sources": {...}}, "now": {"seq": 150, "sources": {...}}}
 
-It is written before the commit that makes messages go, so it may speak of messages that a crash then
-keeps from the log.  Therefore it has two entries: `now` counts if the log reaches its `seq`, and `before`,
-which the log reached when `now` was written, counts otherwise.  Behind that `seq` the headers tell the rest.
+It is written before the commit that removes messages, so it may describe messages that a crash keeps out of
+the log.  Therefore it has two entries: `now` is valid if the log reaches its `seq`; otherwise `before` is,
+which the log had reached when `now` was written.  Headers give the positions after that `seq`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import short_hash
+from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.incoming import MARK_SOURCE
 from millstream.jetstream.sourcing import source_header
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.go_types import Struct, UInt64, always, always_new, no_members
-from millstream.jsapi.json_text import MOST_VALUES
 from millstream.protocol import headers
 from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
@@ -39,18 +39,18 @@ _log = logging.getLogger("millstream.jetstream")
 
 _FILE: Final = "sources.json"
 _HEADER: Final = names.STREAM_SOURCE.encode()
-_WRITE_EVERY: Final = 100_000  # messages; a restart reads at most so many headers
+_WRITE_EVERY: Final = 100_000  # messages; a restart reads at most this many headers
 
 
 class Position(Struct):
-    """Of one source."""
+    """The position of one source."""
 
     seq: UInt64 = always(0)
     identity: str = ""
 
 
 class Entry(Struct):
-    """All sources, when the stream's last sequence was `seq`."""
+    """The positions of all sources when the stream's last sequence was `seq`."""
 
     seq: UInt64 = always(0)
     sources: dict[str, Position] = no_members()
@@ -62,23 +62,23 @@ class Kept(Struct):
 
 
 class Positions:
-    """Of one stream; `current` tells them by index name."""
+    """The positions of one stream's sources; `current` returns them by index name."""
 
     def __init__(self, log: Log, current: Callable[[], dict[str, Position]]) -> None:
         self._log = log
         self._current = current
         self._kept = Kept()
-        self._removed = 0  # sequences without a message, when the file was written
+        self._removed = 0  # sequences without a message when the file was written
 
     # -- writing ----------------------------------------------------------------------------------
 
     def due(self) -> bool:
-        """Whether the next commit could make something be forgotten, or a restart take long."""
+        """Return True if the next commit could lose a position, or a restart would read too many headers."""
         log, now = self._log, self._kept.now
         return log.last_seq - log.messages != self._removed or log.last_seq - now.seq > _WRITE_EVERY
 
     def next_write(self, fs: FileSystem, folder: str) -> Callable[[], None]:
-        """What is to be done, in any thread, before the next commit; it is durable afterwards."""
+        """Return the write to run, in any thread, before the next commit; it is durable afterwards."""
         log, kept = self._log, self._kept
         reached = kept.now if kept.now.seq <= log.committed else kept.before
         self._kept = Kept(before=reached, now=Entry(seq=log.last_seq, sources=self._current()))
@@ -90,7 +90,7 @@ class Positions:
     # -- reading ----------------------------------------------------------------------------------
 
     def load(self, fs: FileSystem, folder: str) -> None:
-        """Read the file, if there is one."""
+        """Load the file, if it exists."""
         try:
             data = fs.read_all(f"{folder}/{_FILE}")
         except StoreError:
@@ -105,7 +105,7 @@ class Positions:
         _log.error("%s/%s is damaged: sources go on behind the messages that are there", folder, _FILE)
 
     def find(self, origins: Iterable[Origin]) -> dict[str, Position]:
-        """How far these sources have come; those that gave nothing yet are not in it."""
+        """Return the positions of these sources; sources without a message so far are left out."""
         log, kept = self._log, self._kept
         entry = kept.now if kept.now.seq <= log.last_seq else kept.before
         missing = {origin.index_name: origin for origin in origins}
@@ -119,7 +119,7 @@ class Positions:
         return found
 
     def _scan(self, wanted: dict[str, Origin], above: int, upto: int | None = None) -> dict[str, Position]:
-        """Look at the headers of messages from the end down to `above`."""
+        """Read the headers of messages backwards, down to `above`."""
         log = self._log
         left = dict(wanted)
         found: dict[str, Position] = {}
@@ -140,7 +140,7 @@ class Positions:
 
 
 def _take(block: bytes, left: dict[str, Origin], found: dict[str, Position]) -> None:
-    """If a message is of one of the sources that are `left`, that one is found."""
+    """Move a source from `left` to `found` if the message is of it."""
     value = headers.find(block, _HEADER) if _HEADER in block else None
     position = source_header.parse(value.decode(errors="replace")) if value else None
     if position is None:
@@ -150,7 +150,7 @@ def _take(block: bytes, left: dict[str, Origin], found: dict[str, Position]) -> 
             del left[position.index_name]
             found[position.index_name] = Position(position.seq, position.identity)
         return
-    for name, origin in list(left.items()):  # an old header says only which stream
+    for name, origin in list(left.items()):  # an old header names only the stream
         external = origin.config.external
         names_of = {origin.name}
         if external is not None:

@@ -1,9 +1,9 @@
-"""`Nats-Stream-Source`: where a message of a stream with sources comes from.
+"""`Nats-Stream-Source`: the origin of a message in a stream with sources.
 
     <origin> <sequence there> <filters> <destinations> <subject there>[ <identity of the origin>]
 
-The first, third and fourth field together name one source of the stream; lists within them are joined by
-form feeds.  Older servers wrote the first two fields only, or the reply subject of the delivery:
+The first, third and fourth field identify one source of the stream; lists in them are joined by form feeds.
+Older servers wrote only the first two fields, or the reply subject of the delivery:
 
     <origin> <sequence>
     $JS.ACK.<origin>.<consumer>.<deliveries>.<sequence>.…
@@ -18,16 +18,16 @@ from millstream.jsapi.names import ACK_PREFIX
 
 
 class SourcePosition(NamedTuple):
-    """What the header says."""
+    """The content of the header."""
 
     origin: str
-    index_name: str  # of the source; empty if the header is too old to tell
+    index_name: str  # identifies the source; empty in old headers
     seq: int
     identity: str = ""
 
 
 def parse(value: str) -> SourcePosition | None:
-    """The header's meaning; None if it has none."""
+    """Parse the header; return None if it is invalid."""
     if value.startswith(ACK_PREFIX):
         delivery = read_ack_subject(value)
         return None if delivery is None else SourcePosition(delivery.stream, "", delivery.stream_seq)

@@ -1,8 +1,8 @@
-"""Storing a message of another stream that has headers, or that this stream has rules for.
+"""The slow path for messages of another stream: those with headers, or for streams with rules.
 
-The origin has checked the message already, so what a publisher may not say is stored as it is: a time to
-live where there are none, a rollup where it is not allowed, an increment where nothing is counted.  What
-would refer to the origin's past goes: expectations, batches, and the source that the origin had it from.
+The origin has already checked the message, so headers that a publisher may not use here are stored unchanged:
+a TTL where TTLs are off, a rollup where it is not allowed, an increment where nothing is counted.  Headers
+that refer to the origin's past are removed: expectations, batches, and the origin's own source.
 
 Not here: messages without anything special (``intake``).
 """
@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millstream.jetstream import ttl
+from millstream.jetstream import limits, rules, ttl
 from millstream.jetstream.incoming import MARK_SOURCE, Incoming
 from millstream.jetstream.sourcing.counting import count_sourced
 from millstream.jsapi import headers as names
-from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.limits import MAX_HEADER_BYTES
+from millstream.jsapi.errors import ApiError
 from millstream.protocol import headers
 
 if TYPE_CHECKING:
@@ -36,10 +35,11 @@ _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 def store_mirrored(
     stream: Stream, subject: bytes, block: bytes, payload: bytes, seq: int, timestamp: int
 ) -> bool:
-    """Store a message under the sequence and time of its origin; False if it is refused."""
+    """Store a message with the sequence and time of its origin; return False if it is refused."""
     message = Incoming(subject, b"", _without(block, *_FOR_THE_ORIGIN), payload)
     log = stream.log
     try:
+        rules.book.check_entry(stream, message)
         _prepare(stream, message)
     except ApiError as error:
         _tell(stream, seq, error)
@@ -51,16 +51,15 @@ def store_mirrored(
 
 
 def store_sourced(stream: Stream, subject: bytes, block: bytes, payload: bytes, line: bytes) -> bool:
-    """Store a message, with a header that tells where it is from; False if it is refused.
+    """Store a message with a header that names its origin; return False if it is refused.
 
-    A message that is here already, by its id, counts as stored.
+    A duplicate, by its id, counts as stored.
     """
     block = _without(block, _SOURCE, *_FOR_THE_ORIGIN)
     block = (block[:-2] or headers.START) + line + b"\r\n"
     message = Incoming(subject, b"", block, payload, marks=MARK_SOURCE)
     try:
-        if stream.transform is not None:
-            message.subject = stream.transform.apply(subject) or subject
+        rules.book.check_entry(stream, message)
         message.message_id = headers.find(block, _MSG_ID) or b""
         if (
             message.message_id
@@ -68,7 +67,7 @@ def store_sourced(stream: Stream, subject: bytes, block: bytes, payload: bytes, 
             and stream.dedupe.find(message.message_id, stream.world.now_ns())
         ):
             return True
-        _prepare(stream, message, transformed=True)
+        _prepare(stream, message)
     except ApiError as error:
         _tell(stream, 0, error)
         return False
@@ -82,33 +81,22 @@ def _without(block: bytes, *prefixes: bytes) -> bytes:
     return headers.remove(block, _REQUEST_INFO, *prefixes)
 
 
-def _prepare(stream: Stream, message: Incoming, *, transformed: bool = False) -> None:
-    """Everything that is still to be checked and found out; ApiError if it can not be stored now."""
+def _prepare(stream: Stream, message: Incoming) -> None:
+    """Read the headers and check the limits; raise ApiError if the message cannot be stored now."""
     config = stream.config
-    if not transformed and stream.transform is not None:
-        message.subject = stream.transform.apply(message.subject) or message.subject
-    if config.sealed:
-        raise ApiError(Err.STREAM_SEALED)
-    if stream.failure is not None:
-        raise ApiError(Err.STREAM_STORE_FAILED, err=str(stream.failure))
     if message.block:
         message.message_id = message.message_id or headers.find(message.block, _MSG_ID) or b""
         message.rollup = _rollup_of(stream, message.block)
     if config.allow_msg_counter:
         message.sum = count_sourced(stream, message)
-    if 0 < config.max_msg_size < len(message.block) + len(message.payload):
-        raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
-    if len(message.block) > MAX_HEADER_BYTES:
-        raise ApiError(Err.HEADER_EXCEEDS_MAXIMUM)
+    limits.book.check_size(stream, message)
     if not stream.has_interest(message.subject):
         return
     size = stream.size_of(message.subject, message.block, message.payload)
-    stream.account.check_room(stream, size)
+    limits.book.check_room(stream, message, size)
     if config.allow_msg_ttl:
         ttl.take_ttl(stream, message)
-    refusal = stream.retention.refusal(message.subject, size, rollup=bool(message.rollup))
-    if refusal is not None:
-        raise ApiError(Err.STREAM_STORE_FAILED, err=refusal)
+    limits.book.check_count(stream, message, size)
 
 
 def _rollup_of(stream: Stream, block: bytes) -> bytes:

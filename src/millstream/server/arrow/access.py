@@ -22,11 +22,11 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from millstream.base.quoting import quoted
 from millstream.broker.auth import Candidate, Credentials, Identity
 from millstream.broker.password_checks import PasswordCheck
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
+from millstream.golang.quote import quoted
 from millstream.jsapi.names import DIRECT_GET_PREFIX, STREAM_MSG_GET
 from millstream.server.arrow.problem import Problem
 from millstream.server.arrow.tickets import PREFIX, Tickets

@@ -85,7 +85,7 @@ class Announcement:
         if session is None or identity is None or identity.account != account.name or not url:
             return {"version": VERSION, "urls": []}
         secret = self._server.broker.authenticator.secret_of(identity)
-        from millstream.jsapi.go_time import format_time
+        from millstream.golang.time import format_time
 
         ticket, expires_ns = self._endpoint.tickets.issue(identity, time.time_ns(), secret, session.kind)
         offer = {"version": VERSION, "urls": [url], "ticket": ticket, "expires": format_time(expires_ns)}

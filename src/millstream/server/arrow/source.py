@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millstream.arrow.lease import Lease, take_lease
+from millstream.golang.time import format_time
 from millstream.jetstream.reading import when_durable
-from millstream.jsapi.go_time import format_time
 from millstream.server.arrow.problem import Gone, Problem
 from millstream.store.record import Record
 

@@ -9,8 +9,8 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.broker.options import Export, ExportKind, Import, ResponseType, SubjectMapping
+from millstream.golang.time import format_time
 from millstream.server.monitor import totals
-from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.rendering import Listing
@@ -142,7 +142,7 @@ def accountz(server: Server, options: AccountzOptions | None = None) -> Pieces[A
     name = options.account if options is not None else ""
     return Accountz(
         server_id=broker.server_id,
-        now=timestamp(time.time_ns()),
+        now=format_time(time.time_ns()),
         system_account=broker.options.system_account,
         accounts=Listing(list(broker.accounts)) if broker.accounts and not name else [],
         account_detail=(yield from account_info(server, name)) if name else None,
@@ -157,7 +157,7 @@ def account_info(server: Server, name: str) -> Pieces[AccountInfo]:
     view = jetstream_of(server)
     return AccountInfo(
         account_name=name,
-        update_time=timestamp(server.configured_ns),
+        update_time=format_time(server.configured_ns),
         is_system=account.is_system,
         expired=False,
         complete=True,
@@ -185,7 +185,7 @@ def account_statz(server: Server, options: AccountStatzOptions | None = None) ->
             found.append(account_stat(account, traffic))
         yield 1
     return AccountStatz(
-        server_id=server.broker.server_id, now=timestamp(time.time_ns()), account_statz=_listed(found)
+        server_id=server.broker.server_id, now=format_time(time.time_ns()), account_statz=_listed(found)
     )
 
 

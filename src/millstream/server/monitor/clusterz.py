@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from millstream.server.monitor.formats import timestamp
+from millstream.golang.time import format_time
 
 if TYPE_CHECKING:
     from millstream.server.server import Server
@@ -37,12 +37,12 @@ class Leafz(msgspec.Struct, frozen=True, kw_only=True):
 
 def routez(server: Server) -> Routez:
     broker = server.broker
-    return Routez(server_id=broker.server_id, server_name=broker.server_name, now=timestamp(time.time_ns()))
+    return Routez(server_id=broker.server_id, server_name=broker.server_name, now=format_time(time.time_ns()))
 
 
 def gatewayz(server: Server) -> Gatewayz:
-    return Gatewayz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))
+    return Gatewayz(server_id=server.broker.server_id, now=format_time(time.time_ns()))
 
 
 def leafz(server: Server) -> Leafz:
-    return Leafz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))
+    return Leafz(server_id=server.broker.server_id, now=format_time(time.time_ns()))

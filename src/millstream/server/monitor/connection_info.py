@@ -12,7 +12,8 @@ import msgspec
 from millstream.broker.history import ClosedConnection
 from millstream.broker.options import GLOBAL_ACCOUNT, ConnectionType
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint
-from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, timestamp, uptime
+from millstream.golang.time import format_time
+from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, uptime
 from millstream.server.monitor.rendering import Listing
 from millstream.server.monitor.subscriptions import detail
 
@@ -118,9 +119,9 @@ def describe(
         type=_TYPES.get(session.kind, "nats"),
         ip=session.ip,
         port=session.port,
-        start=timestamp(session.started_ns),
-        last_activity=timestamp(last_ns),
-        stop=timestamp(end_ns) if closed else "",
+        start=format_time(session.started_ns),
+        last_activity=format_time(last_ns),
+        stop=format_time(end_ns) if closed else "",
         reason=str(session.reason or "") if closed else "",
         rtt=round_trip(round_trip_s),
         uptime=uptime(end_ns - session.started_ns),

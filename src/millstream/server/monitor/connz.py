@@ -16,6 +16,7 @@ import msgspec
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.broker.history import ClosedConnection
+from millstream.golang.time import format_time
 from millstream.server.monitor.connection_info import (
     Entry,
     Moment,
@@ -24,7 +25,6 @@ from millstream.server.monitor.connection_info import (
     held_by,
     subscription_count,
 )
-from millstream.server.monitor.formats import timestamp
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.rendering import Listing
 from millstream.subjects.match import collide
@@ -130,7 +130,7 @@ def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
         # The reference gives up here, before it has filled in anything.
         return Connz(
             server_id="",
-            now=timestamp(moment.wall_ns),
+            now=format_time(moment.wall_ns),
             num_connections=0,
             total=0,
             offset=offset,
@@ -145,7 +145,7 @@ def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
         page = yield from _page([*opened, *closed], options, moment, offset, limit)
     return Connz(
         server_id=broker.server_id,
-        now=timestamp(moment.wall_ns),
+        now=format_time(moment.wall_ns),
         num_connections=len(page),
         total=total,
         offset=offset,

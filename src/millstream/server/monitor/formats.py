@@ -3,10 +3,12 @@
 Numbers in, text out; nothing here knows what the numbers mean.
 """
 
-import time
 from typing import Any, Final
 
 import msgspec
+
+from millstream.golang.duration import format_duration
+from millstream.golang.json import escape_html
 
 _SECOND: Final = 1_000_000_000
 _MILLISECOND: Final = 1_000_000
@@ -15,15 +17,6 @@ _DAYS_OF_YEAR: Final = 365
 INDENT: Final = 2  # columns of a level
 
 _encoder = msgspec.json.Encoder()
-
-
-def timestamp(wall_ns: int) -> str:
-    """RFC 3339 in UTC with as many decimals as it takes."""
-    seconds, fraction = divmod(wall_ns, _SECOND)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    if fraction:
-        text += f".{fraction:09d}".rstrip("0")
-    return text + "Z"
 
 
 def uptime(nanoseconds: int) -> str:
@@ -38,40 +31,12 @@ def uptime(nanoseconds: int) -> str:
     return "".join(f"{amount}{unit}" for amount, unit in amounts[first:])
 
 
-def duration(nanoseconds: int) -> str:
-    """As Go prints a time.Duration: ``0s``, ``525µs``, ``1.027397ms``, ``1h0m2.5s``."""
-    if nanoseconds < 0:
-        return "-" + duration(-nanoseconds)
-    if nanoseconds == 0:
-        return "0s"
-    if nanoseconds < _SECOND:
-        for unit, size in (("ms", _MILLISECOND), ("µs", _MICROSECOND), ("ns", 1)):
-            if nanoseconds >= size:
-                return _decimal(nanoseconds, size) + unit
-    minutes, rest = divmod(nanoseconds, 60 * _SECOND)
-    text = _decimal(rest, _SECOND) + "s"
-    if minutes:
-        hours, minutes = divmod(minutes, 60)
-        text = f"{minutes}m{text}"
-        if hours:
-            text = f"{hours}h{text}"
-    return text
-
-
-def _decimal(value: int, unit: int) -> str:
-    whole, fraction = divmod(value, unit)
-    if not fraction:
-        return str(whole)
-    digits = len(str(unit)) - 1
-    return f"{whole}." + f"{fraction:0{digits}d}".rstrip("0")
-
-
 def round_trip(seconds: float) -> str:
     """A round trip time; below a millisecond the nanoseconds are noise and are left out."""
     nanoseconds = round(seconds * _SECOND)
     if _MICROSECOND < nanoseconds < _MILLISECOND:
         nanoseconds -= nanoseconds % _MICROSECOND
-    return duration(nanoseconds)
+    return format_duration(nanoseconds)
 
 
 def nanoseconds(seconds: float) -> int:
@@ -84,7 +49,7 @@ def number(value: float) -> float | int:
 
 
 def compact(document: Any) -> bytes:
-    return escape(_encoder.encode(document))
+    return escape_html(_encoder.encode(document))
 
 
 def pretty(document: Any) -> bytes:
@@ -97,19 +62,6 @@ def indented(json: bytes, column: int = 0) -> bytes:
     return text.replace(b"\n", b"\n" + b" " * column) if column else text
 
 
-def quoted(text: str) -> str:
-    """In double quotes, as Go's %q shows it."""
-    return msgspec.json.encode(text).decode()
-
-
 def text_of(value: bytes) -> str:
     """Subjects are any bytes; JSON is not."""
     return value.decode(errors="replace")
-
-
-def escape(json: bytes) -> bytes:
-    """The same JSON without the characters that mean something inside a web page, as Go writes it."""
-    # Only strings can hold them.
-    for character, escape in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
-        json = json.replace(character, escape)
-    return json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from millstream.base.slices import Pieces
-from millstream.server.monitor.formats import timestamp
+from millstream.golang.time import format_time
 from millstream.server.monitor.queries import BadRequest
 
 if TYPE_CHECKING:
@@ -109,4 +109,4 @@ def jsz(server: Server, options: JszOptions | None = None) -> Pieces[Any]:
         return (yield from view.jsz(options))
     if options.leader_only:
         raise BadRequest("filtered response: not leader")
-    return DisabledJsz(server_id=server.broker.server_id, now=timestamp(time.time_ns()))
+    return DisabledJsz(server_id=server.broker.server_id, now=format_time(time.time_ns()))

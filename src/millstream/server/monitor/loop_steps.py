@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millstream.broker.watchdog import BOUNDS_S
-from millstream.server.monitor.formats import nanoseconds, timestamp
+from millstream.golang.time import format_time
+from millstream.server.monitor.formats import nanoseconds
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -51,7 +52,7 @@ def event_loop(watchdog: Watchdog) -> EventLoop:
             SlowStep(
                 step=name,
                 longest=nanoseconds(step.longest_s),
-                at=timestamp(step.ended_ns),
+                at=format_time(step.ended_ns),
                 count=step.count,
             )
             for name, step in slowest[:_SHOWN]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from millstream.base.errors import MillstreamError
-from millstream.server.monitor.formats import quoted
+from millstream.golang.quote import quoted
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})

@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.slices import Pieces
-from millstream.server.monitor.formats import INDENT, escape, indented
+from millstream.golang.json import escape_html
+from millstream.server.monitor.formats import INDENT, indented
 
 _PART: Final = 32 * 1024  # bytes
 _MARK: Final = os.urandom(16).hex()  # stands for a listing; no text of a client can be the same
@@ -69,7 +70,7 @@ def _write(document: Any, pretty: bool, column: int, parts: Text) -> Pieces[None
         listings.append(value)
         return _MARK
 
-    text = escape(msgspec.json.encode(document, enc_hook=mark))
+    text = escape_html(msgspec.json.encode(document, enc_hook=mark))
     if pretty:
         text = indented(text, column)
     if not listings:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from millstream.base.slices import Pieces
-from millstream.server.monitor.formats import timestamp
+from millstream.golang.time import format_time
 from millstream.server.monitor.queries import BadRequest
 from millstream.server.monitor.rendering import Listing
 from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
@@ -82,7 +82,7 @@ def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
         first = next(shown, _NOTHING)
     return Subsz(
         server_id=server.broker.server_id,
-        now=timestamp(time.time_ns()),
+        now=format_time(time.time_ns()),
         **msgspec.structs.asdict(stats),
         total=total,
         offset=offset,

@@ -16,8 +16,9 @@ from millstream.base.slices import Pieces
 from millstream.broker.handshake import auth_timeout_s
 from millstream.broker.info import PROTOCOL_VERSION, SERVER_VERSION
 from millstream.broker.options import ConnectionType, TlsOptions, WebSocketOptions
+from millstream.golang.time import format_time
 from millstream.server.monitor import process, totals
-from millstream.server.monitor.formats import nanoseconds, number, timestamp, uptime
+from millstream.server.monitor.formats import nanoseconds, number, uptime
 from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.loop_steps import EventLoop, event_loop
 
@@ -182,8 +183,8 @@ def varz(server: Server) -> Pieces[Varz]:
         tls_timeout=number(float(tls.timeout_s if tls is not None else _DEFAULT_TLS_TIMEOUT_S)),
         write_deadline=nanoseconds(options.write_deadline_s),
         write_timeout="retry" if options.write_timeout_retry else "",
-        start=timestamp(server.started_ns),
-        now=timestamp(now_ns),
+        start=format_time(server.started_ns),
+        now=format_time(now_ns),
         uptime=uptime(now_ns - server.started_ns),
         mem=process.resident_bytes(),
         cores=process.cores(),
@@ -207,7 +208,7 @@ def varz(server: Server) -> Pieces[Varz]:
         stalled_clients=broker.stalled_clients,
         subscriptions=totals.subscription_count(broker),
         http_req_stats=dict(sorted(monitor.request_counts.items())) if monitor is not None else {},
-        config_load_time=timestamp(server.configured_ns),
+        config_load_time=format_time(server.configured_ns),
         config_digest=server.options.config_digest,
         tags=list(options.server_tags),
         metadata=dict(sorted(options.server_metadata.items())),

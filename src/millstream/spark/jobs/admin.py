@@ -1,7 +1,7 @@
-"""What jobs ask a server beside reading and writing: single messages, purge, delete, a plain publish.
+"""Requests of jobs to a server other than reading and writing streams: get, purge, delete, publish.
 
-Used by drivers and by tasks, each with a connection of its own, which is made again when it breaks.
-Messages are fetched by direct get where the stream allows it, which leaves no trace in advisories.
+Drivers and tasks each use a connection of their own, which is reopened when it breaks.  Messages are fetched
+by direct get where the stream allows it, because a direct get causes no advisory.
 """
 
 import base64
@@ -17,17 +17,14 @@ from millstream.link.blocking import BlockingLink
 from millstream.link.errors import ApiError, NoResponders
 from millstream.spark.connecting import Server, explained
 from millstream.spark.errors import StreamMissing
-from millstream.spark.options import ConnectionOptions
+from millstream.spark.options import connection_of
 from millstream.spark.streams import StreamFacts, facts_of
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
-_NO_MESSAGE: Final = tuple(
-    error.value[1]
-    for error in (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
-)
+_NO_MESSAGE: Final = (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
 _NOT_FOUND: Final = 404
 _PATIENCE_S: Final = 60.0
-# What the server puts before the headers of the message itself.
+# Headers that the server adds before those of the message.
 _ENVELOPE: Final = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending")
 
 T = TypeVar("T")
@@ -39,16 +36,16 @@ class StoredMessage:
 
     subject: str
     sequence: int
-    time: str  # as the server writes it
+    time: str  # the server's text
     headers: tuple[tuple[str, str], ...]
     data: bytes
 
 
 class StreamAdmin:
-    """A connection that is opened when it is first needed; `nats` are the options of the data source."""
+    """A connection that is opened when first needed; `nats` are options of the data source."""
 
     def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
-        self._options = ConnectionOptions.parse(nats)
+        self._options = connection_of(nats)
         self._server = Server(self._options, name, patience_s)
         self._direct: dict[str, bool] = {}
 
@@ -64,20 +61,20 @@ class StreamAdmin:
         self._server.close()
 
     def facts(self, stream: str) -> StreamFacts:
-        """State of a stream; StreamMissing if there is none."""
+        """Return the state of a stream; raise StreamMissing if it does not exist."""
         return facts_of(self._api(f"STREAM.INFO.{stream}", stream=stream))
 
     def check(self) -> None:
-        """Raise why JetStream cannot be asked: no server, other credentials, JetStream off."""
+        """Raise an error if JetStream is unreachable: no server, wrong credentials, or JetStream is off."""
         self._api("INFO")
 
     def stream_of(self, subject: str) -> str:
-        """The name of the stream that takes a subject; empty if none does."""
+        """Return the name of the stream that stores a subject, or an empty string."""
         names = self._api("STREAM.NAMES", {"subject": subject}).get("streams") or []
         return str(names[0]) if names else ""
 
     def purge(self, stream: str, *, below: int, filter: Sequence[str] = ()) -> int:
-        """Remove the messages below a sequence, of these subjects only; returns how many there were."""
+        """Remove the messages below a sequence, optionally only of these subjects; return their number."""
         removed = 0
         for subject in filter or ("",):
             request: dict[str, Any] = {"seq": below, **({"filter": subject} if subject else {})}
@@ -85,12 +82,12 @@ class StreamAdmin:
         return removed
 
     def delete(self, stream: str, sequence: int) -> bool:
-        """Remove one message; False if it was gone."""
+        """Remove one message; return False if it did not exist."""
         name, request = f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}
         return self._found(stream, lambda link: link.api(name, request)) is not None
 
     def get(self, stream: str, sequence: int) -> StoredMessage | None:
-        """One message, or None if it (or its stream) is gone."""
+        """Return one message, or None if it or its stream does not exist."""
         if stream not in self._direct:
             try:
                 self._direct[stream] = self.facts(stream).allow_direct
@@ -99,7 +96,7 @@ class StreamAdmin:
         return self._get_direct(stream, sequence) if self._direct[stream] else self._get(stream, sequence)
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """Send a message that no stream has to take."""
+        """Publish a message without waiting for an ack of a stream."""
         with explained(self._options):
             self._server.patiently(lambda link: link.publish(subject, payload))
 
@@ -109,7 +106,7 @@ class StreamAdmin:
             answer = self._server.patiently(
                 lambda link: link.request(f"{link.options.api}.DIRECT.GET.{stream}", body)
             )
-        except NoResponders:  # the stream went away or does not allow it any more
+        except NoResponders:  # the stream was deleted or no longer allows direct gets
             return self._get(stream, sequence)
         if answer.status == _NOT_FOUND:
             return None
@@ -137,13 +134,13 @@ class StreamAdmin:
         )
 
     def _found(self, stream: str, ask: Callable[[BlockingLink], T]) -> T | None:
-        """The answer, or None where there is no such message."""
+        """Return the response, or None if the message does not exist."""
 
         def ask_or_none(link: BlockingLink) -> T | None:
             try:
                 return ask(link)
             except ApiError as error:
-                if error.err_code in _NO_MESSAGE:
+                if error.err in _NO_MESSAGE:
                     return None
                 raise
 
@@ -156,7 +153,7 @@ class StreamAdmin:
 
 
 def parse_headers(block: bytes) -> tuple[tuple[str, str], ...]:
-    """Names and values in order; what is not UTF-8 is replaced."""
+    """Return names and values in order; bytes that are not UTF-8 are replaced."""
     headers: list[tuple[str, str]] = []
     for line in block.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")

@@ -1,10 +1,10 @@
-"""Delivery analytics: acknowledgement samples and advisories into tables about deliveries.
+"""Delivery analytics: turn ack samples and advisories into tables about deliveries.
 
     latency    window, stream, consumer: acks, p50/p95/p99 of the time to the ack, share of redelivered
     failures   window, stream, consumer, kind (terminated, max_deliver, nak), reason: how many
     poison     one row for each message that was given up: stream, consumer, sequence, deliveries, reason
 
-Fed by a stream on `$JS.EVENT.METRIC.CONSUMER.ACK.>` (of consumers with a `sample_freq`) and
+The input is a stream on `$JS.EVENT.METRIC.CONSUMER.ACK.>` (of consumers with a `sample_freq`) and
 `$JS.EVENT.ADVISORY.CONSUMER.>`.  It is read by direct get: a consumer on it would cause advisories itself.
 """
 
@@ -42,7 +42,7 @@ _PRECISION: Final = 10_000
 
 
 def read_events(messages: DataFrame) -> DataFrame:
-    """Samples and advisories as columns; what is neither is left out."""
+    """Return samples and advisories as columns; other messages are left out."""
     event = F.from_json(F.col("data").cast("string"), _FIELDS)
     return (
         messages.select(F.col("time"), F.col("seq").alias("event_seq"), event.alias("event"))
@@ -52,7 +52,7 @@ def read_events(messages: DataFrame) -> DataFrame:
 
 
 def latency(events: DataFrame, window: str, delay: str) -> DataFrame:
-    """How long acknowledgements took, for each consumer and window."""
+    """Return the time to the ack, for each consumer and window."""
     milliseconds = F.col("ack_time") / 1_000_000
     ranks = F.percentile_approx(milliseconds, list(_RANKS.values()), _PRECISION)
     redelivered = F.count_if(F.col("deliveries") > 1)
@@ -83,13 +83,13 @@ def latency(events: DataFrame, window: str, delay: str) -> DataFrame:
 
 
 def advisories(events: DataFrame) -> DataFrame:
-    """Advisories about single messages, with their `kind`."""
+    """Return the advisories about single messages, with their `kind`."""
     kind = F.create_map(*(F.lit(text) for pair in _ADVISORY_TYPES.items() for text in pair))[F.col("type")]
     return events.withColumn("kind", kind).where(F.col("kind").isNotNull())
 
 
 def failures(events: DataFrame, window: str, delay: str) -> DataFrame:
-    """What went wrong with deliveries, for each consumer, window, kind and reason."""
+    """Count failed deliveries, for each consumer, window, kind and reason."""
     return (
         advisories(events)
         .withColumn("reason", F.coalesce("reason", F.lit("")))
@@ -105,7 +105,7 @@ def failures(events: DataFrame, window: str, delay: str) -> DataFrame:
 
 
 def poison(events: DataFrame) -> DataFrame:
-    """The messages that were given up."""
+    """Return the messages that will not be delivered again."""
     return (
         advisories(events)
         .where(F.col("kind") != NAK)
@@ -115,7 +115,7 @@ def poison(events: DataFrame) -> DataFrame:
 
 
 def run(context: JobContext, settings: Analytics) -> str:
-    """Run until stopped, or until all that is there now is counted (`trigger = "once"`)."""
+    """Run until stopped or, with `trigger = "once"`, until everything present at the start is counted."""
     wanted = Input(
         streams=[settings.stream],
         filter=[],

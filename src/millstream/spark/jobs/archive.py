@@ -1,12 +1,13 @@
-"""Archive: streams into a table, divided by stream and day, each message exactly once.
+"""Archive: copy streams into a table, partitioned by stream and day, each message exactly once.
 
-Parquet goes through `ParquetTable`, batch by batch, so that any Parquet reader sees every message once; Delta
-and Iceberg have sinks of their own that do it.  Each batch leaves the stream's identity and the range that it
-covers in its manifest; a range that does not begin where the last one ended, or a stream that was deleted and
-made again under its name, ends the job: the table would have a hole, or two messages with one sequence.
+Parquet is written through `ParquetTable`, batch by batch, so that any Parquet reader sees every message once;
+Delta and Iceberg use their own transactional sinks.  Each batch records the stream's identity and the range
+that it covers in its manifest.  The job fails if a range does not begin where the last one ended, or if a
+stream was deleted and created again under its name: the table would have a hole, or two messages with one
+sequence.
 
-With `purge`, what is in the table is removed from the stream, but only behind Spark's own commit: a batch
-that Spark may still run again needs its messages.
+With `purge`, archived messages are removed from the stream, but only after Spark's own commit: a batch that
+Spark may still run again needs its messages.
 """
 
 import threading
@@ -34,18 +35,18 @@ _DAY_MICROS = 86_400_000_000
 
 
 def table_schema() -> StructType:
-    """The columns of an archive, as `ParquetTable.read` wants them."""
+    """Return the columns of an archive, for `ParquetTable.read`."""
     return default_schema().add("day", DateType())
 
 
 def archive_rows(messages: DataFrame) -> DataFrame:
-    """Messages as rows of the table: with the day, in UTC whatever the session's zone is."""
+    """Return messages as rows of the table, with their day in UTC whatever the session's time zone."""
     days = F.expr(f"date_from_unix_date(cast(floor(unix_micros(time) / {_DAY_MICROS}) as int))")
     return messages.withColumn("day", days)
 
 
 def run(context: JobContext, settings: Archive) -> str:
-    """Run until stopped, or until all that is there now is archived (`trigger = "once"`)."""
+    """Run until stopped or, with `trigger = "once"`, until everything present at the start is archived."""
     require_format(context.spark, settings.format)
     messages = archive_rows(read_stream(context.spark, context.nats, settings))
     if settings.format != "parquet":
@@ -94,7 +95,7 @@ class _Writer:
 
 
 def last_positions(manifests: Iterable[Manifest]) -> dict[str, Position]:
-    """How far each stream is archived."""
+    """Return the last archived position of each stream."""
     last: dict[str, Position] = {}
     for manifest in manifests:
         last.update(manifest.streams)
@@ -122,7 +123,7 @@ def check_continuity(
 
 
 class _NoPurger:
-    """For archives that leave the stream alone."""
+    """Purges nothing, for archives without `purge`."""
 
     def __enter__(self) -> "_NoPurger":
         return self
@@ -133,7 +134,7 @@ class _NoPurger:
 
 
 class _Purger(_NoPurger):
-    """Removes from the streams what Spark has committed and the table holds."""
+    """Removes messages from the streams that Spark has committed and the table contains."""
 
     def __init__(
         self, admin: StreamAdmin, settings: Archive, table: ParquetTable, checkpoint: Checkpoint
@@ -165,13 +166,13 @@ class _Purger(_NoPurger):
             if committed <= self._purged:
                 return
             manifest = self._table.manifest(committed)
-            if manifest is None:  # Spark commits behind the manifest, so this is no batch of ours
+            if manifest is None:  # Spark commits after the manifest, so this batch is not ours
                 raise TableError(
                     f"table {self._table.root} has no batch {committed}, which Spark has committed"
                 )
             for stream, position in manifest.streams.items():
                 if self._admin.facts(stream).id != position.id:
-                    continue  # made again: its messages have the same sequences, and nobody has read them
+                    continue  # created again: same sequences, but other messages, which are not archived
                 self._admin.purge(stream, below=position.next, filter=self._settings.filter)
             self._purged = committed
 

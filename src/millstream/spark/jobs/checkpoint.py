@@ -1,7 +1,7 @@
-"""What Spark's checkpoint of a query says: which sequences a batch covers, and which batches are done.
+"""Read Spark's checkpoint of a query: the sequences that a batch covers, and the committed batches.
 
-Spark writes `offsets/N` before batch N runs and `commits/N` when its sink has it.  The offsets are the data
-source's own JSON, so the exact range of a batch is known even when messages in it are gone.
+Spark writes `offsets/N` before batch N runs and `commits/N` after its sink has written it.  The offsets are
+the data source's own JSON, so the exact range of a batch is known even if messages in it have been removed.
 """
 
 import json
@@ -14,11 +14,14 @@ from millstream.spark.jobs.files import Files, open_files
 from millstream.spark.offsets import Position, parse_text
 
 _LEAST_LINES: Final = {"offsets": 3, "commits": 2}  # a version, then JSON
-_READ_AT_START: Final = 2  # of each folder, by Spark: the last one, and the one before
+_READ_AT_START: Final = 2  # Spark reads the last two files of each folder
 
 
 def sound_checkpoint(place: str, spark: SparkSession) -> str:
-    """`place` again, or CheckpointError: Spark's own words for a damaged file do not always name it."""
+    """Return `place`, or raise CheckpointError.
+
+    Spark's own error for a damaged file may not name the file.
+    """
     Checkpoint(open_files(place, spark)).check()
     return place
 
@@ -34,7 +37,7 @@ class Checkpoint:
         return self._files.root
 
     def query_id(self) -> str:
-        """The identity that Spark gave the query; the same after every restart.  Empty before the first."""
+        """Return the id that Spark gave the query; it survives restarts.  Empty before the first start."""
         try:
             return str(json.loads(self._files.read("metadata"))["id"])
         except FileNotFoundError:
@@ -46,7 +49,7 @@ class Checkpoint:
             ) from None
 
     def check(self) -> None:
-        """CheckpointError if a file that Spark reads when the query starts is damaged."""
+        """Raise CheckpointError if a file that Spark reads at the start of the query is damaged."""
         self.query_id()
         for folder in _LEAST_LINES:
             for batch in self._batches(folder)[-_READ_AT_START:]:
@@ -68,7 +71,7 @@ class Checkpoint:
             ) from None
 
     def ranges(self, batch: int) -> dict[str, Position]:
-        """Where a batch begins and ends in each stream."""
+        """Return the range of a batch in each stream."""
         path = f"offsets/{batch}"
         try:
             lines = self._files.read(path).splitlines()
@@ -83,7 +86,7 @@ class Checkpoint:
         }
 
     def last_committed(self) -> int:
-        """Number of the last batch that Spark will never run again; -1 if there is none."""
+        """Return the number of the last batch that Spark will not run again, or -1."""
         return max(self._batches("commits"), default=-1)
 
     def _batches(self, folder: str) -> list[int]:

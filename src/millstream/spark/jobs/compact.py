@@ -1,4 +1,4 @@
-"""Compact: merge the small folders of a table, as a job of its own (see `compaction`)."""
+"""Compact: merge the small folders of a table, as a job (see `compaction`)."""
 
 from millstream.spark import option_values
 from millstream.spark.jobs.compaction import compact
@@ -9,7 +9,7 @@ from millstream.spark.jobs.table import ParquetTable
 
 
 def run(context: JobContext, settings: Compact) -> str:
-    """Merge once; fails if another process writes the table."""
+    """Merge once; raise TableError if another process writes the table."""
     table = ParquetTable.open(open_files(settings.table, context.spark))
     with table.writing():
         merged = compact(

@@ -1,13 +1,14 @@
 """Merge the small batch folders of a table into larger ones.
 
-For each partition (a stream's day) a whole new folder is prepared out of sight: runs of small batch folders
-become one folder with one file, large ones are hard links.  Then the new and the old folder change places in
-one step of the file system.  So a reader that lists the table sees the partition as it was or as it is, never
-a row twice or not at all, and a kill at any moment leaves one of the two plus rubbish that the next run
-removes.  A reader that listed the old files before and opens them after gets an error that names the file.
+For each partition (one day of a stream) a new folder is prepared in a hidden place: each run of small batch
+folders becomes one folder with one file, large folders become hard links.  Then the new and the old folder
+are exchanged in one step of the file system.  A reader that lists the table sees the partition before or
+after the exchange, never a row twice or missing; a kill at any moment leaves one of the two and rubbish that
+the next run removes.  A reader that listed the old files and opens them later gets an error that names the
+file.
 
-Only batches with a manifest are merged.  Row counts are compared before the exchange.
-Needs a local folder on Linux; tables elsewhere are for Delta and Iceberg, which bring this along.
+Only batches with a manifest are merged.  Row counts are compared before the exchange.  Needs a local folder
+on Linux; use Delta or Iceberg, which compact themselves, for tables elsewhere.
 """
 
 import os
@@ -26,7 +27,7 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024  # a row group, before encoding
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a run did."""
+    """The result of a run."""
 
     partitions: int = 0
     folders_before: int = 0
@@ -43,8 +44,8 @@ def compact(
 ) -> Merged:
     """Merge every partition with at least `least_folders` folders smaller than `large_bytes`.
 
-    The caller keeps other writers out (`ParquetTable.writing`).  `at` is called when a partition's new
-    folder is ``prepared``, and when it is ``exchanged``.
+    The caller excludes other writers (`ParquetTable.writing`).  `at` is called when a partition's new folder
+    is ``prepared`` and when it is ``exchanged``.
     """
     files = table.files
     if not isinstance(files, LocalFiles):
@@ -79,7 +80,7 @@ def compact(
 
 
 def _runs(files: LocalFiles, partition: str, folders: list[str], large_bytes: int) -> Iterator[list[str]]:
-    """Neighbouring folders to be merged; a large one stands alone."""
+    """Yield lists of neighbouring folders to merge; a large folder is in a list of its own."""
     run: list[str] = []
     size = 0
     for folder in sorted(folders, key=batch_numbers):
@@ -96,7 +97,7 @@ def _runs(files: LocalFiles, partition: str, folders: list[str], large_bytes: in
 
 
 def _prepare(files: LocalFiles, partition: str, runs: list[list[str]]) -> int:
-    """Build the new folder of a partition; returns how many rows were merged."""
+    """Build the new folder of a partition; return the number of rows merged."""
     rows = 0
     for run in runs:
         sources = [
@@ -117,7 +118,7 @@ def _prepare(files: LocalFiles, partition: str, runs: list[list[str]]) -> int:
 
 
 def _merge(sources: list[Path], target: Path) -> int:
-    """Copy the rows of some files into one, in order, with little in memory."""
+    """Copy the rows of several files into one, in order, with bounded memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""What a job gets to work with: a Spark session, the connection, a place for its state, a way to be stopped.
+"""The environment of a job: a Spark session, the connection, a place for its state, a request to stop.
 
 A job is a function `run(context, settings)` that returns when it is done or has been stopped.  Jobs of one
 pipeline run in threads of one driver; `stopping` is set once for all of them.
@@ -21,10 +21,10 @@ from millstream.spark.jobs.watermarks import interval
 
 ONCE: Final = "once"
 _POLL_S: Final = 0.2
-_DEEPEST: Final = 20  # causes of causes
-# Our own errors cross Python, the JVM and back as text inside other text.
+_DEEPEST: Final = 20  # length of a chain of causes
+# Our own errors arrive as text inside other text after crossing Python, the JVM and back.
 _OUR_ERROR: Final = re.compile(r"^(?:\w+: )*millstream\.[\w.]+\.[A-Z]\w*: (?P<text>.+)$", re.MULTILINE)
-# The last line of a traceback of somebody else's error.
+# The last line of the traceback of any other error.
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+: )*(?P<text>(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .+)$", re.MULTILINE
 )
@@ -35,7 +35,7 @@ _CONDITION: Final = re.compile(r"\[[A-Z_]+(?:\.[A-Z_]+)*\][^\n]*")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How far a job without a streaming query is."""
+    """The progress of a job without a streaming query."""
 
     job: str
     rows: int
@@ -44,11 +44,11 @@ class Report:
 
 @dataclass
 class JobContext:
-    """One job's surroundings."""
+    """The environment of one job."""
 
     spark: SparkSession
     name: str
-    nats: Mapping[str, str]  # options `nats.*` of the data source
+    nats: Mapping[str, str]  # the data source's options `nats.*`
     checkpoint: str = ""
     stopping: threading.Event = field(default_factory=threading.Event)
     report: Callable[[Report], None] = lambda report: None
@@ -58,9 +58,9 @@ class JobContext:
         self.report(Report(self.name, rows, text))
 
     def follow(self, *queries: StreamingQuery, between: Callable[[], None] = lambda: None) -> None:
-        """Return when the queries have ended; raise the error of one that failed, and end the others then.
+        """Return when the queries have ended.  If one failed, end the others and raise its error.
 
-        `between` is called every now and then, and once at the end.
+        `between` is called from time to time and once at the end.
         """
         try:
             while any(query.isActive for query in queries):
@@ -77,7 +77,7 @@ class JobContext:
 
 @contextlib.contextmanager
 def started_together() -> Iterator[list[StreamingQuery]]:
-    """A list for the queries of a job; if one cannot be started, those before it are ended."""
+    """Yield a list for the queries of a job; if starting one fails, stop those in the list."""
     queries: list[StreamingQuery] = []
     try:
         yield queries
@@ -88,18 +88,19 @@ def started_together() -> Iterator[list[StreamingQuery]]:
 
 
 def trigger(writer: DataStreamWriter, text: str) -> DataStreamWriter:
-    """Give a query the trigger of a job's settings."""
+    """Set the trigger of a query from a job's settings."""
     if text == ONCE:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=interval("trigger", text))
 
 
 def end_query(query: StreamingQuery, timeout_s: float) -> None:
-    """Stop a query when its batch is done; in the middle of it, if that takes longer than the timeout."""
+    """Stop a query after its current batch, or in the middle of it after the timeout."""
     waited = threading.Event()
     left = int(timeout_s / _POLL_S)
     running = _last_batch(query)
-    # A query that is behind begins the next batch at once: that one has done nothing yet and may be cut off.
+    # A query with a backlog begins the next batch at once; that batch has done nothing yet and may be cut
+    # off.
     while (
         query.isActive and left > 0 and query.status.get("isTriggerActive") and _last_batch(query) == running
     ):
@@ -114,7 +115,7 @@ def _last_batch(query: StreamingQuery) -> int:
 
 
 def explain(error: BaseException) -> str:
-    """One or two lines that name the cause of an error that came through Spark."""
+    """Return one or two lines with the cause of an error that came through Spark."""
     text = _java_text(error) or str(error)
     ours = _OUR_ERROR.findall(text)
     if ours:
@@ -130,23 +131,23 @@ def explain(error: BaseException) -> str:
 
 
 def plain(text: str) -> str:
-    """Return Spark's words without the names and numbers of its errors."""
+    """Return Spark's message without the names and numbers of its errors."""
     return _STATE.sub("", _NAME.sub("", text.strip())).strip()
 
 
 def _java_text(error: BaseException) -> str:
-    """What the JVM says of an error that is none of Spark's own; py4j's text has only where it was called."""
+    """Return the JVM's text of an error that is not Spark's own; py4j's only says where it was called."""
     found = getattr(error, "java_exception", None)
     lines: list[str] = []
     while found is not None and len(lines) < _DEEPEST:
         misfit = "a jar is not for this version of Spark: " if _is_misfit(found) else ""
         lines.append(misfit + str(found.getMessage() or found.toString()))
         found = found.getCause()
-    return "\n".join(reversed(lines))  # the deepest cause says most
+    return "\n".join(reversed(lines))  # the deepest cause is the most specific
 
 
 def _is_misfit(found: Any) -> bool:
-    """Whether classes were compiled against others than those that are there."""
+    """Return True if a class was compiled against other versions of its dependencies."""
     kind = found.getClass()
     while kind is not None and kind.getName() != "java.lang.LinkageError":
         kind = kind.getSuperclass()

@@ -1,9 +1,9 @@
-"""Dead letters: messages that a consumer gave up, into a stream, with the reason.
+"""Dead letters: copy messages that a consumer gave up into a stream, with the reason.
 
-A `max_deliver` or `terminated` advisory names stream, consumer and sequence; the task that has it fetches the
-original and publishes it with its own headers, where it came from (``Millstream-Orig-*``) and why it is dead
-(``Millstream-Dlq-*``).  If the original is gone the envelope is published all the same, with an empty payload
-and ``Millstream-Dlq-Gone``.  The id ``dlq:<stream>:<consumer>:<seq>`` keeps a letter from arriving twice.
+A `max_deliver` or `terminated` advisory names stream, consumer and sequence.  A task fetches the original
+message and publishes it with its own headers, its origin (``Millstream-Orig-*``) and the reason
+(``Millstream-Dlq-*``).  If the original no longer exists, a letter with an empty payload and
+``Millstream-Dlq-Gone`` is published.  The id ``dlq:<stream>:<consumer>:<seq>`` prevents duplicates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ _WANTED: Final = ("stream", "consumer", "stream_seq", "deliveries", "kind", "rea
 
 
 def given_up(messages: DataFrame, only_streams: Sequence[str] = ()) -> DataFrame:
-    """The advisories about messages that will not be delivered again."""
+    """Return the advisories about messages that will not be delivered again."""
     found = advisories(read_events(messages)).where(F.col("kind") != NAK).select(*_WANTED)
     return found.where(F.col("stream").isin(list(only_streams))) if only_streams else found
 
 
 def letters(found: DataFrame, nats: Mapping[str, str], subject: str, name: str) -> DataFrame:
-    """The dead letters of advisories, ready for the sink; originals are fetched by the tasks."""
+    """Return the dead letters of advisories as rows for the sink; the tasks fetch the originals."""
     options = dict(nats)
 
     def fetch(batches: "Iterable[RecordBatch]") -> "Iterator[RecordBatch]":
@@ -49,7 +49,7 @@ def letters(found: DataFrame, nats: Mapping[str, str], subject: str, name: str) 
 
 
 def letter(advisory: Mapping[str, object], original: StoredMessage | None, subject: str) -> dict[str, object]:
-    """One dead letter."""
+    """Return one dead letter as a row for the sink."""
     stream, consumer = str(advisory["stream"]), str(advisory["consumer"])
     sequence, reason = str(advisory["stream_seq"]), str(advisory["reason"] or "")
     kind = str(advisory["kind"])
@@ -76,7 +76,7 @@ def letter(advisory: Mapping[str, object], original: StoredMessage | None, subje
 
 
 def run(context: JobContext, settings: DeadLetters) -> str:
-    """Run until stopped, or until all that is there now is dealt with (`trigger = "once"`)."""
+    """Run until stopped or, with `trigger = "once"`, until everything present at the start is processed."""
     wanted = Input(
         streams=[settings.stream],
         filter=[ADVISORIES],

@@ -1,4 +1,4 @@
-"""What can go wrong in a job, each with the cause in its text.
+"""Errors of jobs, each with the cause in its text.
 
 JobError
 ├── TableError        the table is not what the job expects, or somebody else uses it
@@ -10,7 +10,7 @@ from millstream.spark.errors import SparkError
 
 
 class JobError(SparkError):
-    """Root of what jobs raise on purpose."""
+    """Base class of the errors that jobs raise on purpose."""
 
 
 class TableError(JobError):

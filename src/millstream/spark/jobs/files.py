@@ -1,8 +1,8 @@
-"""The few file operations that a table needs, on local folders and on whatever Hadoop knows.
+"""The file operations that a table needs, on local folders and on any file system of Hadoop's.
 
 A path with a scheme other than ``file:`` goes through Hadoop's FileSystem in the driver's JVM, so that a
-table can be on HDFS or in an object store.  Local folders go through the system's own calls, which can do
-one thing that Hadoop cannot: exchange two folders in one step.
+table can be on HDFS or in an object store.  Local folders use system calls, which can do one thing that
+Hadoop cannot: exchange two folders in one step.
 
 Not here: Parquet, Spark's DataFrames, and what the files mean (`table`).
 """
@@ -21,13 +21,13 @@ from millstream.spark.jobs.errors import TableError
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 
-# What a batch folder of a table holds; and what is ours in the table's hidden folder: everything but links.
+# The files of a batch folder; and in the table's hidden folder everything except symbolic links.
 BATCH_FILES: Final = Owned(r"\.?part-[^/]*\.parquet(\.crc)?|\.?_SUCCESS(\.crc)?")
 _HIDDEN_FILES: Final = Owned(r".+", folders=r".+")
 
 
 class Files(ABC):
-    """Paths are given relative to `root`, with slashes; the empty path is the root itself."""
+    """File operations below `root`; paths are relative and use slashes, the empty path is the root."""
 
     root: str
 
@@ -36,39 +36,39 @@ class Files(ABC):
 
     @abstractmethod
     def folders(self, path: str) -> list[str]:
-        """Names of the folders in a folder, sorted; none if it is not there."""
+        """Return the sorted names of the folders in a folder; empty if it does not exist."""
 
     @abstractmethod
     def names(self, path: str) -> list[str]:
-        """Names of the files in a folder, sorted; none if it is not there."""
+        """Return the sorted names of the files in a folder; empty if it does not exist."""
 
     @abstractmethod
     def read(self, path: str) -> str:
-        """The text of a file; FileNotFoundError if it is not there."""
+        """Return the text of a file; raise FileNotFoundError if it does not exist."""
 
     @abstractmethod
     def write(self, path: str, text: str) -> None:
-        """Write a file so that readers see the old text or the new one, and nothing between."""
+        """Write a file atomically: readers see the old text or the new one."""
 
     @abstractmethod
     def move(self, source: str, target: str) -> None:
-        """Rename a folder to a name that is free; parents are made."""
+        """Rename a folder to a name that is free; missing parents are created."""
 
     @abstractmethod
     def keep(self, folder: str) -> None:
-        """Make what others wrote into a folder survive a loss of power, as far as we have a say in it."""
+        """Make the content of a folder survive a power loss, as far as the file system allows it."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file or a folder with everything in it, if it is there."""
+        """Remove a file, or a folder with its content, if it exists."""
 
     def at(self, path: str) -> str:
-        """The whole path, as Spark wants it."""
+        """Return the whole path, for Spark."""
         return f"{self.root}/{path}" if path else self.root
 
 
 class LocalFiles(Files):
-    """A folder of this machine, or of a share that is mounted."""
+    """A folder on this machine or on a mounted share."""
 
     def __init__(self, root: str) -> None:
         self.root = str(Path(root.removeprefix("file://").removeprefix("file:")).absolute())
@@ -108,7 +108,7 @@ class LocalFiles(Files):
         for name in self.names(folder):
             self.sync(self.path(f"{folder}/{name}"))
         place = self.path(folder)
-        for _ in range(len(Path(folder).parts) + 1):  # up to the root: folders in between may be new, too
+        for _ in range(len(Path(folder).parts) + 1):  # up to the root, because parents may be new too
             self.sync(place)
             place = place.parent
 
@@ -122,7 +122,7 @@ class LocalFiles(Files):
             target.unlink(missing_ok=True)
 
     def exchange(self, one: str, other: str) -> None:
-        """Let two folders change places in one step: nobody sees a moment with one or none of them."""
+        """Exchange two folders in one step: at no moment is one of them missing."""
         if not sys.platform.startswith("linux"):
             raise TableError("folders can only be exchanged in one step on Linux")
         libc = ctypes.CDLL(None, use_errno=True)
@@ -135,7 +135,7 @@ class LocalFiles(Files):
         self.sync(self.path(other).parent)
 
     def sync(self, path: Path) -> None:
-        """Make the bytes of a file, or the names in a folder, survive a loss of power."""
+        """Make the bytes of a file, or the names in a folder, survive a power loss."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -151,7 +151,7 @@ class LocalFiles(Files):
 
 
 class HadoopFiles(Files):
-    """Whatever Hadoop has a FileSystem for, through the driver's JVM."""
+    """A folder on a file system of Hadoop's, accessed through the driver's JVM."""
 
     def __init__(self, root: str, spark: Any) -> None:
         self.root = root.rstrip("/")
@@ -170,7 +170,7 @@ class HadoopFiles(Files):
 
     def read(self, path: str) -> str:
         if not self.exists(path):
-            path = _successor(path)  # `write` was cut off before it took its place
+            path = _successor(path)  # a kill interrupted `write` before the rename
         if not self.exists(path):
             raise FileNotFoundError(self.at(path))
         stream = self._system.open(self._path(path))
@@ -180,7 +180,7 @@ class HadoopFiles(Files):
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        """Hadoop renames onto nothing that is there, so a successor is complete before the old one goes."""
+        """Write a complete successor before the old file is deleted: Hadoop does not rename onto a file."""
         replaced = self.exists(path)
         new = self._path(_successor(path) if replaced else f"{path}.new")
         stream = self._system.create(new, True)
@@ -189,7 +189,7 @@ class HadoopFiles(Files):
         if replaced:
             self._system.delete(self._path(path), False)
         self._rename(new, self._path(path))
-        if not replaced:  # or it would be read when this file is removed
+        if not replaced:  # otherwise it would be read after this file is removed
             self._system.delete(self._path(_successor(path)), False)
 
     def move(self, source: str, target: str) -> None:
@@ -197,7 +197,7 @@ class HadoopFiles(Files):
         self._rename(self._path(source), self._path(target))
 
     def keep(self, folder: str) -> None:
-        """Nothing: a file that was closed is in the hands of its file system."""
+        """Do nothing: Hadoop's file system is responsible for a file that was closed."""
 
     def remove(self, path: str) -> None:
         self._system.delete(self._path(path), True)
@@ -228,5 +228,5 @@ def is_local(root: str) -> bool:
 
 
 def open_files(root: str, spark: Any) -> Files:
-    """The files below `root`."""
+    """Return the files below `root`."""
     return LocalFiles(root) if is_local(root) else HadoopFiles(root, spark)

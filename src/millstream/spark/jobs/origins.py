@@ -1,7 +1,7 @@
-"""Where a message came from, as headers and ids: what replay, dead letters and redrive agree on.
+"""The origin of a message as headers and ids, shared by replay, dead letters and redrive.
 
-``Millstream-Orig-Stream``, ``-Seq``, ``-Time`` and ``-Subject`` name a message as it was first stored.  A
-header of the server's own (``Nats-…``) is about a message in *its* stream and is not carried along.
+``Millstream-Orig-Stream``, ``-Seq``, ``-Time`` and ``-Subject`` identify a message as it was first stored.
+Headers of the server (``Nats-…``) describe a message in *its* stream and are not copied.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ ORIG_SUBJECT: Final = "Millstream-Orig-Subject"
 DLQ_CONSUMER: Final = "Millstream-Dlq-Consumer"
 DLQ_DELIVERIES: Final = "Millstream-Dlq-Deliveries"
 DLQ_REASON: Final = "Millstream-Dlq-Reason"
-DLQ_GONE: Final = "Millstream-Dlq-Gone"  # the original could not be fetched any more
+DLQ_GONE: Final = "Millstream-Dlq-Gone"  # the original no longer existed
 
 OUR_PREFIX: Final = "millstream-"
 SERVER_PREFIX: Final = "nats-"
@@ -24,7 +24,7 @@ HEADERS_TYPE: Final = "map<string,array<string>>"
 
 
 def own_headers(headers: Column) -> Column:
-    """The headers that the publisher of a message gave it."""
+    """Return the headers that the publisher of a message set."""
 
     def is_own(name: Column, _: Column) -> Column:
         lower = F.lower(name)
@@ -34,12 +34,12 @@ def own_headers(headers: Column) -> Column:
 
 
 def is_own_header(name: str) -> bool:
-    """`own_headers` for one name."""
+    """Return True if the publisher of a message may have set this header."""
     return not name.lower().startswith((SERVER_PREFIX, OUR_PREFIX))
 
 
 def with_headers(headers: Column, **extra: Column) -> Column:
-    """Headers and further ones, whose names are given with `_` for `-`."""
+    """Return the publisher's headers and further ones, whose names are given with `_` for `-`."""
     pairs: list[Column] = []
     for name, value in extra.items():
         pairs += [F.lit(name.replace("_", "-")), F.array(value.cast("string"))]
@@ -47,7 +47,7 @@ def with_headers(headers: Column, **extra: Column) -> Column:
 
 
 def origin_headers(**more: Column) -> Column:
-    """The headers of a row of a stream or an archive, with its origin and further ones."""
+    """Return the publisher's headers of a row, with its origin and further headers."""
     return with_headers(
         F.col("headers"),
         Millstream_Orig_Stream=F.col("stream"),
@@ -59,11 +59,11 @@ def origin_headers(**more: Column) -> Column:
 
 
 def rfc3339(time: Column) -> Column:
-    """A timestamp as text in UTC, whatever the zone of the session."""
+    """Return a timestamp as text in UTC, whatever the session's time zone."""
     utc = F.convert_timezone(None, F.lit("UTC"), time.cast("timestamp_ntz"))
     return F.date_format(utc, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
 
 
 def first_header(name: str) -> Column:
-    """The first value of a header of a row; null if it has none."""
+    """Return the first value of a row's header, or null."""
     return F.try_element_at(F.try_element_at(F.col("headers"), F.lit(name)), F.lit(1))

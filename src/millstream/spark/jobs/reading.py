@@ -1,4 +1,4 @@
-"""Settings of an input as options of `format("jetstream")`: the one place where jobs begin to read."""
+"""Translate the settings of an input into options of `format("jetstream")`, for all jobs."""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from millstream.spark.jobs.errors import MissingFormat
 from millstream.spark.jobs.settings import Archive, Input
 
 SOURCE: Final = "jetstream"
-_PACKAGES: Final = {  # each for one version of Spark
+_PACKAGES: Final = {  # each package is for one version of Spark
     "delta": "io.delta:delta-spark_{spark}_2.13",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
 
 
 def source_options(nats: Mapping[str, str], wanted: Input | Archive) -> dict[str, str]:
-    """The options of a streaming read."""
+    """Return the options of a streaming read."""
     options = {
         **nats,
         "subscribe": ",".join(wanted.streams),
@@ -34,7 +34,7 @@ def source_options(nats: Mapping[str, str], wanted: Input | Archive) -> dict[str
 
 
 def read_stream(spark: SparkSession, nats: Mapping[str, str], wanted: Input | Archive) -> DataFrame:
-    """The messages of streams, for ever."""
+    """Return the messages of streams as a streaming DataFrame."""
     return spark.readStream.format(SOURCE).options(**source_options(nats, wanted)).load()
 
 
@@ -49,7 +49,7 @@ def read_range(
     columns: str = "",
     transport: str = "auto",
 ) -> DataFrame:
-    """The messages of one stream from `first` to `following` - 1; what is gone by then is left out."""
+    """Return the messages of one stream from `first` to `following` - 1; removed ones are left out."""
     reader = (
         spark.read.format(SOURCE)
         .options(**nats)

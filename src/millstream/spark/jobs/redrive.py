@@ -1,9 +1,10 @@
-"""Redrive: dead letters back to where they came from.
+"""Redrive: publish dead letters to their original subjects again.
 
-Chunk by chunk of the stream of dead letters: publish, and when the server has acknowledged all of it, remove
-the letters (from a work queue) and the originals (from a work queue: nobody would ever get those again), then
-note how far it came.  A letter's id, ``redrive:<stream>:<seq>``, keeps a chunk that is sent again from
-arriving twice.  Letters whose original was gone stay where they are: there is nothing to send.
+Works through the dead-letter stream in chunks: publish the letters; when the server has acknowledged all of
+them, delete letters and originals as `delete` and `delete_original` say (by default from work queues, where
+nobody would receive them again); then save the position.  The id ``redrive:<stream>:<seq>`` prevents
+duplicates when a chunk is sent again.  Letters whose original no longer existed are skipped: they have no
+payload.
 """
 
 import json
@@ -25,7 +26,7 @@ _STATE: Final = "redrive.json"
 
 
 def redriven(letters: DataFrame, subject: str) -> DataFrame:
-    """Dead letters as they are published again, with where each came from."""
+    """Return dead letters as rows to publish, each with its origin."""
     original = origins.first_header(origins.ORIG_SUBJECT)
     pieces = [F.lit(text) for text in subject.split("{subject}")]
     target = pieces[0]
@@ -43,7 +44,7 @@ def redriven(letters: DataFrame, subject: str) -> DataFrame:
 
 
 def run(context: JobContext, settings: Redrive) -> str:
-    """Send all dead letters that are there now, or those since the last run if they are kept."""
+    """Send all dead letters present now, or those since the last run if letters are kept."""
     sent = 0
     with StreamAdmin(context.nats, context.name) as admin:
         facts = admin.facts(settings.stream)

@@ -1,9 +1,9 @@
-"""Replay: a table back into a stream, in the order of the sequences, as fast as possible or timed.
+"""Replay: publish a table into a stream, in sequence order, as fast as possible or timed.
 
-Streams of the table one after another, each in chunks of sequences.  Every message carries where it came from
-(``Millstream-Orig-*``) and the id ``<stream>:<seq>``.  Ids only help for the duplicate window of the target,
-two minutes by default, so the target is also asked which origins it has already: a second run, even a day
-later, adds nothing, and a run that was stopped goes on where it was.
+The streams of the table are sent one after another, each in chunks of sequences.  Every message carries its
+origin (``Millstream-Orig-*``) and the id ``<stream>:<seq>``.  Ids only help within the target's duplicate
+window, two minutes by default, so replay also reads which origins the target already has: a second run, even
+a day later, adds nothing, and a run that was stopped continues where it was.
 """
 
 import time
@@ -28,11 +28,11 @@ from millstream.spark.jobs.table import ParquetTable
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-_PACED_CHUNK_S: Final = 5  # so often a timed run shows how far it is
+_PACED_CHUNK_S: Final = 5  # a timed run reports its progress this often
 
 
 def chosen_rows(rows: DataFrame, settings: Replay) -> DataFrame:
-    """The rows of a table that the settings ask for."""
+    """Return the rows of a table that the settings select."""
     if settings.streams:
         rows = rows.where(F.col("stream").isin(settings.streams))
     if settings.filter:
@@ -49,7 +49,7 @@ def chosen_rows(rows: DataFrame, settings: Replay) -> DataFrame:
 
 
 def replayed(rows: DataFrame, subject: str) -> DataFrame:
-    """Rows of a table as they are published: with their origin, and an id made of it."""
+    """Return rows of a table as rows to publish, with their origin and an id made of it."""
     return rows.select(
         F.col("data"),
         _filled(subject).alias("subject"),
@@ -61,7 +61,7 @@ def replayed(rows: DataFrame, subject: str) -> DataFrame:
 
 
 def matches_any(subject: Column, patterns: list[str]) -> Column:
-    """Whether a subject matches one of some patterns with the wildcards of NATS."""
+    """Return a condition that is true if a subject matches one of several NATS patterns."""
     return subject.rlike("|".join(_expression(pattern) for pattern in patterns))
 
 
@@ -84,7 +84,7 @@ def run(context: JobContext, settings: Replay) -> str:
 
 
 def present_origins(context: JobContext, target: str) -> DataFrame | None:
-    """Stream and sequence of the messages that were replayed into a stream before; None if it is empty."""
+    """Return stream and sequence of the messages already replayed into a stream; None if it is empty."""
     with StreamAdmin(context.nats, context.name) as admin:
         facts = admin.facts(target)
     if not facts.messages:
@@ -117,7 +117,7 @@ def _replay_stream(
     last: int,
     sent: int,
 ) -> int:
-    """Send one stream of the table; returns how many messages were sent, those before included."""
+    """Send one stream of the table; return `sent` plus the number of messages sent."""
     if done is not None:
         rows = rows.join(done, ["stream", "seq"], "left_anti")
     timed = bool(settings.rate or settings.speed)
@@ -172,7 +172,7 @@ def _table_rows(context: JobContext, settings: Replay) -> DataFrame:
 
 
 def _filled(template: str) -> Column:
-    """A subject with `{subject}` and `{stream}` filled in from the row."""
+    """Return a subject with `{subject}` and `{stream}` replaced by the row's."""
     result = F.lit(template)
     for name in ("subject", "stream"):
         result = F.replace(result, F.lit(f"{{{name}}}"), F.col(name))
@@ -180,7 +180,7 @@ def _filled(template: str) -> Column:
 
 
 def _expression(pattern: str) -> str:
-    """A pattern of NATS as a regular expression of Java's."""
+    """Convert a NATS pattern to a Java regular expression."""
     tokens = []
     for token in pattern.split("."):
         tokens.append({"*": r"[^.]+", ">": r".+"}.get(token, rf"\Q{token}\E"))

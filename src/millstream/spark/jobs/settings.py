@@ -1,13 +1,15 @@
-"""Every key of every job, declared once: type, default and what it means.
+"""Every key of every job, declared once with its type, default and meaning.
 
-The TOML file, its errors and the page for users are all made from or checked against these classes.  Words
-for durations (``10s``), sizes (``64m``) and starts (``-10 minutes``) are those of the data source.
-Not here: reading the file (`pipeline.load`), and Spark: checking a file does not import it.
+The TOML file, its errors and the user's page are generated from or checked against these classes.  The
+syntax of durations (``10s``), sizes (``64m``) and starts (``-10 minutes``) is the data source's.  Not here:
+reading the file (`pipeline.load`), and Spark, which checking a file does not import.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+
+from millstream.link.sections import section_struct
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Text = Annotated[str, Meta(min_length=1)]
@@ -18,7 +20,8 @@ TableFormat = Literal["parquet", "delta", "iceberg"]
 OutputMode = Literal["append", "update", "complete"]
 
 
-# The keys of what is read, spelled once because two classes have them and msgspec knows one base only.
+# The keys of an input, declared here because two classes have them and msgspec supports one base class
+# only.
 Streams = Annotated[Names, Meta(description="names of the streams")]
 Filter = Annotated[list[Text], Meta(description="subjects to read; wildcards work; all if empty")]
 Start = Annotated[Text, Meta(description="`earliest`, `latest`, a sequence, or `-100` for the last hundred")]
@@ -35,7 +38,7 @@ Transport = Annotated[
 
 
 class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which messages a job reads."""
+    """The messages that a job reads."""
 
     streams: Streams
     filter: Filter = []
@@ -49,7 +52,7 @@ class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Job(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What all jobs have."""
+    """The keys of all jobs."""
 
     name: Annotated[Name, Meta(description="name of the job; its checkpoint is kept under it")]
     after: Annotated[
@@ -58,7 +61,7 @@ class Job(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_fie
 
 
 class StreamingJob(Job, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What jobs have that go on for ever."""
+    """The keys of jobs that run until stopped."""
 
     trigger: Annotated[
         Text,
@@ -70,7 +73,7 @@ class StreamingJob(Job, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Archive(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="archive"):
-    """Streams into a table, by stream and day, each message exactly once."""
+    """Copies streams into a table, by stream and day, each message exactly once."""
 
     streams: Streams
     filter: Filter = []
@@ -96,7 +99,7 @@ class Archive(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Compact(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="compact"):
-    """Merge the small folders of a table that no archive job writes at the moment."""
+    """Merges the small folders of a table that no archive job is writing."""
 
     table: Annotated[Text, Meta(description="folder of a table that `archive` or `transform` wrote")]
     folders: Annotated[
@@ -106,7 +109,7 @@ class Compact(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="c
 
 
 class Replay(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="replay"):
-    """A table back into a stream, in the order of the sequences; a second run adds nothing."""
+    """Publishes a table into a stream, in sequence order; a second run adds nothing."""
 
     table: Annotated[Text, Meta(description="folder of the table")]
     format: Annotated[TableFormat, Meta(description="format of the table")] = "parquet"
@@ -130,7 +133,7 @@ class Replay(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="re
 
 
 class Parsed(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An input of `transform`: a view that SQL or Python reads."""
+    """An input of `transform`: a view for SQL or Python."""
 
     json: Annotated[
         str,
@@ -145,7 +148,7 @@ class Parsed(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where `transform` writes: a stream (`subject`), or a table (`table`)."""
+    """The output of `transform`: a stream (`subject`) or a table (`table`)."""
 
     subject: Annotated[str, Meta(description="publish there; `*`: the column `subject` says where")] = ""
     guarantee: Annotated[Guarantee, Meta(description="how often a row may arrive")] = "dedupe"
@@ -159,7 +162,7 @@ class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Transform(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="transform"):
-    """Streams through SQL or a Python function into a stream or a table."""
+    """Passes streams through SQL or a Python function into a stream or a table."""
 
     input: Annotated[
         dict[Name, Parsed], Meta(min_length=1, description="what is read, by the name of its view")
@@ -176,14 +179,14 @@ class Transform(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Analytics(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="analytics"):
-    """Acknowledgement samples and advisories into tables about deliveries."""
+    """Turns ack samples and advisories into tables about deliveries."""
 
     stream: Annotated[
         Text,
         Meta(description="captures `$JS.EVENT.METRIC.CONSUMER.ACK.>` and `$JS.EVENT.ADVISORY.CONSUMER.>`"),
     ]
-    table: Annotated[Text, Meta(description="folder that gets `latency`, `terminated` and `poison`")]
-    window: Annotated[Text, Meta(description="length of the windows of `latency` and `terminated`")] = (
+    table: Annotated[Text, Meta(description="folder that gets `latency`, `failures` and `poison`")]
+    window: Annotated[Text, Meta(description="length of the windows of `latency` and `failures`")] = (
         "1 minute"
     )
     delay: Annotated[Text, Meta(description="how late an event may come for its window")] = "30 seconds"
@@ -199,7 +202,7 @@ class Analytics(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class DeadLetters(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="dead-letters"):
-    """Messages that were given up (max deliver, terminated) into a stream, with the reason."""
+    """Copies messages that a consumer gave up (max deliver, terminated) into a stream, with the reason."""
 
     stream: Annotated[Text, Meta(description="captures `$JS.EVENT.ADVISORY.CONSUMER.>`")]
     subject: Annotated[
@@ -217,7 +220,7 @@ class DeadLetters(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Redrive(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="redrive"):
-    """Dead letters back to where they came from."""
+    """Publishes dead letters to their original subjects again."""
 
     stream: Annotated[Text, Meta(description="stream with dead letters of the job `dead-letters`")]
     filter: Annotated[
@@ -237,7 +240,7 @@ class Redrive(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="r
 
 
 class Verify(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verify"):
-    """Compare a stream with its table; the run fails when they differ."""
+    """Compares a stream with its table; the run fails if they differ."""
 
     table: Annotated[Text, Meta(description="folder of the table")]
     format: Annotated[TableFormat, Meta(description="format of the table")] = "parquet"
@@ -256,29 +259,10 @@ JOB_KINDS: Final[dict[str, type[Job]]] = {
 }
 
 
-class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    ca: Annotated[str, Meta(description="file of certificates to trust")] = ""
-    cert: Annotated[str, Meta(description="file with our certificate")] = ""
-    key: Annotated[str, Meta(description="file with its key")] = ""
-    first: Annotated[bool, Meta(description="TLS before the server's first line")] = False
-
-
-class Nats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The connection.  A key that is left out is taken from the environment, where a variable is named."""
-
-    servers: Annotated[list[Text], Meta(description="addresses (`NATS_URL`)")] = []
-    user: Annotated[str, Meta(description="user name (`NATS_USER`)")] = ""
-    password_file: Annotated[str, Meta(description="file with the password")] = ""
-    password_env: Annotated[str, Meta(description="environment variable with it (`NATS_PASSWORD`)")] = ""
-    token_file: Annotated[str, Meta(description="file with the token")] = ""
-    token_env: Annotated[str, Meta(description="environment variable with it (`NATS_TOKEN`)")] = ""
-    nkey_file: Annotated[str, Meta(description="file with the seed of an NKey user (`NATS_NKEY`)")] = ""
-    creds: Annotated[str, Meta(description="file with a user's JWT and seed (`NATS_CREDS`)")] = ""
-    tls: Annotated[Tls | UnsetType, Meta(description="TLS: `ca`, `cert`, `key`, `first`")] = UNSET
-    domain: Annotated[str, Meta(description="JetStream domain")] = ""
-    api_prefix: Annotated[str, Meta(description="prefix of the JetStream API")] = ""
-    inbox_prefix: Annotated[str, Meta(description="prefix of the subjects of answers")] = ""
-    connect_timeout: Annotated[str, Meta(description="how long to wait for one server")] = ""
+if TYPE_CHECKING:
+    Nats: TypeAlias = Any
+else:
+    Nats = section_struct("Nats", secrets=False, old_keys=False)
 
 
 class SparkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -289,7 +273,7 @@ class SparkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Progress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where else progress goes."""
+    """Where progress is reported besides the terminal."""
 
     subject: Annotated[
         str, Meta(description="publish rows, lag and rate there after each batch, as JSON")
@@ -310,7 +294,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def key_descriptions(settings: type[Struct]) -> dict[str, str]:
-    """Every key of a class with what it means."""
+    """Return the description of every key of a class."""
     from msgspec.inspect import Metadata, type_info
 
     result: dict[str, str] = {}

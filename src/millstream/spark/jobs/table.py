@@ -1,21 +1,21 @@
-"""A table of Parquet files that plain Parquet readers see every row of exactly once.
+"""A table of Parquet files in which any Parquet reader sees every row exactly once.
 
     <root>/stream=ORDERS/day=2026-10-01/batch=b000000000012/part-….parquet
     <root>/_millstream/table.json   what the table is, and which query writes it
     <root>/_millstream/batches/000000000012.json  from and next of each stream, rows: written last
     <root>/_millstream/staging/  a batch while it is written; readers skip names that begin with _
 
-A batch is written to the staging folder and its folders are then renamed to their place, so nobody sees
-half a folder; folders of an earlier attempt are replaced.  A batch counts when its manifest is there: if the
-driver dies before, Spark runs the same batch again, and the same folders are written once more.
+A batch is written to the staging folder, and its folders are then renamed to their place, so no reader sees a
+partial folder; folders of an earlier attempt are replaced.  A batch is complete when its manifest exists: if
+the driver dies before that, Spark runs the batch again and writes the same folders once more.
 
 Always true: a folder `batch=bN` without manifest N belongs to the batch that is being written, and there is
-at most one such N;  `batch=bA_bB` holds the merged batches A to B, which all have manifests.
+at most one such N;  `batch=bA_bB` contains the merged batches A to B, which all have manifests.
 
-A folder becomes a table only if it is empty: nobody else's files are ever beside ours.  Of a batch only files
-are removed that Spark or a compaction has written (`files.BATCH_FILES`).
+Only an empty folder becomes a table, so the table never contains files of others.  Of a batch, only files
+written by Spark or a compaction are removed (`files.BATCH_FILES`).
 
-Not here: merging folders (`compaction`), who calls this (`archive`, `transform`).
+Not here: merging folders (`compaction`), the callers (`archive`, `transform`).
 """
 
 import fcntl
@@ -40,18 +40,19 @@ from millstream.spark.offsets import Position
 HIDDEN: Final = "_millstream"
 STAGING: Final = f"{HIDDEN}/staging"
 BATCHES: Final = f"{HIDDEN}/batches"
-BATCH: Final = "batch"  # the innermost partition column
+BATCH: Final = "batch"  # name of the innermost partition column
 _ABOUT: Final = f"{HIDDEN}/table.json"
 _LOCK: Final = f"{HIDDEN}/lock"
 _VERSION: Final = 1
-# What is there before a table is claimed: a checkpoint in it, and what a crash may leave of a new table.
+# Names that may exist before a table is claimed: a checkpoint in it, and the remains of a crash during the
+# claim.
 _BEFORE_CLAIM: Final = ("checkpoint", "lock", ".table.json.new", "table.json.new")
 _BATCH_FOLDER: Final = re.compile(rf"{BATCH}=b[0-9]{{12}}(_b[0-9]{{12}})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One batch: which sequences it covers and how many rows it has."""
+    """One batch: the sequences that it covers and its number of rows."""
 
     batch: int
     rows: int
@@ -74,18 +75,18 @@ class Manifest:
 
 
 def batch_name(first: int, last: int | None = None) -> str:
-    """Value of the column `batch`: sorts as the batches do, and is never taken for a number."""
+    """Return the value of the column `batch`: sorts like the batch numbers and never looks like a number."""
     return f"b{first:012d}" if last is None else f"b{first:012d}_b{last:012d}"
 
 
 def batch_numbers(name: str) -> tuple[int, int]:
-    """First and last batch of a folder's name (`batch=b…` or the value alone)."""
+    """Return first and last batch of a folder's name (`batch=b…` or the value alone)."""
     first, _, last = name.removeprefix(f"{BATCH}=").partition("_")
     return int(first[1:]), int((last or first)[1:])
 
 
 class ParquetTable:
-    """The table below one folder; `partition` are the columns it is divided by, outside the batch."""
+    """The table in one folder; `partition` are the partition columns outside the batch."""
 
     def __init__(self, files: Files, partition: Sequence[str]) -> None:
         self.files = files
@@ -102,14 +103,14 @@ class ParquetTable:
 
     @classmethod
     def open(cls, files: Files) -> "ParquetTable":
-        """A table that is there; TableError if it is none of ours."""
+        """Open an existing table; raise TableError if the folder is not a table of ours."""
         return cls(files, _about(files)["partition"])
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Keep every other writer out; a writer that died leaves no lock behind.
+        """Exclude every other writer; a writer that died leaves no lock.
 
-        Only on local folders: Hadoop has no locks, there the owner in `table.json` has to do.
+        Works on local folders only.  Hadoop has no locks; there the owner in `table.json` must suffice.
         """
         if not isinstance(self.files, LocalFiles):
             yield
@@ -128,9 +129,9 @@ class ParquetTable:
             os.close(descriptor)
 
     def claim(self, query: str, details: Mapping[str, Any]) -> None:
-        """Make the table this query's own, or check that it is.
+        """Make this query the owner of the table, or check that it is; raise TableError if it is not.
 
-        Batches are numbered by the query: another one would begin at 0 again and replace what is there.
+        The query numbers the batches: another one would begin at 0 again and replace existing batches.
         """
         wanted = {"v": _VERSION, "partition": list(self.partition), "query": query, **details}
         if not self.exists:
@@ -148,7 +149,7 @@ class ParquetTable:
                 raise TableError(f"table {self.root} was made with {key} {about.get(key)!r}, not {value!r}")
 
     def _refuse_foreign(self) -> None:
-        """Raise TableError if there is no table yet, and something else is in its place."""
+        """Raise TableError if the folder is not a table and not empty."""
         if self.exists:
             return
         found = [name for name in self.files.folders("") + self.files.names("") if name != HIDDEN]
@@ -160,16 +161,16 @@ class ParquetTable:
             )
 
     def details(self) -> Mapping[str, Any]:
-        """What `claim` was given."""
+        """Return the details given to `claim`."""
         return _about(self.files)
 
     def write_batch(self, rows: DataFrame, batch: int, streams: Mapping[str, Position]) -> Manifest:
-        """Add a batch, or write it again; nothing is done if its manifest is there."""
+        """Write a batch, again if necessary; do nothing if its manifest exists."""
         written = self.manifest(batch)
         if written is not None:
             return written
         self._recover()
-        # A folder of its own for each attempt: the JVM of a killed driver may still write to its own.
+        # Each attempt has its own folder: the JVM of a killed driver may still write to its folder.
         staging = f"{STAGING}/{uuid.uuid4().hex}"
         counted = Observation()
         (
@@ -183,14 +184,14 @@ class ParquetTable:
             place = folder.removeprefix(f"{staging}/")
             self.files.remove(place)
             self.files.move(folder, place)
-            self.files.keep(place)  # Spark does not, and the stream may be purged when the manifest is there
+            self.files.keep(place)  # Spark does not sync, and a purge may follow the manifest
         self.files.remove(staging)
         manifest = Manifest(batch, int(counted.get["rows"]), streams)
         self.files.write(f"{BATCHES}/{batch:012d}.json", json.dumps(manifest.as_json()))
         return manifest
 
     def _recover(self) -> None:
-        """Remove what a writer that died has left, once: the batch without manifest, and half a batch."""
+        """Remove the remains of a writer that died, once: staged files and the batch without a manifest."""
         if self._recovered:
             return
         self.files.remove(STAGING)
@@ -201,7 +202,7 @@ class ParquetTable:
         self._recovered = True
 
     def manifest(self, batch: int) -> Manifest | None:
-        """The manifest of one batch, alone or in a file of several."""
+        """Return the manifest of one batch, from its own file or a merged one; None if there is none."""
         try:
             return Manifest.from_json(json.loads(self.files.read(f"{BATCHES}/{batch:012d}.json")))
         except FileNotFoundError:
@@ -213,14 +214,14 @@ class ParquetTable:
         return None
 
     def manifests(self) -> list[Manifest]:
-        """Every batch that counts, in order."""
+        """Return the manifests of all complete batches, in order."""
         found: dict[int, Manifest] = {}
         for name in self._manifest_names():
             found.update((one.batch, one) for one in self._read_manifests(name))
         return [found[batch] for batch in sorted(found)]
 
     def merge_manifests(self) -> None:
-        """Put the manifests into one file.  Killed in between, both are there and say the same."""
+        """Merge the manifests into one file.  A kill in between leaves both, which agree."""
         names = self._manifest_names()
         if len(names) < 2:
             return
@@ -232,16 +233,16 @@ class ParquetTable:
                 self.files.remove(f"{BATCHES}/{name}")
 
     def last_batch(self) -> int:
-        """Number of the last batch that counts; -1 if there is none."""
+        """Return the number of the last complete batch, or -1."""
         numbers = [int(name.removesuffix(".json").rpartition("-")[2]) for name in self._manifest_names()]
         return max(numbers, default=-1)
 
     def _manifest_names(self) -> list[str]:
-        """Not those of files that were cut off while they were written."""
+        """Return the names of manifest files, without files whose writing was interrupted."""
         return [name for name in self.files.names(BATCHES) if name.endswith(".json")]
 
     def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
-        """Every row of the batches that count, with the partition columns and `batch`."""
+        """Return every row of the complete batches, with the partition columns and `batch`."""
         last = self.last_batch()
         whole = StructType(schema.fields).add(BATCH, "string")
         if not self.leaves():
@@ -249,11 +250,11 @@ class ParquetTable:
         return spark.read.schema(whole).parquet(self.root).where(F.col(BATCH) <= batch_name(last, last))
 
     def leaves(self) -> list[str]:
-        """The batch folders that readers see."""
+        """Return the batch folders that readers see."""
         return self._leaves("")
 
     def _leaves(self, top: str) -> list[str]:
-        """The batch folders below a folder."""
+        """Return the batch folders below a folder."""
         found = [top]
         for _ in range(len(self.partition) + 1):
             found = [

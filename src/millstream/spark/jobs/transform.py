@@ -1,12 +1,12 @@
-"""Transform: streams through SQL or a Python function into a stream or a table.
+"""Transform: pass streams through SQL or a Python function into a stream or a table.
 
-Each input is a view of its messages, with the payload as JSON in the column `value` if the settings say what
-it is.  A message whose payload is something else goes to the dead letters, with the reason and its place in
-the stream, in a query of its own: the main query never sees it, and windows and aggregations work as ever.
+Each input is a view of its messages, with the payload as JSON in the column `value` if the settings give its
+schema.  A message with another payload becomes a dead letter, with the reason and its position in the stream,
+in a separate query: the main query never sees it, so windows and aggregations are not affected.
 
-Ids of what goes to a stream: the column `msg_id` if the result has one; else the place in the batch for plans
-without state, which is the same in every run of it, and else the content, since rows of an aggregation have
-no place but differ from each other.
+The id of a row for a stream is the column `msg_id` if the result has one.  Otherwise it is the row's place in
+the batch for plans without state, which is the same in every run of the batch, and a hash of the content for
+plans with state: rows of an aggregation have no place, but differ from each other.
 """
 
 import importlib
@@ -31,14 +31,14 @@ VARIANT: Final = "variant"
 ANY_SUBJECT: Final = "*"
 _DAMAGED: Final = "_damaged"
 _STATEFUL: Final = ("Aggregate ", "Deduplicate", "Join ", "WithState", "Distinct", "Sort ")
-# Columns that say how to publish a row rather than what is in it.
+# Columns that control how a row is published and are not part of its content.
 _ENVELOPE: Final = ("subject", "headers", "msg_id", "ttl")
 
 PythonFunction = Callable[[dict[str, DataFrame]], DataFrame]
 
 
 def parse_payload(messages: DataFrame, json: str) -> DataFrame:
-    """Add `value`, the payload as JSON, and `_damaged`, which says what is wrong with it or is null."""
+    """Add `value`, the payload as JSON, and `_damaged`, the reason why it is not JSON, or null."""
     text = F.col("data").cast("string")
     if json.strip().lower() == VARIANT:
         return messages.withColumn("value", F.try_parse_json(text)).withColumn(
@@ -54,7 +54,7 @@ def parse_payload(messages: DataFrame, json: str) -> DataFrame:
 
 
 def good_rows(parsed: DataFrame, *, fail: bool) -> DataFrame:
-    """Rows that SQL may rely on; with `fail`, another one ends the query and is named."""
+    """Return the rows with a valid payload; with `fail`, an invalid one fails the query and is named."""
     if not fail:
         return parsed.where(F.col(_DAMAGED).isNull()).drop(_DAMAGED)
     place = F.concat(
@@ -65,7 +65,7 @@ def good_rows(parsed: DataFrame, *, fail: bool) -> DataFrame:
 
 
 def dead_rows(parsed: DataFrame, job: str) -> DataFrame:
-    """The other rows, as they are published: the payload as it was, reason and origin in the headers."""
+    """Return the rows with an invalid payload as rows to publish, with reason and origin in the headers."""
     return parsed.where(F.col(_DAMAGED).isNotNull()).select(
         F.col("data"),
         origin_headers(Millstream_Dlq_Reason=F.col(_DAMAGED)).alias("headers"),
@@ -74,14 +74,14 @@ def dead_rows(parsed: DataFrame, job: str) -> DataFrame:
 
 
 def apply_sql(spark: SparkSession, views: Mapping[str, DataFrame], sql: str) -> DataFrame:
-    """Run a query over DataFrames by name."""
+    """Run a query over DataFrames that are registered as views."""
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)
     return spark.sql(sql)
 
 
 def load_function(text: str) -> PythonFunction:
-    """The function of `module:function`."""
+    """Import the function of `module:function`; raise JobError."""
     module, _, name = text.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -95,13 +95,13 @@ def load_function(text: str) -> PythonFunction:
 
 
 def is_stateful(frame: DataFrame) -> bool:
-    """Whether rows of the result are made of several messages, or change their order."""
+    """Return True if rows of the result are made of several messages, or change their order."""
     plan = frame._jdf.queryExecution().analyzed().toString()
     return any(word in plan for word in _STATEFUL)
 
 
 def sink_rows(result: DataFrame, job: str, *, any_subject: bool, batch: int | None = None) -> DataFrame:
-    """The result as rows for the sink: the whole row as JSON where the query does not say `data` itself."""
+    """Return the result as rows for the sink; without a column `data` the payload is the row as JSON."""
     columns = [name for name in result.columns if name in _ENVELOPE and (name != "subject" or any_subject)]
     if any_subject and "subject" not in columns:
         raise JobError('output: subject = "*" needs a column "subject" in the result')
@@ -120,7 +120,7 @@ def sink_rows(result: DataFrame, job: str, *, any_subject: bool, batch: int | No
 def planned(
     spark: SparkSession, job: str, settings: Transform, read: Callable[[Parsed], DataFrame]
 ) -> tuple[DataFrame, dict[str, DataFrame]]:
-    """Return the result over what `read` gives for each input, and the dead letters by input."""
+    """Return the result over the DataFrames that `read` returns, and the dead letters by input."""
     views: dict[str, DataFrame] = {}
     dead: dict[str, DataFrame] = {}
     for name, wanted in settings.input.items():
@@ -137,7 +137,7 @@ def planned(
 
 
 def run(context: JobContext, settings: Transform) -> str:
-    """Run until stopped, or until all that is there now went through (`trigger = "once"`)."""
+    """Run until stopped or, with `trigger = "once"`, until everything present at the start is processed."""
     require_format(context.spark, settings.output.format)
     result, dead = planned(
         context.spark,
@@ -162,7 +162,7 @@ def _with_watermark(messages: DataFrame, wanted: Parsed) -> DataFrame:
     if not wanted.watermark:
         return messages
     column, delay_s = split_watermark(wanted.watermark)
-    if "." in column:  # Spark wants a column of the frame itself
+    if "." in column:  # Spark needs a column of the frame itself
         name = column.rpartition(".")[2]
         messages, column = messages.withColumn(name, F.col(column).cast("timestamp")), name
     return messages.withWatermark(column, milliseconds(delay_s))
@@ -196,7 +196,7 @@ def _stream_output(context: JobContext, output: Output, result: DataFrame) -> An
         rows = sink_rows(result, context.name, any_subject=any_subject)
         return rows.writeStream.format(SOURCE).options(**options).outputMode("append")
 
-    # Python sinks do not take changes of rows, so each batch is written as one of its own.
+    # Python sinks do not support the update mode, so each batch is written with a batch query.
     def write(rows: DataFrame, batch: int) -> None:
         ready = sink_rows(rows, context.name, any_subject=any_subject, batch=batch)
         ready.write.format(SOURCE).options(**options).mode("append").save()

@@ -1,8 +1,8 @@
-"""Verify: compare a stream with its table, and say what is missing, different or there twice.
+"""Verify: compare a stream with its table and report missing, different and duplicate messages.
 
-Both sides are summed up in buckets of sequences: how many rows, how many different sequences, and a checksum
-over everything in them that does not depend on the order.  Only buckets that differ are compared row by row.
-What the stream had removed since (retention, purge) is no fault, unless `strict` says so.
+Both sides are summarised in buckets of sequences: number of rows, number of distinct sequences, and a
+checksum that does not depend on the order.  Only buckets that differ are compared row by row.  Messages that
+the stream has removed since (retention, purge) are no fault unless `strict` is set.
 """
 
 import json
@@ -21,7 +21,7 @@ from millstream.spark.jobs.reading import read_range, require_format
 from millstream.spark.jobs.settings import Verify
 from millstream.spark.jobs.table import Manifest, ParquetTable
 
-_SHOWN: Final = 20  # ranges of each kind in a report
+_SHOWN: Final = 20  # ranges of each kind in the output
 _COMPARED: Final = ("stream", "subject", "seq", "time", "headers", "data")
 
 Ranges = list[tuple[int, int]]
@@ -29,7 +29,7 @@ Ranges = list[tuple[int, int]]
 
 @dataclass
 class StreamResult:
-    """What a comparison found; sequences are given as ranges with both ends."""
+    """The result of a comparison; ranges of sequences include both ends."""
 
     stream: str
     first: int
@@ -47,7 +47,7 @@ class StreamResult:
         return not wrong and not (strict and self.only_in_table)
 
     def lines(self) -> list[str]:
-        """The result for people."""
+        """Return the result as lines of text."""
         head = f"{self.stream}: sequences {self.first} to {self.last}"
         lines = [f"{head}: {self.stream_rows} in the stream, {self.table_rows} in the table"]
         for what in ("missing_in_table", "different", "doubled", "only_in_table", "gaps_between_batches"):
@@ -66,7 +66,7 @@ class NotEqual(JobError):
 
 
 def bucket_sums(rows: DataFrame, size: int) -> DataFrame:
-    """Rows, different sequences and checksum for each bucket of `size` sequences."""
+    """Return rows, distinct sequences and checksum for each bucket of `size` sequences."""
     return (
         rows.select(F.floor(F.col("seq") / size).alias("bucket"), "seq", _fingerprint().alias("print"))
         .groupBy("bucket")
@@ -79,7 +79,7 @@ def bucket_sums(rows: DataFrame, size: int) -> DataFrame:
 
 
 def compare(stream_rows: DataFrame, table_rows: DataFrame, size: int, result: StreamResult) -> None:
-    """Compare messages with rows of the same range, and put what differs into the result."""
+    """Compare messages with rows of the same range and add the differences to `result`."""
     ours = bucket_sums(table_rows, size).alias("t")
     theirs = bucket_sums(stream_rows, size).alias("s")
     joined = theirs.join(ours, "bucket", "full").select(
@@ -99,7 +99,7 @@ def compare(stream_rows: DataFrame, table_rows: DataFrame, size: int, result: St
 
 
 def gaps_between(manifests: list[Manifest], stream: str) -> Ranges:
-    """Sequences that no batch covers, between two that do."""
+    """Return the sequences between two batches that no batch covers."""
     gaps: Ranges = []
     following: int | None = None
     for manifest in manifests:
@@ -113,7 +113,7 @@ def gaps_between(manifests: list[Manifest], stream: str) -> Ranges:
 
 
 def as_ranges(sequences: list[int]) -> Ranges:
-    """Sorted sequences as ranges with both ends."""
+    """Convert sorted sequences to ranges that include both ends."""
     ranges: Ranges = []
     for sequence in sequences:
         if ranges and sequence == ranges[-1][1] + 1:
@@ -124,7 +124,7 @@ def as_ranges(sequences: list[int]) -> Ranges:
 
 
 def run(context: JobContext, settings: Verify) -> str:
-    """Compare every stream; raises NotEqual when there is a difference that counts."""
+    """Compare every stream; raise NotEqual if there is a relevant difference."""
     require_format(context.spark, settings.format)
     results = [
         _verify_stream(context, settings, stream, *ends)
@@ -170,7 +170,7 @@ def _compare_rows(
 
 
 def _streams_and_ends(context: JobContext, settings: Verify) -> list[tuple[str, int]]:
-    """The streams to compare, with the sequence that follows what the table should have."""
+    """Return the streams to compare, each with the sequence after the last one in the table."""
     if settings.format == "parquet":
         positions = last_positions(_open(context, settings).manifests())
         ends = {stream: position.next for stream, position in positions.items()}

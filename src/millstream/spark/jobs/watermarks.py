@@ -1,4 +1,4 @@
-"""Durations and watermarks of settings as Spark wants them; no Spark is needed to check them."""
+"""Convert durations and watermarks of settings for Spark; checking them does not need Spark."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _WATERMARK: Final = re.compile(r"(?P<column>[A-Za-z_][\w.]*)\s+(?P<delay>\S.*)")
 
 
 def split_watermark(text: str) -> tuple[str, float]:
-    """Column and delay in seconds of `time 30 seconds`."""
+    """Return column and delay in seconds of `time 30 seconds`."""
     found = _WATERMARK.fullmatch(text.strip())
     if found is None:
         raise OptionError(f"a watermark is a column and a delay, such as 'time 30 seconds', not {text!r}")
@@ -18,10 +18,10 @@ def split_watermark(text: str) -> tuple[str, float]:
 
 
 def milliseconds(seconds: float) -> str:
-    """An interval for Spark."""
+    """Return an interval for Spark."""
     return f"{round(seconds * 1000)} milliseconds"
 
 
 def interval(name: str, text: str) -> str:
-    """A duration of the settings as an interval for Spark."""
+    """Convert a duration of the settings to an interval for Spark."""
     return milliseconds(option_values.duration(name, text))

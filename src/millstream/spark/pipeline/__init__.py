@@ -1,6 +1,6 @@
-"""A pipeline: a TOML file of jobs, checked, and run in one Spark session.
+"""A pipeline: a TOML file of jobs, checked and run in one Spark session.
 
-``load`` reads the file, ``check``, ``server_check`` and ``sql_check`` find what cannot work, ``connection``
-turns ``[nats]`` into options of the data source, ``session`` makes the Spark session, ``runner`` runs the
-jobs, ``progress`` and ``view`` tell how far they are.  Not here: what a job does (`millstream.spark.jobs`).
+``load`` reads the file; ``check``, ``server_check`` and ``sql_check`` find errors before a run;
+``connection`` turns ``[nats]`` into options of the data source; ``session`` starts Spark; ``runner`` runs the
+jobs; ``progress`` and ``view`` report their progress.  Not here: what a job does (`millstream.spark.jobs`).
 """

@@ -1,7 +1,7 @@
-"""What cannot work in a pipeline although every key is known: found before Spark is started.
+"""Find errors in a pipeline whose keys are all known, before Spark is started.
 
-Each check returns lines; the file is refused with all of them at once.
-Not here: what needs a server (`server_check`) or a Spark session (`sql_check`).
+Each check returns lines; the file is refused with all of them at once.  Not here: checks that need a server
+(`server_check`) or a Spark session (`sql_check`).
 """
 
 import re
@@ -35,7 +35,7 @@ _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
 
 
 def check_pipeline(pipeline: Pipeline) -> list[str]:
-    """Every reason why this pipeline cannot run, as lines that name the job and the key."""
+    """Return every reason why this pipeline cannot run, as lines that name the job and the key."""
     problems = list(_check_value('key "stop_timeout"', option_values.duration, pipeline.stop_timeout))
     problems += _check_value('[progress] key "interval"', option_values.duration, pipeline.progress.interval)
     problems += _check_names(pipeline)
@@ -47,7 +47,7 @@ def check_pipeline(pipeline: Pipeline) -> list[str]:
 
 
 def needs_spark(pipeline: Pipeline) -> bool:
-    """Whether something can be checked by Spark alone: SQL, schemas, functions, formats with jars."""
+    """Return True if Spark is needed to check something: SQL, schemas, functions, formats with jars."""
     return any(isinstance(job, Transform) or format_of(job) != PARQUET for job in pipeline.job)
 
 
@@ -59,12 +59,12 @@ def format_of(job: AnyJob) -> str:
 
 
 def is_once(job: AnyJob) -> bool:
-    """Whether the job ends by itself."""
+    """Return True if the job ends by itself."""
     return not isinstance(job, StreamingJob) or job.trigger == ONCE
 
 
 def checkpoint_of(pipeline: Pipeline, job: StreamingJob) -> str:
-    """Folder of a job's checkpoint: its own, below the pipeline's, or in the table that it writes."""
+    """Return the folder of a job's checkpoint: its own, below the pipeline's, or in the table it writes."""
     if job.checkpoint:
         return job.checkpoint
     if pipeline.checkpoint:

@@ -1,7 +1,7 @@
 """Read a pipeline file: TOML to settings, with errors that name the file, the job and the key.
 
-All unknown keys are found in one go, each with the key that was probably meant.
-Not here: whether the values make sense together (`check`).
+All unknown keys are reported at once, each with the key that was probably meant.  Not here: whether the
+values make sense together (`check`).
 """
 
 import re
@@ -16,17 +16,12 @@ from millstream.base.documents import problem_of, unknown_key, unknown_keys
 from millstream.base.errors import MillstreamError
 from millstream.base.reasons import file_reason
 from millstream.base.suggestions import did_you_mean
+from millstream.link.sections import secret_keys
 from millstream.spark.jobs.settings import JOB_KINDS, Pipeline
 from millstream.spark.pipeline.places import line_of
 
 _POSITION: Final = re.compile(r"line (?P<line>\d+), column (?P<column>\d+)")
 _JOB: Final = re.compile(r"^\$\.job\[(?P<index>\d+)\]\.?(?P<rest>.*)$")
-# Secrets do not belong into a file that is shown, copied and committed.
-_SECRET_KEYS: Final = {
-    "password": "password_file or password_env",
-    "token": "token_file or token_env",
-    "nkey": "nkey_file",
-}
 
 
 class PipelineError(MillstreamError):
@@ -43,7 +38,7 @@ class PipelineError(MillstreamError):
 
 
 def load_pipeline(path: Path) -> Pipeline:
-    """Read the file; raises `PipelineError` with everything that is wrong with its keys and types."""
+    """Read the file; raise `PipelineError` with every error in its keys and types."""
     file = str(path)
     text = read_text(path)
     try:
@@ -54,7 +49,7 @@ def load_pipeline(path: Path) -> Pipeline:
 
 
 def read_text(path: Path) -> str:
-    """Read the file; raises `PipelineError`."""
+    """Return the text of the file; raise `PipelineError`."""
     file = str(path)
     try:
         return path.read_text(encoding="utf-8")
@@ -73,7 +68,7 @@ def _not_toml(file: str, error: tomllib.TOMLDecodeError) -> PipelineError:
 
 
 def convert_pipeline(document: Mapping[str, Any], file: str, text: str = "") -> Pipeline:
-    """The settings of a TOML document that is parsed already; `text` is what it was parsed from."""
+    """Return the settings of a parsed TOML document; `text` is its source, for line numbers."""
     jobs = document.get("job")
     problems = [*_unknown_kinds(jobs), *unknown_keys(document, Pipeline, _unknown)]
     if not problems:
@@ -95,14 +90,15 @@ def _unknown_kinds(jobs: Any) -> list[str]:
 
 
 def _unknown(key: str, known: Mapping[str, object]) -> str:
-    instead = _SECRET_KEYS.get(key)
+    # Secrets do not belong into a file that is shown, copied and committed.
+    instead = secret_keys().get(key)
     if instead is not None and "password_file" in known:
         return f'"{key}" may not be written into the file; use {instead}'
     return unknown_key(key, known)
 
 
 def _with_job_names(problem: str, jobs: Any) -> str:
-    """`$.job[0].input` as `job "orders" input`: a place that one finds in the file."""
+    """Replace `$.job[0].input` by `job "orders" input`, which the user finds in the file."""
     path, _, what = problem.partition(": ")
     found = _JOB.match(path)
     if found:

@@ -1,7 +1,7 @@
-"""The line of a pipeline file that a problem is about.
+"""Find the line of a pipeline file that a problem is about.
 
-TOML's parser tells no positions, so they are looked up in the text: the block of the job that the problem
-names, and in it the key, if it stands there once.  A file that is written in another way has no positions.
+TOML's parser gives no positions, so they are searched in the text: the block of the job that the problem
+names, and in it the key, if it occurs once.  A file with another layout gets no line numbers.
 """
 
 import re
@@ -16,7 +16,7 @@ _TABLE: Final = re.compile(r"\s*\[")
 
 
 def line_of(text: str, problem: str) -> int | None:
-    """Return the number of the line, counted from 1, or None if it is not known."""
+    """Return the line number, counted from 1, or None if it is unknown."""
     lines = text.splitlines()
     job, section = _JOB.match(problem), _SECTION.match(problem)
     if job:

@@ -1,6 +1,6 @@
-"""How far the jobs are: rows, rate and lag of each, from what Spark tells a listener and what jobs report.
+"""Progress of the jobs: rows, rate and lag of each, from Spark's listener and from jobs' reports.
 
-Not here: what lag is and how Spark's progress tells it (`millstream.spark.lag`).
+Not here: the definition of lag and how it follows from Spark's progress (`millstream.spark.lag`).
 """
 
 import threading
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class JobProgress:
-    """One job at one moment."""
+    """The progress of one job at one moment."""
 
     job: str
     kind: str
@@ -37,7 +37,7 @@ class JobProgress:
     rows: int = 0
     batches: int = 0
     rate: float = 0.0  # rows per second, smoothed
-    lag: dict[str, int] = field(default_factory=dict)  # by stream; empty for jobs without streams to follow
+    lag: dict[str, int] = field(default_factory=dict)  # by stream; empty for jobs that follow no stream
     text: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class ProgressBoard:
     def __init__(self, changed: Callable[[JobProgress], None] = lambda progress: None) -> None:
         self._jobs: dict[str, JobProgress] = {}
         self._lags: dict[str, dict[str, dict[str, int]]] = {}  # by job, query and stream
-        self._clocks: dict[str, tuple[float, int]] = {}  # when a job last reported, and how many rows
+        self._clocks: dict[str, tuple[float, int]] = {}  # time of a job's last report, and its rows
         self._changed = changed
         self._lock = threading.Lock()
 
@@ -76,7 +76,7 @@ class ProgressBoard:
             return self._jobs[job].batches
 
     def set_state(self, job: str, state: State, text: str = "") -> None:
-        """Change a job's state; what it reported stays, but for why it had to be started again."""
+        """Change a job's state; keep its text, except the reason of a restart."""
 
         def change(old: JobProgress) -> JobProgress:
             kept = "" if old.state is State.STARTING else old.text
@@ -85,11 +85,11 @@ class ProgressBoard:
         self._update(job, change)
 
     def begin(self, job: str) -> None:
-        """Note that a job which was starting runs."""
+        """Mark a starting job as running."""
         self._update(job, _running)
 
     def report(self, report: Report) -> None:
-        """What a job without a streaming query tells."""
+        """Record the report of a job without a streaming query."""
         now = time.monotonic()
 
         def change(old: JobProgress) -> JobProgress:
@@ -101,7 +101,7 @@ class ProgressBoard:
         self._update(report.job, change)
 
     def add_batch(self, job: str, query: str, progress: Any) -> None:
-        """What Spark tells about a batch of a query (StreamingQueryProgress)."""
+        """Record Spark's progress of a query's batch (StreamingQueryProgress)."""
         lag = lag_of(progress)
         rows = int(progress.numInputRows)
         seconds = max(float(progress.batchDuration or 0) / 1000, 0.001)
@@ -114,7 +114,7 @@ class ProgressBoard:
             for one in lags.values():  # several queries of a job read the same stream: the slowest counts
                 for stream, behind in one.items():
                     together[stream] = max(behind, together.get(stream, 0))
-            # They read the same messages, too, so only the first of them counts rows.
+            # They also read the same messages, so only the first query counts rows.
             if next(iter(lags)) != query:
                 return replace(old, lag=together)
             rate = old.rate + _SMOOTHING * (rows / seconds - old.rate) if old.batches else rows / seconds
@@ -137,12 +137,12 @@ class ProgressBoard:
 
 
 def _running(old: JobProgress) -> JobProgress:
-    """Return the progress of a job that Spark tells of: if it was starting, it runs."""
+    """Return the progress, with a starting job marked as running."""
     return replace(old, state=State.RUNNING, text="") if old.state is State.STARTING else old
 
 
 class BatchListener(StreamingQueryListener):
-    """Hands the progress of the queries of one job on, and that they run but have nothing to do."""
+    """Forwards the progress of one job's queries, and that they run without data."""
 
     def __init__(self, on_batch: Callable[[str, Any], None], on_idle: Callable[[], None]) -> None:
         self._on_batch = on_batch

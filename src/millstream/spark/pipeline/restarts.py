@@ -1,7 +1,7 @@
-"""Which failures of a job pass by themselves, and how long to wait before it is started again.
+"""Decide which failures of a job are temporary, and how long to wait before a restart.
 
-A job that is started again goes on from its checkpoint, so this is safe at any moment.  A failure that has a
-cause in the data, the file or the permissions is none of these: it would only come again.
+A restarted job continues from its checkpoint, so a restart is safe at any moment.  Failures caused by the
+data, the file or permissions are not temporary: they would occur again.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Final
 
 from millstream.spark.jobs.context import explain
 
-PAUSES_S: Final = (1, 2, 5, 10, 20, 30, 30, 30)  # before each new start in a row without a batch in between
-_DEEPEST: Final = 20  # causes of causes
+PAUSES_S: Final = (1, 2, 5, 10, 20, 30, 30, 30)  # before each restart in a row without a batch in between
+_DEEPEST: Final = 20  # length of a chain of causes
 
 _TOO_SLOW: Final = re.compile("Python worker failed to connect back")
 _ENDED: Final = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException")
@@ -20,10 +20,9 @@ _OUR_ERROR: Final = re.compile(r"millstream\.[\w.]+\.[A-Z]\w*: ")
 
 
 def passing_cause(error: BaseException, *, worked: bool) -> str:
-    """Return why the job failed, in words, if it may succeed a moment later; otherwise nothing.
+    """Return why the job failed if the failure is temporary; otherwise an empty string.
 
-    `worked` says that the job has had a batch: only then does a server that does not answer count as one that
-    will be back.
+    `worked`: the job has completed a batch.  Only then is a server that does not answer considered temporary.
     """
     text = "\n".join(_texts(error))
     if _OUR_ERROR.search(text):
@@ -36,12 +35,12 @@ def passing_cause(error: BaseException, *, worked: bool) -> str:
 
 
 def _texts(error: BaseException) -> Iterator[str]:
-    """Yield what an error and its causes say, in Python and in the JVM."""
+    """Yield the messages of an error and its causes, in Python and in the JVM."""
     found: BaseException | None = error
     for _ in range(_DEEPEST):
         if found is None:
             return
         yield str(found)
         yield str(getattr(found, "_stackTrace", "") or "")
-        # Spark's errors keep the cause of the JVM in an attribute, beside Python's own.
+        # Spark's errors keep the JVM's cause in an attribute, beside Python's own.
         found = found.__cause__ or getattr(found, "_cause", None)

@@ -1,11 +1,10 @@
-"""Run the jobs of a pipeline: each in a thread of its own, in a Spark session of its own, on one Spark.
+"""Run the jobs of a pipeline, each in its own thread and Spark session, on one Spark.
 
-A job starts when those named in `after` are done, and when the one before it in the file has begun to work:
-Spark gives each new Python process ten seconds, and several that start at once keep each other from it on a
-small machine.  A job that fails for a cause that passes by itself (`restarts`) is started again after a
-pause.  Any other failure stops all jobs; so does `stop`, which a signal calls.  Stopping waits for running
-batches, up to `stop_timeout`; whatever is cut off is done again by the next run, from the checkpoints, with
-the same result.
+A job starts when those named in `after` are done and the one before it in the file has started to work:
+Spark gives each new Python process ten seconds, and on a small machine several that start at once exceed
+that.  A job with a temporary failure (`restarts`) is restarted after a pause.  Any other failure stops all
+jobs; so does `stop`, which a signal calls.  Stopping waits for running batches, up to `stop_timeout`; a batch
+that is cut off is repeated by the next run, from the checkpoints, with the same result.
 """
 
 import contextlib
@@ -53,12 +52,12 @@ _RUN: Final[dict[type[Job], Callable[[JobContext, Any], str]]] = {
     Verify: verify.run,
 }
 
-_TURN_S: Final = 20.0  # how long a job waits for the one before it to begin
+_TURN_S: Final = 20.0  # the longest wait for the previous job to start
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job failed, in words."""
+    """Why a job failed."""
 
     job: str
     text: str
@@ -82,7 +81,7 @@ class PipelineRun:
         self.board = ProgressBoard(self._on_change)
         self._stopping = threading.Event()
         self._ended = {job.name: threading.Event() for job in pipeline.job}
-        self._begun = {job.name: threading.Event() for job in pipeline.job}  # Spark has told of it
+        self._begun = {job.name: threading.Event() for job in pipeline.job}  # set once Spark reported the job
         self._done: set[str] = set()
         self._admin: StreamAdmin | None = None
         self._publishing = threading.Lock()
@@ -100,7 +99,7 @@ class PipelineRun:
             thread.start()
 
     def stop(self) -> None:
-        """Ask every job to end; returns at once."""
+        """Ask every job to end; return at once."""
         self._stopping.set()
 
     @property
@@ -141,7 +140,7 @@ class PipelineRun:
             self._ended[job.name].set()
 
     def _wait_for_turn(self, job: AnyJob) -> None:
-        """Wait until the streaming job before this one has begun, for a while: it may have no data."""
+        """Wait until the previous streaming job has started, or for a limited time: it may have no data."""
         before = [each.name for each in self._pipeline.job if isinstance(each, StreamingJob)]
         if job.name not in before[1:]:
             return
@@ -151,10 +150,10 @@ class PipelineRun:
             pass
 
     def _work(self, job: AnyJob) -> str:
-        """Run the job, again and again while what ends it passes by itself."""
+        """Run the job; restart it after temporary failures."""
         failed = batches = 0
         while True:
-            # A streaming job runs when Spark has told of it for the first time.
+            # A streaming job is running when Spark has reported it for the first time.
             begins = State.STARTING if isinstance(job, StreamingJob) else State.RUNNING
             self.board.set_state(job.name, begins)
             try:
@@ -172,7 +171,7 @@ class PipelineRun:
                 return ""
 
     def _wait_for(self, job: AnyJob) -> bool:
-        """Wait for the jobs before this one; False if it is not to run any more."""
+        """Wait for the jobs in `after`; return False if this job must not run."""
         for name in job.after:
             while not self._ended[name].wait(0.1):
                 if self._stopping.is_set():
@@ -184,7 +183,7 @@ class PipelineRun:
     def _context(self, job: AnyJob) -> JobContext:
         session = self._spark.newSession()
         _make_active(session)
-        # Spark would find it by itself, unless any other package that offers a source is broken.
+        # Spark would find the source by itself, unless another package that offers a source is broken.
         session.dataSource.register(JetStreamDataSource)
         context = session.sparkContext
         context.setLocalProperty("spark.scheduler.pool", job.name)
@@ -211,13 +210,13 @@ class PipelineRun:
         )
 
     def _cancel(self) -> None:
-        """Cut off the work of jobs that are no streaming queries; those end their batches by themselves."""
+        """Cut off the work of jobs without streaming queries; streaming queries end after their batch."""
         for job in self._pipeline.job:
             if not isinstance(job, StreamingJob) and not self._ended[job.name].is_set():
                 self._spark.sparkContext.cancelJobGroup(job.name)
 
     def _fail(self, job: AnyJob, error: Exception) -> None:
-        # Work that was cut off looks like a failure of Spark's; what our own code says is one.
+        # Work that was cut off looks like a failure of Spark; only our own errors are real ones.
         if self._stopping.is_set() and not isinstance(error, MillstreamError):
             self.board.set_state(job.name, State.STOPPED)
             return
@@ -232,13 +231,13 @@ class PipelineRun:
         self.on_change(progress)
         admin, subject = self._admin, self._pipeline.progress.subject
         if admin is not None:
-            # A failure is passed over: the next one tells more, and the work does not depend on it.
+            # Ignore a failed report: the next one contains more, and the work does not depend on it.
             with self._publishing, contextlib.suppress(MillstreamError):
                 admin.publish(subject, json.dumps(progress.as_json()).encode())
 
 
 def _make_active(session: SparkSession) -> None:
-    """Spark looks for a Python sink in the session of the thread, which a new session is not by itself."""
+    """Make the session the thread's active one, where Spark looks for Python sinks."""
     jvm = session._jvm
     assert jvm is not None
     SparkSession._get_j_spark_session_class(jvm).setActiveSession(session._jsparkSession)

@@ -1,6 +1,6 @@
-"""What only the server knows about a pipeline: whether it is there, lets us in, and has the streams.
+"""Check a pipeline against the server: reachable, credentials accepted, streams present.
 
-Asked before Spark is started: a stream that is missing would otherwise end a job after half a minute.
+Runs before Spark is started: a missing stream would otherwise end a job only after half a minute.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ ANY_SUBJECT = "*"
 
 
 def check_server(pipeline: Pipeline, nats: Mapping[str, str]) -> list[str]:
-    """Return every reason why the server cannot serve this pipeline; one, if it cannot be asked at all."""
+    """Return every reason why the server cannot serve this pipeline; only one if it is unreachable."""
     problems: list[str] = []
     with StreamAdmin(nats, f"{pipeline.name}/check", patience_s=0) as admin:
         try:
@@ -47,7 +47,7 @@ def _job_problems(job: AnyJob, admin: StreamAdmin) -> Iterator[str]:
 
 
 def _streams(job: AnyJob) -> Iterator[str]:
-    """The streams that must be there when the job starts."""
+    """Yield the streams that must exist when the job starts."""
     match job:
         case Archive() | Verify():
             yield from job.streams
@@ -61,7 +61,7 @@ def _streams(job: AnyJob) -> Iterator[str]:
 
 
 def _subjects(job: AnyJob) -> Iterator[tuple[str, str]]:
-    """The keys with subjects that the job publishes to, where no row decides."""
+    """Yield keys and fixed subjects that the job publishes to."""
     if isinstance(job, Transform):
         if job.output.subject and job.output.subject != ANY_SUBJECT:
             yield "subject", job.output.subject

@@ -1,6 +1,6 @@
-"""The Spark session that the jobs of a pipeline share, with settings that suit streams.
+"""Start the Spark session that the jobs of a pipeline share, with settings that suit streams.
 
-Everything here is a default: what the file says in `[spark.conf]` wins.
+All settings here are defaults: `[spark.conf]` in the file wins.
 """
 
 import contextlib
@@ -31,12 +31,13 @@ _WORKER_PYTHON: Final = Path(__file__).with_name("worker_python")
 _PRESETS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.scheduler.mode": "FAIR",  # a replay of hours does not hold up the batches of other jobs
+    "spark.scheduler.mode": "FAIR",  # a replay of hours does not delay the batches of other jobs
     "spark.python.worker.reuse": "true",
-    "spark.python.authenticate.socketTimeout": "2m",  # 15 s is not enough for a Python on a busy machine
+    "spark.python.authenticate.socketTimeout": "2m",  # the default of 15 s is too short on a busy machine
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Rows of a batch are in the order of sequences; with writers for each day side by side they stay in it.
+    # Rows of a batch are in sequence order, and stay so if there is a writer for each day at the same
+    # time.
     "spark.sql.maxConcurrentOutputFileWriters": "32",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
@@ -44,7 +45,7 @@ _PRESETS: Final[Mapping[str, str]] = {
 
 
 def session_settings(pipeline: Pipeline, master: str | None, cores: int) -> dict[str, str]:
-    """The settings of the session, by name."""
+    """Return the settings of the session."""
     chosen = master or pipeline.spark.master
     settings = {
         "spark.master": chosen,
@@ -62,8 +63,8 @@ def make_session(
 ) -> SparkSession:
     """Start Spark, or raise JavaMissing.
 
-    `modules` is a folder that Python functions of the file may be imported from; `log` takes what Spark
-    prints, which else goes where our own output goes.
+    Python functions of the file may be imported from the folder `modules`.  `log` receives Spark's output,
+    which otherwise goes to ours.
     """
     settings = session_settings(pipeline, master, os.cpu_count() or 2)
     use_this_python(settings["spark.master"])
@@ -83,7 +84,7 @@ def make_session(
 
 
 def use_this_python(master: str) -> None:
-    """Let Spark's workers run this Python, not any `python3` on the path, which may know nothing of us."""
+    """Make Spark's workers run this Python, not any `python3` on the path without this package."""
     for name, value in python_environment(master).items():
         if name.startswith("MILLSTREAM_"):
             os.environ[name] = value
@@ -92,10 +93,10 @@ def use_this_python(master: str) -> None:
 
 
 def python_environment(master: str) -> dict[str, str]:
-    """Return the variables that name this Python to Spark.
+    """Return the environment variables that name this Python to Spark.
 
-    Workers on this machine get it through `worker_python`, which lets them start in a third of the time.
-    Spark takes the Python of the driver for data sources that it finds by itself.
+    Workers on this machine run it through `worker_python`, which starts in a third of the time.  Spark uses
+    the driver's Python for data sources that it finds by itself.
     """
     ours = (
         master.startswith("local") and "SPARK_HOME" not in os.environ and os.access(_WORKER_PYTHON, os.X_OK)
@@ -109,7 +110,7 @@ def python_environment(master: str) -> dict[str, str]:
 
 
 def start_spark(builder: Any, log: SparkLog | None = None) -> SparkSession:
-    """Return the builder's session; raises JavaMissing, or SparkError with what Spark does not like."""
+    """Return the builder's session; raise JavaMissing, or SparkError with Spark's reason."""
     java = require_java()
     try:
         with log.taking_output() if log is not None else contextlib.nullcontext():
@@ -123,7 +124,7 @@ def start_spark(builder: Any, log: SparkLog | None = None) -> SparkSession:
 
 
 def require_java() -> str:
-    """Return the Java that Spark's own scripts would take; raises JavaMissing."""
+    """Return the Java that Spark's own scripts would use; raise JavaMissing."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if java is None:
@@ -144,7 +145,7 @@ def _java_version(java: str) -> str:
 
 
 def _is_recent(version: str) -> bool:
-    """Whether the first line of `java -version` may be of a Java that Spark runs on."""
+    """Return False if the first line of `java -version` shows a Java that is too old for Spark."""
     found = re.search(r'version "(\d+)', version)
     return found is None or int(found[1]) >= _LEAST_JAVA
 

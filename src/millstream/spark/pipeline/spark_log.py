@@ -1,7 +1,7 @@
-"""The file that takes what Spark prints: its JVM, its workers and its own Python.
+"""The file for the output of Spark: its JVM, its workers and its Python.
 
-A terminal is for progress and for one line when something is wrong; whoever wants Java's stacks finds them
-in this file.  It is removed when all went well, unless the user has named it.
+The terminal shows progress and one line when something is wrong; Java's stack traces are in this file.  It is
+removed after a successful run, unless the user named it.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from millstream.base.errors import MillstreamError
 from millstream.base.reasons import file_reason
 
 _FRAME: Final = re.compile(r"at \S+\(|\.\.\. \d+ more")
-# Spark's Python logs every error of a query with all its stacks; who called gets the error itself.
+# Spark's Python logs every error of a query with all stack traces; the caller gets the error anyway.
 _PYTHON_LOGS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 class SparkLog:
-    """Open for one run; use with ``with``."""
+    """The log file of one run; use with ``with``."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.is_wanted = False  # kept in the end, since somebody was told to look at it
+        self.is_wanted = False  # kept at the end, because a message refers to it
         self._is_temporary = path is None
         try:
             if path is None:
@@ -41,7 +41,7 @@ class SparkLog:
 
     @contextlib.contextmanager
     def taking_output(self) -> Iterator[None]:
-        """Give processes that are started meanwhile this file in place of standard output and error."""
+        """Redirect standard output and error of processes started meanwhile to this file."""
         sys.stdout.flush()
         sys.stderr.flush()
         kept = [os.dup(number) for number in (1, 2)]
@@ -55,14 +55,14 @@ class SparkLog:
                 os.close(descriptor)
 
     def quieten_python(self) -> None:
-        """Keep what Spark's Python logs off the terminal, too."""
+        """Keep the log lines of Spark's Python off the terminal."""
         from pyspark.logger import PySparkLogger
 
         for name in _PYTHON_LOGS:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
     def last_words(self) -> str:
-        """Return the last line that is not part of a stack."""
+        """Return the last line that is not part of a stack trace."""
         lines = [line.strip() for line in self.path.read_text(errors="replace").split("\n")]
         told = (line for line in reversed(lines) if line and not _FRAME.match(line))
         return next(told, "nothing was printed")
@@ -74,6 +74,6 @@ class SparkLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._descriptor)
-        foreseen = error is None or isinstance(error, MillstreamError)  # the error says all there is to say
+        foreseen = error is None or isinstance(error, MillstreamError)  # the error explains itself
         if self._is_temporary and foreseen and not self.is_wanted:
             self.path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""What only Spark knows about a pipeline: whether SQL, schemas, functions and table formats make sense.
+"""Check with Spark that SQL, schemas, functions and table formats of a pipeline are valid.
 
-Each `transform` is planned as it would be run, over streams that have the columns of messages and never a
-row: names, types and functions are resolved, and nothing is read or written.
+Each `transform` is planned as for a run, over streams that have the columns of messages but no rows: names,
+types and functions are resolved, nothing is read or written.
 """
 
 import re
@@ -29,7 +29,7 @@ def check_sql(pipeline: Pipeline, spark: SparkSession) -> list[str]:
     return [
         f'job "{job.name}": {problem}'
         for job in pipeline.job
-        for problem in _job_problems(job, spark.newSession())  # views of one are not those of another
+        for problem in _job_problems(job, spark.newSession())  # each job has its own views
     ]
 
 
@@ -44,16 +44,16 @@ def _job_problems(job: AnyJob, spark: SparkSession) -> Iterator[str]:
 
 def _transform_problems(job: Transform, spark: SparkSession) -> Iterator[str]:
     wrong = [problem for view, one in job.input.items() for problem in _schema_problems(view, one)]
-    if wrong:  # what follows from them says nothing new
+    if wrong:  # errors that follow from these say nothing new
         yield from wrong
         return
     try:
         result, _ = planned(spark, job.name, job, lambda wanted: _no_messages(spark))
         if job.output.subject:
             sink_rows(result, job.name, any_subject=job.output.subject == ANY_SUBJECT)
-    except Exception as error:  # also of a function of the user's
+    except Exception as error:  # includes errors of the user's function
         key = "" if isinstance(error, JobError) else f'key "{"sql" if job.sql else "python"}": '
-        yield f"{key}{reason(error)}"  # of a JobError, the text names the key
+        yield f"{key}{reason(error)}"  # the text of a JobError names the key itself
 
 
 def _schema_problems(view: str, one: Parsed) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _schema_problems(view: str, one: Parsed) -> Iterator[str]:
 
 
 def _no_messages(spark: SparkSession) -> DataFrame:
-    """A stream with the columns of messages."""
+    """Return an empty stream with the columns of messages."""
     columns = [
         f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in default_schema().fields
     ]
@@ -74,7 +74,7 @@ def _no_messages(spark: SparkSession) -> DataFrame:
 
 
 def reason(error: Exception) -> str:
-    """Return what is wrong in one line: Spark's own words without its numbers, and where in the text."""
+    """Return the error in one line: Spark's text without its numbers, and the position in the SQL."""
     if isinstance(error, MillstreamError) or not isinstance(error, PySparkException):
         return str(error).strip() if isinstance(error, MillstreamError) else explain(error)
     text = " ".join(str(error).strip().split("\n\n")[0].split("== SQL ==")[0].split())

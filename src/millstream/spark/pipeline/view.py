@@ -1,6 +1,6 @@
 """Show progress: a live table on a terminal, plain lines elsewhere, or JSON lines.
 
-A view is told of every change and decides what is worth a line; results and errors always are.
+A view is notified of every change and decides which to print; it always prints results and errors.
 """
 
 import json
@@ -33,7 +33,7 @@ class View(Protocol):
 
 
 class LineView:
-    """A line for each job, not more often than the interval."""
+    """Prints a line for each job, at most once per interval."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LineView:
 
 
 class LiveView:
-    """A table that is drawn again and again."""
+    """Redraws a table on a terminal."""
 
     def __init__(self, console: Console, jobs: Callable[[], list[JobProgress]]) -> None:
         self._jobs = jobs
@@ -79,7 +79,7 @@ class LiveView:
 
 
 def progress_table(jobs: Iterable[JobProgress]) -> Table:
-    """The jobs as a table of rich's."""
+    """Return the jobs as a table for `rich`."""
     table = Table(box=None, pad_edge=False)
     for name in ("job", "kind", "state"):
         table.add_column(name)
@@ -108,7 +108,7 @@ def plain_line(one: JobProgress) -> str:
         parts.append(f"{one.rate:.0f} rows/s")
     if one.lag:
         parts.append(f"lag {sum(one.lag.values())}")
-    # Why a job failed is told in the end, of all jobs.
+    # The reasons of failed jobs are printed at the end, for all jobs.
     telling = one.state in _ENDED or one.state is State.STARTING or not one.batches
     if one.text and telling and one.state is not State.FAILED:
         parts.append(one.text)
@@ -122,7 +122,7 @@ def _json_line(one: JobProgress) -> str:
 def choose_view(
     *, as_json: bool, interval_s: float, jobs: Callable[[], list[JobProgress]], output: TextIO | None = None
 ) -> View:
-    """The view for this output: a terminal gets the table."""
+    """Return the view for this output: a terminal gets the table."""
     stream = sys.stdout if output is None else output
     if not as_json and stream.isatty():
         return LiveView(Console(file=stream), jobs)

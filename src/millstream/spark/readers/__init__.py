@@ -1,1 +1,1 @@
-"""Reading one range of a stream in a task: one module for each way, `ranges` around them."""
+"""Read one range of a stream in a task: one module for each transport, combined by `ranges`."""

@@ -1,14 +1,14 @@
-"""A range as Arrow from Millstream: the server builds the columns and sends them over HTTP.
+"""Read a range as Arrow from Millstream: the server builds the columns and sends them over HTTP.
 
-Where the endpoint is, and a ticket for it, is asked over NATS in each task, since tickets are short-lived
-and each machine may see another address.  The same rows as over the wire come out; where the endpoint
-cannot be used and the user did not insist on it, the wire is.  The answer names what it covers: `through`
-with each batch, and the last batch says that it is the last, so an answer that was cut is never taken for a
-whole one.
+Each task requests the endpoint's address and a ticket over NATS, because tickets are short-lived and each
+machine may see another address.  The rows equal those read over the wire, which is used if the endpoint is
+unusable and the user did not insist on it.  The response states what it covers: `through` with each batch,
+and a mark in the last one, so an interrupted response is never taken for a complete one.
 
-Anybody in the account may answer a request, so an offer is believed only if it is signed with a key that this
-connection gave to its server alone (`millstream_key` in CONNECT).  It has to name the machine that the
-connection goes to, or one that the user named; and if the connection is encrypted, so is what it offers.
+Any client in the account may answer a request, so an offer is accepted only if it is signed with a key that
+this connection gave to its server alone (`millstream_key` in CONNECT).  It must name the machine that the
+connection goes to, or one that the user listed; and if the connection is encrypted, the offered endpoint must
+be too.
 """
 
 import hmac
@@ -36,16 +36,16 @@ _SUBJECT: Final = "$MILLSTREAM.ARROW.INFO"
 _VERSION: Final = 1
 _OK: Final = 200
 _LONGEST_REFUSAL: Final = 2048
-_NONSENSE: Final = (LookupError, TypeError, ValueError)  # of an answer without what it has to have
-_CONNECT_S: Final = 10.0  # the wire is there as well, so this is not waited for as long as for rows
+_NONSENSE: Final = (LookupError, TypeError, ValueError)  # raised while reading a malformed response
+_CONNECT_S: Final = 10.0  # shorter than the time-out for rows, because the wire is an alternative
 
 
 class ArrowUnusable(Exception):
-    """There is no endpoint for this task, or not for this user; the wire may do."""
+    """There is no endpoint for this task or user; the wire may work."""
 
 
 class ArrowBroken(Exception):
-    """The answer ended too early; asked again, it may not."""
+    """The response ended too early; a retry may succeed."""
 
 
 class _Answer(msgspec.Struct):
@@ -65,9 +65,9 @@ class Offer:
 
 
 def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
-    """Where the server hands out ranges as Arrow; None if it does not, as nats-server, or not to us.
+    """Return where the server serves ranges as Arrow; None if it does not, like nats-server, or not to us.
 
-    `hosts` may serve Arrow beside the machine that `link` is connected to.
+    `hosts` may serve Arrow besides the machine that `link` is connected to.
     """
     try:
         question = link.send_request(_SUBJECT)
@@ -94,7 +94,7 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
 
 
 def _doubt(offer: Offer, proof: str, inbox: bytes, link: BlockingLink, hosts: Sequence[str]) -> str:
-    """Say why an offer is not to be believed; empty if it is."""
+    """Return why an offer is not to be trusted; empty if it is."""
     text = b"\n".join((inbox, offer.url.encode(), offer.ticket.encode()))
     expected = hmac.new(link.proof_key.encode(), text, "sha256").hexdigest()
     if not hmac.compare_digest(expected.encode(), proof.encode()):
@@ -119,7 +119,7 @@ def _doubt(offer: Offer, proof: str, inbox: bytes, link: BlockingLink, hosts: Se
 
 
 def _is_at(host: str, peer: str) -> bool:
-    """Tell whether a host is the machine with the address `peer`."""
+    """Return True if a host is the machine with the address `peer`."""
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
@@ -128,7 +128,7 @@ def _is_at(host: str, peer: str) -> bool:
 
 
 class ArrowReader:
-    """Reads one range; `through` says how far it has come, for the one who goes on after a failure."""
+    """Reads one range; after a failure, reading continues after `through`."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class ArrowReader:
     ) -> None:
         self._hosts = hosts
         self.through = partition.low - 1
-        self.gaps: list[tuple[int, int]] = []  # sequences that did not come; only of a dense range
+        self.gaps: list[tuple[int, int]] = []  # missing sequences; only of a dense range
         self._link = link
         self._partition = partition
         self._form = form
@@ -153,7 +153,7 @@ class ArrowReader:
         self._seen = partition.low - 1
 
     def batches(self) -> Iterator[Any]:
-        """What is left of the range; raises ArrowUnusable or ArrowBroken."""
+        """Yield the rest of the range; raise ArrowUnusable or ArrowBroken."""
         import pyarrow as pa
 
         offer = find_offer(self._link, self._hosts)
@@ -185,7 +185,7 @@ class ArrowReader:
             connection = http.client.HTTPConnection(host, parts.port, timeout=patience_s)
         try:
             connection.connect()
-        except TimeoutError:  # a firewall in between, most of the time: it will not be better next time
+        except TimeoutError:  # usually a firewall, so a retry would not help
             connection.close()
             raise ArrowUnusable(f"{offer.url} can not be reached") from None
         except OSError as error:
@@ -215,7 +215,7 @@ class ArrowReader:
         return wanted if "seq" in wanted else [*wanted, "seq"]
 
     def _is_right_stream(self, response: http.client.HTTPResponse) -> bool:
-        """Whether it is the stream that was planned for; what it has lost meanwhile is reported."""
+        """Return True if it is the stream that was planned; report messages that it has lost since."""
         partition = self._partition
         created = response.headers["Millstream-Created"]
         first = int(response.headers["Millstream-Stream-First"])
@@ -258,7 +258,7 @@ class ArrowReader:
                 return
 
     def _formed(self, batch: Any) -> Any:
-        """The batch exactly as Spark wants it."""
+        """Return the batch in Spark's schema."""
         import pyarrow as pa
 
         arrays = []
@@ -286,7 +286,7 @@ class ArrowReader:
 
 
 def _empty_maps(kind: Any, count: int) -> Any:
-    """As many maps with nothing in them; from Python lists pyarrow takes microseconds for each."""
+    """Return `count` empty maps; building them from Python lists takes microseconds each."""
     import pyarrow as pa
 
     entries = pa.array([], pa.struct([kind.key_field, kind.item_field]))

@@ -1,8 +1,8 @@
-"""A range by batched direct gets: no consumer, so nothing on the server is touched or counted.
+"""Read a range by batched direct gets: without a consumer, so nothing on the server changes.
 
-One request at a time: the server pushes its answer without flow control, so its size in bytes is what keeps
-us from being cut off as too slow.  A direct get takes one filter; with several, all messages come and the
-intake keeps the wanted ones.
+Makes one request at a time: the server pushes its response without flow control, so its size in bytes is
+limited to keep us from being disconnected as too slow.  A direct get takes one filter; with several, all
+messages are sent and the intake drops the others.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
 from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
 
-_MOST: Final = 1_000  # messages of one request: more gained nothing where it was measured
+_MOST: Final = 1_000  # messages of one request; more gained nothing in measurements
 _END_OF_BATCH: Final = 204
 _NOT_FOUND: Final = 404
 _NOBODY: Final = 503
 
 
 class DirectReader:
-    """Reads one range; broken connections are for the caller, who makes a new reader that goes on."""
+    """Reads one range.  The caller handles broken connections with a new reader that continues."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -34,7 +34,7 @@ class DirectReader:
         self._sent = 0
 
     def batches(self) -> Iterator[Any]:
-        """Record batches as they are full; the rows of the last one stay in the intake."""
+        """Yield full record batches; the rows of the last one stay in the intake."""
         intake, link = self._intake, self._link
         patience = Patience(self._job)
         self._sid = link.subscribe(f"{self._inbox}.*")
@@ -76,7 +76,7 @@ class DirectReader:
         )
 
     def _status(self, patience: Patience) -> bool:
-        """A request has ended; whether that was the last one."""
+        """Handle the end of a request; return True if it was the last one."""
         parser = self._link.parser
         status = parser.status()
         if parser.subject().decode() != f"{self._inbox}.{self._sent}":
@@ -97,4 +97,4 @@ class DirectReader:
         except RequestTimeout as error:
             self._link.close()
             raise NotConnected(str(error)) from None
-        self._ask()  # requests are answered at once, so this one is lost
+        self._ask()  # the server answers at once, so this request is lost

@@ -1,31 +1,29 @@
-"""A range message by message, each asked of the stream's leader.
+"""Read a range message by message from the stream's leader.
 
-For work queues without `allow_direct`, which can be read in no other way.  Slow, and its own proof: only the
-leader answers.
+For work queues without `allow_direct`, which cannot be read in any other way.  It is slow, but needs no check
+for completeness: only the leader answers.
 """
 
 import base64
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
+from millstream.golang.time import parse_time
 from millstream.jsapi.errors import Err
-from millstream.jsapi.go_time import parse_time
 from millstream.link.errors import ApiError
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
 from millstream.spark.readers.job import Job
 
-_NO_MESSAGE: Final = Err.NO_MESSAGE_FOUND.value[1]
-
 
 class GetReader:
-    """Reads one range; broken connections are for the caller, who makes a new reader that goes on."""
+    """Reads one range.  The caller handles broken connections with a new reader that continues."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
     def batches(self) -> Iterator[Any]:
-        """Record batches as they are full; the rows of the last one stay in the intake."""
+        """Yield full record batches; the rows of the last one stay in the intake."""
         intake, partition = self._job.intake, self._job.partition
         wanted = partition.filters[0] if len(partition.filters) == 1 else ">"
         while True:
@@ -34,7 +32,7 @@ class GetReader:
                     f"STREAM.MSG.GET.{partition.stream}", {"seq": intake.last + 1, "next_by_subj": wanted}
                 )
             except ApiError as error:
-                if error.err_code == _NO_MESSAGE:
+                if error.err is Err.NO_MESSAGE_FOUND:
                     return
                 raise
             message = answer["message"]

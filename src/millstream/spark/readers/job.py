@@ -1,4 +1,4 @@
-"""What every way of reading works with, and the proof that a range has come to its end."""
+"""State shared by all readers of a range, and the check that the range is complete."""
 
 import time
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from millstream.spark.options import Fetching
 from millstream.spark.partitions import RangePartition
 from millstream.spark.streams import next_message
 
-SILENCE_S: Final = 5.0  # without an answer that should come at once; then we look whether the server is there
+SILENCE_S: Final = 5.0  # without a response that should come at once; then check the connection
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.2
 
@@ -25,11 +25,11 @@ class Job:
     fetching: Fetching
     intake: Intake
     arrow_schema: Any
-    with_data: bool  # whether payloads are wanted
+    with_data: bool  # True: payloads are read
 
 
 class Patience:
-    """How long a task waits for messages that the leader has and its server does not show yet."""
+    """Limits how long a task waits for messages that the leader has and its server does not send yet."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -38,7 +38,7 @@ class Patience:
         self._deadline = time.monotonic() + job.fetching.timeout
 
     def check(self, why: str = "") -> None:
-        """Raise `RangeNotFinished` if nothing has come for too long; `why` is what the server says."""
+        """Raise `RangeNotFinished` if nothing came for too long; `why` is the server's message."""
         if self._job.intake.last != self._seen:
             self._seen = self._job.intake.last
             self._pause_s = _FIRST_PAUSE_S
@@ -58,7 +58,7 @@ class Patience:
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the leader has nothing more of the range: that no message came is no proof on a replica."""
+    """Return True if the leader has no more of the range; silence of a replica proves nothing."""
     partition = job.partition
     found = next_message(
         lambda name, request=None: job.link.api(name, request or b""),

@@ -1,8 +1,8 @@
-"""Whether messages that a task was to read are gone, told with the exact sequences.
+"""Detect messages of a range that no longer exist, and report their exact sequences.
 
-A stream loses its oldest messages by limits and purges, and all of them when it is deleted.  Single
-messages that were deleted inside a stream are no loss: somebody wanted that.  So a gap counts only where it
-lies before the first message there is, and only if nothing was missing when the range was planned.
+A stream loses its oldest messages by limits and purges, and all of them when it is deleted.  Single messages
+deleted inside a stream are no loss: somebody wanted that.  So a gap counts only before the first existing
+message, and only if nothing was missing when the range was planned.
 """
 
 import logging
@@ -17,7 +17,7 @@ logger: Final = logging.getLogger("millstream.spark")
 
 
 def report(stream: str, pieces: Iterable[tuple[int, int]], why: str, *, fail: bool) -> None:
-    """Raise `DataLoss`, or warn, with the sequences that are gone; nothing if there are none."""
+    """Raise `DataLoss`, or log a warning, for the given sequences; do nothing if there are none."""
     texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in pieces if low <= high]
     if not texts:
         return
@@ -28,7 +28,7 @@ def report(stream: str, pieces: Iterable[tuple[int, int]], why: str, *, fail: bo
 
 
 def check_before(api: Api, partition: RangePartition, *, fail: bool) -> bool:
-    """Look at the stream before its range is read; False if there is nothing to read of it any more."""
+    """Check the stream before its range is read; return False if there is nothing left to read."""
     if partition.advisories or not partition.id:
         return True
     facts = stream_facts(api, partition.stream)
@@ -48,12 +48,12 @@ def check_before(api: Api, partition: RangePartition, *, fail: bool) -> bool:
 def check_after(
     api: Api, partition: RangePartition, last: int, gaps: list[tuple[int, int]], *, fail: bool
 ) -> None:
-    """Look again if something was missing: the stream may have lost it while it was read.
+    """Check again if messages were missing: the stream may have lost them while it was read.
 
-    `last` is the last sequence that is accounted for; what is behind it did not come.
+    `last` is the last sequence that is accounted for; later ones did not arrive.
     """
     rest = [(last + 1, partition.high)] if last < partition.high else []
-    known = gaps if partition.dense and not partition.filters else []  # others are as they should be
+    known = gaps if partition.dense and not partition.filters else []  # other gaps are intended
     if not rest and not known:
         return
     facts = stream_facts(api, partition.stream)

@@ -1,10 +1,10 @@
-"""A range by an ephemeral pull consumer: two requests in flight, nothing acknowledged.
+"""Read a range by an ephemeral pull consumer: two requests in flight, no acks.
 
-The next request is made when the one before is about to end, so the server never waits for us and never
-has more than two requests' worth on its way.  Not earlier: Millstream serves requests that wait together in
-turn, message by message, which costs it more than twice as much as a run for one.  A request ends when all it
-asked for has come, or with a status that is sent to its own reply subject; so what is still to come is always
-known.  The consumer disappears by itself when nobody asks any more: Spark may end a task without telling it.
+The next request is made when the previous one is about to end, so the server never waits for us and never has
+more than two requests' worth under way.  It is not made earlier, because Millstream serves waiting requests
+in turn, message by message, at more than twice the cost of a run for one request.  A request ends when all of
+its messages have come, or with a status sent to its own reply subject, so the number of messages to come is
+always known.  The consumer expires when there are no more requests: Spark may end a task without notice.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
 
 _INACTIVE_S: Final = 60
 _ENDED: Final = frozenset({404, 408})
-_CONFLICT: Final = 409  # the request ended, or the consumer did
+_CONFLICT: Final = 409  # the request or the consumer ended
 _GONE: Final = 503
 _IN_FLIGHT: Final = 2
-_LAST_PART: Final = 8  # of a request: the next one is made when an eighth has not come
+_LAST_PART: Final = 8  # the next request is made when an eighth is left
 
 
 class _Request:
@@ -34,11 +34,11 @@ class _Request:
     def __init__(self, reply: str, count: int) -> None:
         self.reply = reply
         self.count = count
-        self.left = count  # messages that have not come
+        self.left = count  # messages still to come
 
 
 class PullReader:
-    """Reads one range; broken connections are for the caller, who makes a new reader that goes on."""
+    """Reads one range.  The caller handles broken connections with a new reader that continues."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -52,10 +52,10 @@ class PullReader:
         self._sent = 0
         self._received = job.intake.received
         self._patience = Patience(job)
-        self._single = False  # the next message is larger than a request may be
+        self._single = False  # the next message is larger than the size of a request
 
     def batches(self) -> Iterator[Any]:
-        """Record batches as they are full; the rows of the last one stay in the intake."""
+        """Yield full record batches; the rows of the last one stay in the intake."""
         self._create()
         try:
             yield from self._read()
@@ -130,7 +130,7 @@ class PullReader:
         return f"{self._link.options.api}.CONSUMER.DELETE.{self._job.partition.stream}.{self._consumer}"
 
     def _renew(self) -> None:
-        """Go on with a new consumer: the old one is gone, or something was lost on the way from it."""
+        """Continue with a new consumer: the old one is gone, or messages from it were lost."""
         self._end()
         self._create()
 
@@ -140,12 +140,12 @@ class PullReader:
         except RequestTimeout as error:
             self._link.close()
             raise NotConnected(str(error)) from None
-        self._renew()  # requests are answered at once, so these are lost
+        self._renew()  # the server answers at once, so these requests are lost
 
     # -- requests -----------------------------------------------------------------------------------
 
     def _wanted(self) -> int:
-        """How many messages there can be that nobody has asked for yet."""
+        """Return how many messages may exist that were not requested yet."""
         asked = sum(request.left for request in self._requests)
         return self._job.partition.high - self._intake.last - asked
 
@@ -171,7 +171,7 @@ class PullReader:
             self._link.publish(self._subject, msgspec.json.encode(body), reply=request.reply)
 
     def _count(self) -> None:
-        """Messages are sent for the oldest request first."""
+        """Subtract the messages received from the oldest requests first."""
         new = self._intake.received - self._received
         self._received = self._intake.received
         while new and self._requests:
@@ -183,7 +183,7 @@ class PullReader:
                 self._requests.popleft()
 
     def _take_status(self) -> bool:
-        """A request ended early, or cannot be answered any more; True if because there was no message."""
+        """Handle the early end of a request; return True if there were no messages."""
         parser = self._link.parser
         status, reply = parser.status(), parser.subject().decode()
         text = parser.headers().partition(b"\r\n")[0].decode(errors="replace")
@@ -195,10 +195,10 @@ class PullReader:
             return True
         if status == _CONFLICT and "MaxBytes" in text:
             self._requests.remove(ended)
-            # Nothing came for it, so the next message alone is larger than a request may be.
+            # Nothing came for it, so the next message alone is larger than the size of a request.
             self._single = ended.left == ended.count and not self._requests
         elif status in (_CONFLICT, _GONE):
-            self._patience.pause(text)  # a server that says so again and again is not asked as fast as it can
+            self._patience.pause(text)  # do not ask a server that repeats it as fast as possible
             self._renew()
         else:
             raise SparkError(f"a request to consumer {self._consumer} was refused: {text}")

@@ -1,7 +1,7 @@
-"""One range of a stream as record batches, in a task: connected, reconnected, checked to its end.
+"""Read one range of a stream as record batches in a task: connect, reconnect, check that it is complete.
 
-The rows that were read before a connection broke stay; the next reader goes on behind them.  A task ends well
-only when the range is known to be complete.
+Rows read before a connection broke are kept; the next reader continues after them.  A task succeeds only if
+the range is known to be complete.
 """
 
 import logging
@@ -22,11 +22,12 @@ from millstream.link.errors import (
     NotConnected,
     RequestTimeout,
 )
+from millstream.link.options import LinkOptions
 from millstream.spark.columns import Columns
 from millstream.spark.connecting import borrowed_link, explain
 from millstream.spark.errors import SourceUnavailable
 from millstream.spark.intake import Intake
-from millstream.spark.options import ConnectionOptions, Fetching
+from millstream.spark.options import Fetching
 from millstream.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
 from millstream.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
 from millstream.spark.readers.direct import DirectReader
@@ -43,13 +44,13 @@ _READERS: Final[dict[str, Callable[[Job], PullReader | DirectReader | GetReader]
     DIRECT: DirectReader,
     GET: GetReader,
 }
-_REFUSED_PAUSE_S: Final = 1.0  # and longer each time: a new leader takes seconds to be found
+_REFUSED_PAUSE_S: Final = 1.0  # times the failures so far: electing a leader takes seconds
 
 
 def read_range(
-    partition: RangePartition, connection: ConnectionOptions, fetching: Fetching, schema: StructType
+    partition: RangePartition, connection: LinkOptions, fetching: Fetching, schema: StructType
 ) -> Iterator[Any]:
-    """The messages of a range, in order; all of them, or an error."""
+    """Yield all messages of a range in order, or raise an error."""
     form = arrow_schema(schema)
     columns = chosen_columns(schema)
     if partition.high < partition.low:
@@ -80,7 +81,7 @@ def read_range(
 def _read_arrow(
     reader: ArrowReader, link: BlockingLink, partition: RangePartition, fetching: Fetching
 ) -> Iterator[Any]:
-    """The range, or as much as could be had in this way if there is another."""
+    """Yield the range, or as much as Arrow delivers if there is a fallback."""
     failures = 0
     while reader.through < partition.high:
         reached = reader.through
@@ -166,7 +167,7 @@ def _asking(link: BlockingLink) -> Any:
 
 
 def _name(partition: RangePartition) -> str:
-    """What monitoring shows of the connection: which query, and which partition it was made for."""
+    """Return the connection's name for monitoring: the query and the partition."""
     context = TaskContext.get()
     if context is None:
         return f"spark/{partition.stream}"

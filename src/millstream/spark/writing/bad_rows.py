@@ -1,7 +1,7 @@
-"""What becomes of a row that can not be written: the task fails, or the row is left out, or put aside.
+"""Handle a row that cannot be written: fail the task, drop the row, or publish it as a dead letter.
 
-Put aside means: published to another stream, with the reason, so that somebody can look at it.  Its id there
-is that of the row, so a task that is tried again puts it aside once.
+A dead letter goes to another stream, with the reason.  It has the id of the row, so a task that is retried
+does not store it twice.
 """
 
 import logging
@@ -21,20 +21,20 @@ logger: Final = logging.getLogger("millstream.spark")
 REASON: Final = "Millstream-Reason"
 ORIGIN_SUBJECT: Final = "Millstream-Orig-Subject"
 ORIGIN_ROW: Final = "Millstream-Orig-Row"
-ORIGIN_SIZE: Final = "Millstream-Orig-Size"  # where the payload itself was too large to be kept
-_LOGGED: Final = 5  # rows that are told one by one
-_MOST_LETTERS: Final = 1000  # dead letters that are kept until they are stored,
-_MOST_BYTES: Final = 16 * 1024 * 1024  # and of their payloads
-_HEADER_ROOM: Final = 4096  # bytes that the headers of a dead letter take at most
-_MOST_SUBJECT: Final = 512  # characters of a subject that is kept
+ORIGIN_SIZE: Final = "Millstream-Orig-Size"  # set if the payload was too large to be kept
+_LOGGED: Final = 5  # rows that are logged one by one
+_MOST_LETTERS: Final = 1000  # dead letters kept until they are stored,
+_MOST_BYTES: Final = 16 * 1024 * 1024  # and bytes of their payloads
+_HEADER_ROOM: Final = 4096  # bytes for the headers of a dead letter
+_MOST_SUBJECT: Final = 512  # characters of the subject that are kept
 
 
 class BadRow(SparkError):
-    """A row can not be written, and the option onBadRow is `fail`."""
+    """A row cannot be written, and the option onBadRow is `fail`."""
 
 
 class BadRows:
-    """The rows of a task that were left out; counts them."""
+    """Counts and handles the rows of a task that cannot be written."""
 
     def __init__(self, policy: str, identity: TaskIdentity, dead_letter_subject: str = "") -> None:
         self.dropped = 0
@@ -48,10 +48,10 @@ class BadRows:
         self._seen: set[int] = set()
 
     def take(self, publisher: BlockingPublisher, frames: RowFrames, row: int, reason: str) -> None:
-        """Row `row` of `frames` can not be written; raises if that is not to be borne."""
+        """Handle row `row` of `frames`, which cannot be written; raise BadRow if the policy is `fail`."""
         number = frames.first_id + row
         if number in self._seen:
-            return  # the connection broke while it was dealt with
+            return  # already handled before the connection broke
         subject = frames.subject_of(row).decode(errors="replace")
         if self._policy == "fail":
             raise BadRow(
@@ -80,9 +80,9 @@ class BadRows:
             self.settle(publisher)
 
     def settle(self, publisher: BlockingPublisher) -> None:
-        """Return when all that was put aside is stored; SparkError if it is not.
+        """Wait until all dead letters are stored; raise SparkError if one cannot be.
 
-        When the connection breaks, call it again.
+        Call it again after the connection broke.
         """
         while self._letters:
             publisher.settle(self._receipts)

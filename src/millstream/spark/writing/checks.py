@@ -1,7 +1,7 @@
-"""A look at the stream before anything is written: what can not work is refused with the way out.
+"""Check the stream before anything is written; an error says what to change.
 
-The stream is the one that takes the option `subject`, the markers of `fenced`, or the one of the option
-`stream`.  With subjects that only rows know there may be none to look at: then each answer tells.
+The stream is the one of the option `stream`, of the option `subject`, or of the markers of `fenced`.  If only
+rows have subjects, there may be no stream to check: then errors show in the acks.
 """
 
 import logging
@@ -15,8 +15,8 @@ from millstream.spark.writing.columns import Layout
 logger: Final = logging.getLogger("millstream.spark")
 
 _SECOND: Final = 1_000_000_000  # ns
-_EXPECTED_OUTAGE_S: Final = 300.0  # of a streaming query: somebody has to notice and start it again
-_warned: Final[set[str]] = set()  # streams; Spark looks before each micro-batch, mostly in one process
+_EXPECTED_OUTAGE_S: Final = 300.0  # of a streaming query: somebody must notice and restart it
+_warned: Final[set[str]] = set()  # streams; Spark checks before each micro-batch, mostly in one process
 
 
 class Api(Protocol):
@@ -27,15 +27,15 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is known of the stream that is written to."""
+    """The stream that is written to, as far as it is known."""
 
-    stream: str | None = None  # None: only rows know
+    stream: str | None = None  # None: depends on the rows
     takes_ttl: bool = False
     dead_letter_subject: str = ""
 
 
 def check_target(api: Api, options: SinkOptions, layout: Layout, *, streaming: bool) -> Target:
-    """Look at the streams; SparkError or OptionError for what can not work."""
+    """Check the streams; raise SparkError or OptionError if writing cannot work."""
     dead_letter_subject = ""
     if options.dead_letter_stream is not None:
         dead = api(f"STREAM.INFO.{options.dead_letter_stream}")
@@ -65,7 +65,7 @@ def check_target(api: Api, options: SinkOptions, layout: Layout, *, streaming: b
 
 
 def _stream_of(api: Api, options: SinkOptions) -> str | None:
-    """The stream that takes what is written; all that is known about it has to agree."""
+    """Return the stream that stores the rows, or None; raise OptionError if the options contradict."""
     found: dict[str, str] = {}
     if options.stream is not None:
         found["the option stream"] = options.stream
@@ -123,7 +123,7 @@ def _check_window(name: str, config: dict[str, Any], options: SinkOptions, *, st
 
 
 def literal_subject(subjects: list[str]) -> str:
-    """A subject without wildcards that the first of these takes."""
+    """Return a literal subject that matches the first of these patterns."""
     if not subjects:
         return ""
     return ".".join("sink" if token in ("*", ">") else token for token in subjects[0].split("."))

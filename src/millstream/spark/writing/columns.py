@@ -1,15 +1,15 @@
-"""Which columns of a table a sink takes, and where they are in a record batch.
+"""Find the columns that a sink takes, and their place in a record batch.
 
     data                        binary or string; required; null is an empty payload
     subject                     string; required without the option `subject`, which wins
     headers                     map<string,array<string>> or map<string,string>
-    msg_id                      string; the id that the stream knows repetitions by
+    msg_id                      string; the id by which the stream detects duplicates
     ttl                         string ("1h", "never") or whole seconds
     expected_last_subject_seq   long
-    stream, seq                 of the message that the row was read as: its id, if it has no other
+    stream, seq                 of the message that the row was read from: its id, if it has no other
 
-Columns that only the source has (`time` and the like) are left out: a stream can be written as it was read.
-Any other column is an error, since its content would be lost.
+Columns that only the source has (`time` and others) are ignored, so a stream can be written as it was read.
+Any other column is an error, because its content would be lost.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ _ALLOWED: Final[dict[str, tuple[type[DataType], ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that matter, by name; where each of them is in a record batch."""
+    """The index of each used column in a record batch, by name."""
 
     places: dict[str, int]
 
@@ -58,7 +58,7 @@ class Layout:
 
     @classmethod
     def of(cls, schema: StructType, *, subject_given: bool) -> "Layout":
-        """SchemaError says which column is missing, unknown, or of another type."""
+        """Find the columns; raise SchemaError if one is missing, unknown or of the wrong type."""
         places = {}
         for place, field in enumerate(schema.fields):
             allowed = _ALLOWED.get(field.name)
@@ -86,7 +86,7 @@ class Layout:
 
 
 def _is_text_map(kind: DataType) -> bool:
-    """Whether it is no map at all, or one from strings to strings or to lists of them."""
+    """Return True unless it is a map of something else than strings to strings or lists of strings."""
     if not isinstance(kind, MapType):
         return True
     value = kind.valueType.elementType if isinstance(kind.valueType, ArrayType) else kind.valueType
@@ -95,18 +95,18 @@ def _is_text_map(kind: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """What holds for every row of a task."""
+    """Settings for every row of a task."""
 
     subject: bytes = b""  # empty: the column has it
     fixed_lines: bytes = b""  # header lines of every message
-    id_start: bytes = b""  # empty: rows without an id of their own get none
+    id_start: bytes = b""  # empty: rows without an id get none
     allow_nats_headers: bool = False
 
 
 def row_frames(
     batch: pa.RecordBatch, layout: Layout, rules: RowRules, *, first_row: int, max_payload: int
 ) -> RowFrames:
-    """The rows of `batch`, of which the first is number `first_row` of its partition."""
+    """Return the frames of `batch`, whose first row is number `first_row` of its partition."""
 
     def column(name: str) -> TextColumn | None:
         place = layout.places.get(name)
@@ -136,7 +136,7 @@ def row_frames(
 
 
 def text_column(array: pa.Array) -> TextColumn:
-    """A view of strings or bytes; numbers are written out first."""
+    """Return a view of strings or bytes; numbers are converted to text first."""
     kind = array.type
     if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         wide = pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
@@ -146,7 +146,7 @@ def text_column(array: pa.Array) -> TextColumn:
 
 
 def header_column(array: pa.Array) -> HeaderColumn:
-    """A view of maps from strings to strings, or to lists of them."""
+    """Return a view of maps from strings to strings or lists of strings."""
     validity, offsets = array.buffers()[:2]
     items = array.items
     lists = None
@@ -154,7 +154,7 @@ def header_column(array: pa.Array) -> HeaderColumn:
     if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
         if pa.types.is_large_list(items.type):
             items = items.cast(pa.list_(pa.string()))
-        if items.null_count:  # a list that is null may still have something in it
+        if items.null_count:  # a null list may still have content
             items = pa.array([value or [] for value in items.to_pylist()], pa.list_(pa.string()))
         lists = _offsets(items, items.buffers()[1])
         values = items.values
@@ -177,7 +177,7 @@ def _bytes(buffer: pa.Buffer | None) -> Any:
 
 
 def _offsets(array: pa.Array, buffer: pa.Buffer | None) -> Any:
-    """The offsets of the rows of `array`, and one more."""
+    """Return the offsets of the rows of `array`, and one more."""
     if buffer is None or len(array) == 0:
         return memoryview(bytes(4)).cast("i")
     start = 4 * array.offset

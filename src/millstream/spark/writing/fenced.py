@@ -1,22 +1,21 @@
-"""Rows written in atomic batches with a marker: exactly once, for ever, whoever tries at the same time.
+"""Write rows in atomic batches with a marker: exactly once, even with concurrent attempts.
 
     batch  = up to 999 rows, then the marker
     marker = subject <fenceSubject>.<query>.<partition>, body {"batch": b, "chunk": c}
              expects to follow the marker before it (Nats-Expected-Last-Subject-Sequence)
 
-The server stores a batch as a whole or not at all, and only if nobody else has moved the marker.  So the last
+The server stores a batch completely or not at all, and only if nobody else has moved the marker.  So the last
 marker says what is written, and of two attempts at the same rows one is refused: it reads the marker, finds
-the rows behind it and leaves them out.
+that the rows precede it, and skips them.
 
-    start ─▶ read marker ─▶ leave out chunks up to it ─▶ send rows ─▶ send marker ─▶ stored ─▶ next chunk
-                 ▲                                                         │
-                 └──────────────── unknown, or another marker ◀────────────┘
+    start ─▶ read marker ─▶ skip chunks up to it ─▶ send rows ─▶ send marker ─▶ stored ─▶ next chunk
+                 ▲                                                    │
+                 └──────────── unknown, or another marker ◀───────────┘
 
 The rows of the next chunk are sent while the server stores one; only the marker has to wait.
 
-A chunk is a fixed part of the partition: a number of rows and bytes, whatever the sizes of record batches
-and whatever else is written around them.
-This needs the same rows in the same order when a partition is done again.
+A chunk is a fixed part of the partition: it depends on the number of rows and bytes only, not on the sizes of
+record batches.  This requires the same rows in the same order when a partition is repeated.
 """
 
 import base64
@@ -50,35 +49,32 @@ from millstream.spark.writing.identity import TaskIdentity
 
 logger: Final = logging.getLogger("millstream.spark")
 
-_MOST_ROWS: Final = 999  # of a chunk; the server takes 1,000 messages in a batch
-_MOST_BYTES: Final = 8 * 1024 * 1024  # of a chunk, and one row more
+_MOST_ROWS: Final = 999  # rows of a chunk; the server accepts 1,000 messages in a batch
+_MOST_BYTES: Final = 8 * 1024 * 1024  # bytes of a chunk, not counting its last row
 _BATCH_ROOM: Final = 160  # bytes that a batch adds to the headers of a message, at most
 _SEND_AT: Final = 256 * 1024  # bytes that are worth a write
 _MARKER_LIFE: Final = "720h"  # where the stream lets messages have one
-_NO_MARKER: Final = Err.NO_MESSAGE_FOUND.value[1]
-_MOVED: Final = frozenset(
-    {Err.WRONG_LAST_SEQUENCE.value[1], Err.WRONG_LAST_SEQUENCE_UNKNOWN.value[1]}
-)  # somebody else has moved the marker
-_UNKNOWN: Final = frozenset({Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH.value[1]})
+# Somebody else has moved the marker.
+_MOVED: Final = (Err.WRONG_LAST_SEQUENCE, Err.WRONG_LAST_SEQUENCE_UNKNOWN)
 _UNSURE: Final = (ApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
 
 class Marker(NamedTuple):
-    """How far the rows of a partition are written; compares as batches and chunks follow each other."""
+    """How far the rows of a partition are written; ordered by batch and chunk."""
 
     batch: int = -1
     chunk: int = -1
-    sequence: int = 0  # of the marker in the stream; 0: there is none
+    sequence: int = 0  # sequence of the marker; 0: there is none
 
 
 class _Chunk:
-    """Rows that are written together: pieces of record batches."""
+    """Rows that are written together: parts of record batches."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.pieces: list[tuple[RowFrames, int, int]] = []  # rows of …, from, up to
+        self.pieces: list[tuple[RowFrames, int, int]] = []  # (frames, first row, row after the last)
         self.rows = 0
         self.bytes = 0
 
@@ -88,14 +84,14 @@ class _Chunk:
 
 
 class _Sent(NamedTuple):
-    """Rows that wait for their marker."""
+    """Rows that were sent and need their marker."""
 
-    name: str  # of the batch
-    marker_number: int  # the number of the marker in it
+    name: str  # name of the batch
+    marker_number: int  # number of the marker in the batch
 
 
 class _Waiting(NamedTuple):
-    """A chunk with its marker, not answered yet."""
+    """A chunk whose marker was sent and not acknowledged yet."""
 
     chunk: _Chunk
     question: Question
@@ -118,7 +114,7 @@ class FencedWriter:
         marker_expires: bool,
     ) -> None:
         self.rows = 0
-        self.duplicates = 0  # rows that were written before
+        self.duplicates = 0  # rows written before, by another attempt
         self._link = link
         self._layout = layout
         self._rules = rules
@@ -129,7 +125,7 @@ class FencedWriter:
         self._timeout_s = timeout_s
         self._patience_s = 2 * timeout_s
         self._marker_expires = marker_expires
-        self._publisher = BlockingPublisher(link, timeout_s=timeout_s)  # of dead letters
+        self._publisher = BlockingPublisher(link, timeout_s=timeout_s)  # for dead letters
         self._frames = FrameBuffer()
         self._trouble_since: float | None = None
         self._pause_s = _FIRST_PAUSE_S
@@ -152,7 +148,7 @@ class FencedWriter:
     # -- chunks -------------------------------------------------------------------------------------
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[_Chunk]:
-        """The rows, cut as they always are."""
+        """Cut the rows into chunks, the same way in every attempt."""
         chunk = _Chunk(0)
         first_row = 0
         for batch in batches:
@@ -174,7 +170,7 @@ class FencedWriter:
             yield chunk
 
     def _fill(self, chunk: _Chunk, frames: RowFrames, row: int) -> int:
-        """Give the chunk rows from `row` on until it is full; the row to go on from."""
+        """Add rows to the chunk from `row` on until it is full; return the next row."""
         start = row
         frames.max_payload = self._max_payload() - _BATCH_ROOM
         stop = frames.measure(row, _MOST_ROWS - chunk.rows, _MOST_BYTES - chunk.bytes)
@@ -190,9 +186,9 @@ class FencedWriter:
     def _push(
         self, chunk: _Chunk, marker: Marker, waiting: "_Waiting | None"
     ) -> "tuple[Marker, _Waiting | None]":
-        """Send the rows of a chunk while the one before it is stored, then its marker.
+        """Send the rows of a chunk while the previous one is stored, then its marker.
 
-        Whatever is unsure then is written again, one chunk after the other.
+        If an outcome is unknown, write both again, one after the other.
         """
         try:
             if waiting is None and self._is_written(chunk, marker):
@@ -208,7 +204,7 @@ class FencedWriter:
             return self._store(chunk), None
 
     def _store(self, chunk: _Chunk) -> Marker:
-        """Write a chunk unless the marker says that it is; the marker that follows from it."""
+        """Write a chunk unless the marker says that it is written; return the marker after it."""
         while True:
             marker = self._read_marker()
             if self._is_written(chunk, marker):
@@ -216,7 +212,7 @@ class FencedWriter:
             try:
                 return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
             except _UNSURE as error:
-                if isinstance(error, ApiError) and error.err_code in _MOVED:
+                if isinstance(error, ApiError) and error.err in _MOVED:
                     found = self._read_marker()
                     if found == marker:
                         raise self._failed(
@@ -226,11 +222,11 @@ class FencedWriter:
                     self._unsure(error)
 
     def _unsure(self, error: LinkError) -> None:
-        """Wait, if waiting can help; SparkError if it can not."""
+        """Wait if a retry can help; otherwise raise SparkError."""
         if isinstance(error, ApiError) and not error.may_pass:
-            if error.err_code in _MOVED:
+            if error.err in _MOVED:
                 return
-            if error.err_code not in _UNKNOWN:
+            if error.err is not Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH:
                 raise self._failed(f"rows of {self._identity} were refused: {error}") from error
         self._wait(error)
 
@@ -241,7 +237,7 @@ class FencedWriter:
         return True
 
     def _send_rows(self, chunk: _Chunk) -> "_Sent":
-        """Send the rows as a new batch that waits for its marker."""
+        """Send the rows as a new batch that lacks its marker."""
         name = secrets.token_hex(11)
         line = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: ".encode()
         frames = self._frames
@@ -262,7 +258,7 @@ class FencedWriter:
         return _Sent(name, number)
 
     def _send_marker(self, chunk: _Chunk, sent: "_Sent", marker: Marker) -> "_Waiting | None":
-        """Ask the server to store the batch; None if another attempt has written these rows meanwhile."""
+        """Commit the batch with its marker; return None if another attempt has written these rows."""
         if self._is_written(chunk, marker):
             return None
         headers = {
@@ -277,7 +273,7 @@ class FencedWriter:
         return _Waiting(chunk, self._link.send_request(self._subject, body, headers))
 
     def _answered(self, waiting: "_Waiting | None") -> Marker:
-        """Wait until a chunk is stored; its marker."""
+        """Wait until a chunk is stored; return its marker."""
         assert waiting is not None
         chunk = waiting.chunk
         sequence = _sequence_in(self._link.answer_to(waiting.question, self._timeout_s))
@@ -294,7 +290,7 @@ class FencedWriter:
     # -- the marker ---------------------------------------------------------------------------------
 
     def _read_marker(self) -> Marker:
-        """What the leader has; waits for a server that is away."""
+        """Return the leader's last marker; wait for a server that is away."""
         while True:
             try:
                 if not self._link.connected:
@@ -302,7 +298,7 @@ class FencedWriter:
                 found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
                 return marker_in(found["message"])
             except ApiError as error:
-                if error.err_code == _NO_MARKER:
+                if error.err is Err.NO_MESSAGE_FOUND:
                     return Marker()
                 if not error.may_pass:
                     raise
@@ -356,7 +352,7 @@ class FencedWriter:
 
 
 def marker_in(message: dict[str, Any]) -> Marker:
-    """The marker that a message of the API has; SparkError if something else is where markers belong."""
+    """Parse the marker in a message of the API; raise SparkError if the message is not a marker."""
     try:
         body = json.loads(base64.b64decode(message.get("data", "")))
         return Marker(int(body["batch"]), int(body["chunk"]), int(message["seq"]))

@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False
-"""Rows to messages: what is in Arrow's memory is copied into frames, without an object per row.
+"""Encode rows as messages: copy from Arrow's memory into frames, without an object per row.
 
-``TextColumn`` and ``HeaderColumn`` are views of a column where Arrow has it.  ``RowFrames`` goes through the
-rows of one record batch: subject, headers (the row's own, its id, its life time, what it expects) and payload
-of each go to a ``PublishWindow`` (`encode`), or into a batch that is answered as a whole (`encode_batched`).
+``TextColumn`` and ``HeaderColumn`` are views of a column in Arrow's memory.  ``RowFrames`` goes through the
+rows of one record batch and writes subject, headers (the row's own, its id, TTL and expectation) and payload
+to a ``PublishWindow`` (`encode`) or into a batch that is acknowledged as a whole (`encode_batched`).
 
-A row that can not become a message stops it: `problem` says why, and the row is the next one to go on from.
-What to do about it is for others (`bad_rows`).  Not here: who a row is (`identity`).
+A row that cannot become a message stops it: `problem` says why, and the returned row is that row.  `bad_rows`
+handles it.  Not here: the identity of a row (`identity`).
 """
 
 from typing import Any
@@ -32,14 +32,14 @@ _EMPTY = b""
 
 
 class TextColumn:
-    """Strings or bytes: `offsets` are 32-bit numbers, the first of them that of row 0."""
+    """Strings or bytes: `offsets` are 32-bit numbers; the first is that of row 0."""
 
     def __init__(self, validity: Any, offsets: Any, values: Any, bit: int) -> None:
         self.nullable = validity is not None
         self._validity = validity if validity is not None else _EMPTY
         self._offsets = offsets
         self._values = values
-        self._bit = bit  # of row 0 in `validity`
+        self._bit = bit  # bit of row 0 in `validity`
 
     def is_null(self, row: int) -> bool:
         if not self.nullable:
@@ -54,13 +54,13 @@ class TextColumn:
         return self._offsets[row + 1] - self._offsets[row]  # type: ignore[no-any-return]
 
     def at(self, begin: int, size: int) -> Any:
-        """The bytes from there on; compiled, a pointer to them."""
+        """Return the bytes at this position; compiled, a pointer to them."""
         if cython.compiled:
             return cython.address(self._values[begin])
         return bytes(self._values[begin : begin + size])
 
     def text(self, row: int) -> bytes:
-        """A copy of the value, empty where it is null."""
+        """Return a copy of the value; empty if it is null."""
         if self.is_null(row):
             return b""
         begin = self.begin(row)
@@ -86,7 +86,7 @@ class HeaderColumn:
         return self._offsets[row]  # type: ignore[no-any-return]
 
     def after(self, row: int) -> int:
-        """Behind the last entry of the row: it has none if it is null."""
+        """Return the position after the last entry of the row; a null row has no entries."""
         at = self._bit + row
         if self.nullable and (self._validity[at >> 3] >> (at & 7)) & 1 == 0:
             return self._offsets[row]  # type: ignore[no-any-return]
@@ -100,7 +100,7 @@ class HeaderColumn:
 
 
 class RowFrames:
-    """The rows of one record batch.  Columns that are not there are None."""
+    """The rows of one record batch.  Missing columns are None."""
 
     def __init__(
         self,
@@ -123,11 +123,11 @@ class RowFrames:
     ) -> None:
         self.row_count = row_count
         self.max_payload = max_payload
-        self.first_id = first_id  # of row 0, among all rows of the partition
-        self.id_start = id_start  # empty: rows without an id of their own get none
+        self.first_id = first_id  # number of row 0 in the partition
+        self.id_start = id_start  # empty: rows without an id get none
         self.problem = ""
         self.measured = 0
-        self.sent: list[int] = []  # the row of each message, in the order they were added
+        self.sent: list[int] = []  # the row of each message, in the order in which they were added
         self._subject = subject
         self._fixed_lines = fixed_lines
         self._allow_nats_headers = allow_nats_headers
@@ -150,7 +150,7 @@ class RowFrames:
     # -- to a window --------------------------------------------------------------------------------
 
     def encode(self, window: PublishWindow, receipts: Receipts, row: int, flush_at: int) -> int:
-        """Publish rows from `row` on while there is room; the row to go on from."""
+        """Publish rows from `row` on while there is room; return the next row."""
         self.problem = ""
         while row < self.row_count and window.free() > 0 and window.frames.size < flush_at:
             if not self._prepare(row):
@@ -162,7 +162,7 @@ class RowFrames:
     def encode_again(
         self, window: PublishWindow, receipts: Receipts, rows: list[int], place: int, flush_at: int
     ) -> int:
-        """The same for rows that were published before; the place in `rows` to go on from."""
+        """Publish rows again, from index `place` of `rows` on; return the next index."""
         while place < len(rows) and window.free() > 0 and window.frames.size < flush_at:
             row = rows[place]
             self._prepare(row)
@@ -189,9 +189,9 @@ class RowFrames:
     # -- to a batch ---------------------------------------------------------------------------------
 
     def measure(self, row: int, most_rows: int, most_bytes: int) -> int:
-        """Count rows from `row` on until they are so many, or so many bytes; the row to go on from.
+        """Count rows from `row` on, up to `most_rows` or `most_bytes`; return the next row.
 
-        `measured` is their size without what a batch adds: the same whatever record batch they are in.
+        `measured` is their size without what a batch adds, so it does not depend on record batches.
         """
         self.problem = ""
         self.measured = 0
@@ -206,9 +206,9 @@ class RowFrames:
     def encode_batched(
         self, frames: FrameBuffer, batch_line: bytes, number: int, row: int, last_number: int, most_bytes: int
     ) -> int:
-        """Write rows from `row` on as messages `number` … `last_number` of a batch; the row to go on from.
+        """Write rows from `row` on as messages `number` to `last_number` of a batch; return the next row.
 
-        `batch_line` ends where the number follows.  It also ends when `frames` has `most_bytes`.
+        `batch_line` is the header line up to the number.  Stops early when `frames` has `most_bytes`.
         """
         self.problem = ""
         while row < self.row_count and number <= last_number and frames.size < most_bytes:
@@ -251,7 +251,7 @@ class RowFrames:
         return self._finish(row)
 
     def _finish(self, row: int) -> bool:
-        """Everything else of the row; False, and `problem`, if it can not become a message."""
+        """Write the rest of the row; return False and set `problem` if it cannot become a message."""
         lines = self._lines
         if not self._take_subject(row):
             return False
@@ -270,7 +270,7 @@ class RowFrames:
         ):
             return False
         if lines.size == len(_START):
-            lines.clear()  # no headers at all
+            lines.clear()  # no headers
         else:
             lines.make_room(2)
             lines.put(_CRLF, 0, 2)
@@ -345,7 +345,7 @@ class RowFrames:
         return True
 
     def _put_id(self, row: int) -> bool:
-        """The id of the row: its own, that of the message it was read as, or its number."""
+        """Write the row's id: its own, that of the message it was read from, or its number."""
         if self._ids is not None and not self._ids.is_null(row) and self._ids.size(row) > 0:
             return self._put_column(_MSG_ID, self._ids, row, "msg_id")
         if not self.id_start:
@@ -403,7 +403,7 @@ class RowFrames:
 
 
 def is_header_name(p: bytes, size: int) -> bool:
-    """Whether these bytes may stand before the colon; compiled, `p` is a pointer."""
+    """Return True if these bytes may be a header name; compiled, `p` is a pointer."""
     if size == 0:
         return False
     for i in range(size):  # noqa: SIM110 (compiled: no generator)
@@ -413,7 +413,7 @@ def is_header_name(p: bytes, size: int) -> bool:
 
 
 def is_header_value(p: bytes, size: int) -> bool:
-    """Whether no line end is among these bytes; compiled, `p` is a pointer."""
+    """Return True if these bytes contain no line end; compiled, `p` is a pointer."""
     for i in range(size):  # noqa: SIM110
         if p[i] == _CR or p[i] == _LF:
             return False
@@ -421,7 +421,7 @@ def is_header_value(p: bytes, size: int) -> bool:
 
 
 def same_letters(p: bytes, lower: bytes, size: int) -> bool:
-    """Whether the first `size` bytes are those of `lower`, in whatever case; compiled, pointers."""
+    """Return True if the first `size` bytes equal `lower`, in any case; compiled, both are pointers."""
     for i in range(size):  # noqa: SIM110
         if (p[i] | _LOWER if 0x41 <= p[i] <= 0x5A else p[i]) != lower[i]:
             return False

@@ -1,7 +1,7 @@
-"""Who a task is: which rows are its own, however often it is tried.
+"""The identity of a task: the same for every attempt at the same rows.
 
-A streaming write is the batch of a query: both numbers are Spark's and the same when a batch is done again,
-after any restart.  A batch write has a name of its own that the driver makes up and all its tasks share.
+A streaming write is a batch of a query: both are Spark's and stay the same when a batch is repeated, after
+any restart.  A batch write has a name that the driver generates and all its tasks share.
 """
 
 import secrets
@@ -15,11 +15,11 @@ class TaskIdentity:
     query: str
     batch: int
     partition: int
-    attempt: int = 0  # only for people: two attempts are the same rows
+    attempt: int = 0  # informational: all attempts have the same rows
 
     @property
     def id_start(self) -> bytes:
-        """What the ids of the rows begin with; the number of the row follows."""
+        """Return the prefix of the rows' ids; the number of the row follows."""
         return f"{self.query}:{self.batch}:{self.partition}:".encode()
 
     def __str__(self) -> str:
@@ -27,12 +27,12 @@ class TaskIdentity:
 
 
 def new_write_name() -> str:
-    """For a batch write, which has no query."""
+    """Return a name for a batch write, which has no query."""
     return secrets.token_hex(8)
 
 
 def identity_of_task(write_name: str | None) -> TaskIdentity:
-    """Who this process works for: of a batch write, or (None) of a query's batch."""
+    """Return the identity of this task in a batch write, or (None) in a batch of a query."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""What a refusal of the server means to a row: try again, give the row up, or give the task up."""
+"""What a server's refusal means for a row: retry, give up the row, or fail the task."""
 
 from enum import Enum
 from typing import Final
@@ -7,22 +7,19 @@ from millstream.jsapi.errors import Err
 from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 
 # Refusals that are about the message alone; any other is about the stream, and no row is to blame.
-_ROW_CODES: Final = frozenset(
-    err.value[1]
-    for err in (
-        Err.MESSAGE_EXCEEDS_MAXIMUM,
-        Err.HEADER_EXCEEDS_MAXIMUM,
-        Err.MESSAGE_TTL_INVALID,
-        Err.WRONG_LAST_SEQUENCE,
-        Err.WRONG_LAST_SEQUENCE_UNKNOWN,
-    )
+_OF_A_ROW: Final = (
+    Err.MESSAGE_EXCEEDS_MAXIMUM,
+    Err.HEADER_EXCEEDS_MAXIMUM,
+    Err.MESSAGE_TTL_INVALID,
+    Err.WRONG_LAST_SEQUENCE,
+    Err.WRONG_LAST_SEQUENCE_UNKNOWN,
 )
 
 
 class Verdict(Enum):
-    """What to do about a message that was not stored."""
+    """How to handle a message that was not stored."""
 
-    AGAIN = "again"  # it may be stored, or the server was busy: under the same id it does no harm
+    AGAIN = "again"  # perhaps stored, or the server was busy; harmless with the same id
     BAD_ROW = "bad row"
     FAIL = "fail"
 
@@ -31,7 +28,7 @@ def verdict_on(error: LinkError) -> Verdict:
     if isinstance(error, NotConnected | RequestTimeout | NoResponders):
         return Verdict.AGAIN
     if isinstance(error, ApiError):
-        if error.err_code in _ROW_CODES:
+        if error.err in _OF_A_ROW:
             return Verdict.BAD_ROW
         if error.may_pass:
             return Verdict.AGAIN

@@ -1,12 +1,12 @@
-"""Rows published one by one, with many on their way: `at-least-once`, and with ids `dedupe`.
+"""Publish rows one by one, with many in flight: `at-least-once` or, with ids, `dedupe`.
 
     record batch ─▶ RowFrames ─▶ window ─▶ server
                        ▲                      │
-                       └── again, same ids ◀──┘  (connection lost, no answer, server busy)
+                       └── again, same ids ◀──┘  (connection lost, no ack, server busy)
 
-A batch of rows is kept until each of them has an outcome, so what is unsure is sent again from where it is.
-The server may be away for twice `publish.timeout`; then the task fails, and Spark tries it again with the
-same ids.  Rows that are sent again may be stored behind rows that followed them.
+A record batch is kept until each of its rows has an outcome, so rows without one can be sent again.  The
+server may be away for twice `publish.timeout`; then the task fails, and Spark retries it with the same ids.
+Rows that are sent again may be stored after rows that followed them.
 """
 
 import logging
@@ -29,14 +29,14 @@ from millstream.spark.writing.outcome import Verdict, verdict_on
 
 logger: Final = logging.getLogger("millstream.spark")
 
-_FLUSH_AT: Final = 128 * 1024  # bytes of frames that are worth a write
+_FLUSH_AT: Final = 128 * 1024  # bytes of frames per write
 _UNSETTLED: Final = 2  # record batches with rows that have no outcome yet
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
 
 class _Pending:
-    """A record batch, some of its rows published."""
+    """A record batch that is partly published."""
 
     __slots__ = ("frames", "receipts", "row")
 
@@ -68,13 +68,13 @@ class PlainWriter:
         self._rules = rules
         self._bad_rows = bad_rows
         self._patience_s = 2 * timeout_s
-        self._where = where  # for people: which partition of what
+        self._where = where  # for messages: the partition and what it belongs to
         self._unsettled: deque[_Pending] = deque()
         self._trouble_since: float | None = None
         self._pause_s = _FIRST_PAUSE_S
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Return when every row is stored, known to be stored, or left out as the options have it."""
+        """Return when every row is stored, or handled as the options say."""
         first_row = 0
         for batch in batches:
             frames = row_frames(
@@ -124,7 +124,7 @@ class PlainWriter:
         self._unsettled.popleft()
 
     def _judge(self, pending: _Pending) -> list[int]:
-        """Count what is stored, give up what has to be, and return the rows that are to be sent again."""
+        """Count stored rows, handle bad ones, and return the rows to send again."""
         receipts, frames = pending.receipts, pending.frames
         stored = len(receipts) - len(receipts.errors)
         self.rows += stored
@@ -176,7 +176,7 @@ class PlainWriter:
             raise
 
     def _is_taken(self, subject: bytes) -> bool:
-        """Whether a stream takes the subject: then it is only away."""
+        """Return True if a stream has the subject, so that it is only temporarily away."""
         answer = self._patiently_ask(
             lambda: self._link.api("STREAM.NAMES", {"subject": subject.decode(errors="replace")})
         )
@@ -185,7 +185,7 @@ class PlainWriter:
     # -- patience -----------------------------------------------------------------------------------
 
     def _with_patience(self, work: Callable[[], None]) -> None:
-        """Do it; a connection that is lost is made again, and what was on its way is judged later."""
+        """Call `work` until it succeeds; reconnect when the connection is lost."""
         while True:
             try:
                 return work()
@@ -205,14 +205,14 @@ class PlainWriter:
                     self._wait(error)
 
     def _recover(self, error: LinkError) -> None:
-        """Connect again after a pause."""
+        """Reconnect after a pause."""
         self._wait(error)
         left_s = self._patience_s - (time.monotonic() - (self._trouble_since or time.monotonic()))
         self._link.reconnect(within_s=max(left_s, 1.0))
         self._publisher.reconnected()
 
     def _wait(self, error: LinkError) -> None:
-        """A pause before the next try; SparkError when patience is at its end."""
+        """Pause before a retry; raise SparkError after `_patience_s` of trouble."""
         now = time.monotonic()
         if self._trouble_since is None:
             self._trouble_since = now

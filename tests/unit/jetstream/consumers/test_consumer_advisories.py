@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from millstream.golang.time import Time
 from millstream.jetstream.advisories import Advisories, ConsumerAdvisories
-from millstream.jsapi.go_time import Time
 from millstream.testing.fake_world import FakeWorld
 
 NAMES = {"stream": "S", "consumer": "c"}

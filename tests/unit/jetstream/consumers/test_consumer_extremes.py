@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from millstream.golang.time import Time
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.flow import OriginalPace
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.testing.fake_world import FakeWorld
 

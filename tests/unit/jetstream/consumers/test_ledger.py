@@ -20,6 +20,7 @@ def ledger(*delivered: int, now: int = 0, max_deliver: int = 0, backoff: tuple[i
     made.ack_wait = backoff[0] if backoff else WAIT
     made.backoff = backoff
     made.max_deliver = max_deliver
+    made.journaled = True
     made.reset(1)
     for sseq in delivered:
         made.deliver(sseq, now)
@@ -55,7 +56,8 @@ def state_of(of: Ledger) -> State:
     if entry.queued:
         assert of.next_again() == MESSAGE
         return State.QUEUED
-    return State.DELAYED if entry.due else State.INFLIGHT
+    # What is put off has a time from which the usual wait ends at its own; here that is before the start.
+    return State.DELAYED if entry.due and entry.at < 0 else State.INFLIGHT
 
 
 def _deliver(of: Ledger) -> None:
@@ -168,7 +170,7 @@ def test_a_message_keeps_its_first_number_when_it_goes_out_again() -> None:
     assert of.deliveries(1) == 2
     of.ack(1)
     assert floors(of) == (1, 1)
-    assert of.redelivered == {}
+    assert dict(of.redelivered) == {}
 
 
 def test_ack_all_settles_everything_up_to_it() -> None:
@@ -210,7 +212,7 @@ def test_ack_all_in_parts_ends_as_it_does_in_one(most: int) -> None:
                 break
         assert found == expected
         assert floors(parts) == floors(whole)
-        assert parts.pending.keys() == whole.pending.keys()
+        assert list(parts.pending) == list(whole.pending)
 
 
 # -- going out again ------------------------------------------------------------------------------
@@ -321,21 +323,33 @@ def test_a_nak_from_before_the_floor_is_refused() -> None:
 
 def test_everything_can_go_out_again_at_once() -> None:
     of = ledger(1, 2, max_deliver=1)
-    assert of.queue_all(SECOND) == [1, 2]
+    assert of.queue_some(0, SECOND) == (0, [1, 2])
     of = ledger(2, 1)
-    assert of.queue_all(SECOND) == []
-    assert of.next_again() == 1
+    assert of.queue_some(0, SECOND, 1) == (1, [])
+    assert of.queue_some(1, SECOND, 1) == (2, [])
+    assert of.queue_some(2, SECOND, 1) == (0, [])
+    assert [of.next_again(), of.waiting_again] == [1, 2]
 
 
 # -- the stream -----------------------------------------------------------------------------------
 
 
+def skip(of: Ledger, sseq: int, most: int = 100) -> None:
+    of.begin_skip(sseq)
+    while of.skip_some(sseq, most):
+        pass
+
+
 def test_a_purge_takes_what_is_pending_along() -> None:
     of = ledger(1, 2, 7)
-    of.skip_to(5)
+    of.nak(1)
+    of.begin_skip(5)
+    assert of.next_again() == 0  # before it is looked at
+    skip(of, 5, 1)
     assert list(of.pending) == [7]
     assert floors(of) == (2, 4)
-    of.skip_to(100)
+    of.begin_skip(100)
+    skip(of, 100)
     assert (delivered(of), floors(of)) == ((3, 99), (3, 99))
 
 
@@ -355,7 +369,7 @@ def test_what_lies_below_the_first_message_is_named_in_order() -> None:
 
 def test_changes_are_told_once() -> None:
     of = ledger(1, 2, now=7)
-    assert of.take_changes() == ([(2, 2, 7), (1, 1, 7)], [], [])
+    assert of.take_changes() == ([(1, 1, 7), (2, 2, 7)], [], [])
     assert not of.changed
     of.ack(1)
     of.nak(2)
@@ -462,6 +476,94 @@ def test_a_purge_takes_what_was_given_up_with_it() -> None:
     of.expire(WAIT)
     of.deliver(4, WAIT)
     of.take_changes()
-    of.skip_to(3)
-    assert of.redelivered == {3: 1}
+    skip(of, 3)
+    assert dict(of.redelivered) == {3: 1}
     assert of.take_changes() == ([], [], [(1, 0), (2, 0)])
+
+
+# -- in parts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_what_is_late_in_parts_is_late_once_each(most: int) -> None:
+    of = ledger(*range(1, 51), max_deliver=2)
+    for sseq in (7, 8, 9):
+        of.nak_later(sseq, 5 * SECOND)
+    of.ack(20)
+    of.nak(30)
+    queued = [30]
+    for now, expected in ((5 * SECOND, {7, 8, 9}), (WAIT, set(range(1, 51)) - {7, 8, 9, 20, 30})):
+        of.expire(now, most)
+        while of.late:
+            of.expire(now, most)
+        found = []
+        while sseq := of.next_again():
+            of.pop_again()
+            of.deliver_again(sseq, now)
+            found.append(sseq)
+        assert set(found) == expected | set(queued)
+        queued = []
+    given_up = []
+    for _ in range(200):
+        given_up += of.expire(2 * WAIT, most)
+    assert sorted(given_up) == [each for each in range(1, 51) if each != 20]
+    assert not of.pending
+
+
+def test_a_message_in_progress_has_one_place_however_often_that_is_said() -> None:
+    of = ledger(1, 2)
+    for moment in range(1000):
+        of.progress(1, moment)
+    of.ack(2)
+    assert of.due() == WAIT  # the first place; it is looked at, and put off
+    assert of.expire(WAIT) == []
+    assert of.next_again() == 0
+    assert of.due() == WAIT + 999
+    of.expire(WAIT + 999)
+    assert of.next_again() == 1
+
+
+def test_changes_told_in_parts_are_true_at_each_cut() -> None:
+    """Nothing is told as delivered before it is told as pending, unless it is settled."""
+    chance = Random(1)
+    of = ledger()
+    told: dict[int, int] = {}
+    last = 0
+    for round_number in range(300):
+        for _ in range(chance.randrange(12)):
+            last += chance.randrange(1, 4)
+            of.deliver(last, round_number)
+        alive = list(of.pending)
+        for sseq in chance.sample(alive, min(len(alive), chance.randrange(8))):
+            if chance.random() < 0.3:
+                of.progress(sseq, round_number)
+            else:
+                of.ack(sseq)
+        pending, gone, _ = of.take_changes(chance.randrange(1, 6))
+        for sseq, dseq, _ in pending:
+            told[sseq] = dseq
+        for sseq in gone:
+            told.pop(sseq, None)
+        assert of.told_sseq <= of.delivered_sseq
+        assert all(sseq in told for sseq in of.pending if sseq <= of.told_sseq)
+        assert max(told, default=0) <= of.told_sseq
+    while of.changed:
+        pending, gone, _ = of.take_changes(5)
+        told |= {sseq: dseq for sseq, dseq, _ in pending}
+        for sseq in gone:
+            told.pop(sseq, None)
+    assert told == {sseq: entry.dseq for sseq, entry in of.pending.items()}
+    assert (of.told_sseq, of.told_dseq) == (of.delivered_sseq, of.delivered_dseq)
+
+
+def test_new_waiting_times_reach_what_has_a_time_of_its_own() -> None:
+    of = ledger(1, 2, 3)
+    of.progress(2, 10 * SECOND)
+    of.ack_wait = 5 * SECOND
+    assert of.due() == 5 * SECOND  # the common line
+    sseq = 0
+    while sseq := of.plan_some(sseq, 1):
+        pass
+    of.ack(1)
+    of.ack(3)
+    assert of.due() == 15 * SECOND

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers.groups import PinChange, PriorityGroups, is_served
 from millstream.jetstream.consumers.pull_requests import PullRequest
 from millstream.jsapi.consumer_types import ConsumerConfig, PriorityGroupState
 from millstream.jsapi.enums import PriorityPolicy
-from millstream.jsapi.go_time import ZERO_TIME, Time
 
 NOW = 1_000
 TIMEOUT = 100

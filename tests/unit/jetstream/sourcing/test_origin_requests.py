@@ -5,8 +5,8 @@ import json
 import pytest
 
 from millstream.base.ids import short_hash
+from millstream.golang.time import Time
 from millstream.jetstream.sourcing.origin import Asker, Dialect, Kind, Origin, Start, index_name
-from millstream.jsapi.go_time import Time
 from millstream.jsapi.stream_types import (
     ExternalStream,
     StreamConsumerSource,

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from millstream.golang.duration import format_duration
+from millstream.golang.time import format_time
 from millstream.server.monitor import formats
 
 SECOND = 1_000_000_000
@@ -20,7 +22,7 @@ SECOND = 1_000_000_000
     ],
 )
 def test_timestamps_have_as_many_decimals_as_needed(nanoseconds: int, expected: str) -> None:
-    assert formats.timestamp(nanoseconds) == expected
+    assert format_time(nanoseconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_uptime_shows_whole_seconds_and_no_leading_units(seconds: float, expecte
     ],
 )
 def test_durations_are_written_like_go(nanoseconds: int, expected: str) -> None:
-    assert formats.duration(nanoseconds) == expected
+    assert format_duration(nanoseconds) == expected
 
 
 @pytest.mark.parametrize(

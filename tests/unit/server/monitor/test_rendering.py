@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from millstream.base.slices import finish
-from millstream.server.monitor.formats import escape, indented
+from millstream.golang.json import escape_html
+from millstream.server.monitor.formats import indented
 from millstream.server.monitor.rendering import Listing, render
 
 DOCUMENTS: list[Any] = [
@@ -23,7 +24,7 @@ def whole(document: Any, *, pretty: bool) -> bytes:
     def hook(value: Any) -> Any:
         return [item for item in value.items if item is not None]
 
-    text = escape(msgspec.json.encode(document, enc_hook=hook))
+    text = escape_html(msgspec.json.encode(document, enc_hook=hook))
     return indented(text) if pretty else text
 
 

@@ -1,4 +1,4 @@
-"""Durations as Go spells them in headers and statuses: ``1h30m``, ``500ms``, ``1.5s``; exact nanoseconds."""
+"""Durations in Go's notation, exact to a nanosecond: ``1h30m``, ``500ms``, ``1.5s``."""
 
 import re
 from typing import Final
@@ -19,15 +19,19 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _MOST: Final = 2**63 - 1
-_FRACTION_DIGITS: Final = 18  # more change nothing: of an hour, they are less than a nanosecond
+_FRACTION_DIGITS: Final = 18  # further digits are less than a nanosecond, even of an hour
 
 
 class DurationError(MillstreamError):
-    """A text is no duration."""
+    """A text is not a duration, or one of more than 292 years (`too_long`)."""
+
+    def __init__(self, text: str, *, too_long: bool) -> None:
+        super().__init__(f'time: invalid duration "{text}"')
+        self.too_long = too_long
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds, or DurationError."""
+    """Return the duration in nanoseconds; raise DurationError if `text` is not a duration."""
     negative = text.startswith("-")
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
@@ -39,13 +43,14 @@ def parse_duration(text: str) -> int:
         fraction = found[2][:_FRACTION_DIGITS] if found[2] else "0"
         total += int(fraction) * unit // 10 ** len(fraction)
         at = found.end()
-    if not rest or at < len(rest) or total > _MOST:
-        raise DurationError(f'time: invalid duration "{text}"')
+    is_whole = bool(rest) and at == len(rest)
+    if not is_whole or total > _MOST:
+        raise DurationError(text, too_long=is_whole)
     return -total if negative else total
 
 
 def format_seconds(seconds: int) -> str:
-    """As Go prints that many seconds: ``5s``, ``1m30s``, ``1h0m0s``."""
+    """Format a number of seconds as Go does: ``5s``, ``1m30s``, ``1h0m0s``."""
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -54,7 +59,7 @@ def format_seconds(seconds: int) -> str:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """As Go prints a duration: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
+    """Format a duration as Go does: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if rest < _SECOND:
         unit = next((unit for unit in ("ms", "µs", "ns") if rest >= _UNITS[unit]), "s")

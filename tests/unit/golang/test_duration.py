@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jsapi.go_duration import DurationError, format_duration, format_seconds, parse_duration
+from millstream.golang.duration import DurationError, format_duration, format_seconds, parse_duration
 
 SECOND = 1_000_000_000
 

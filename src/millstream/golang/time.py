@@ -1,10 +1,10 @@
-"""Points in time as the API writes them: RFC 3339 with as many decimals as it takes.
+"""Points in time as the API writes them: RFC 3339 with as many decimals as necessary.
 
-Inside they are nanoseconds since 1970, because `datetime` ends at microseconds.  A `Time` is such a
-number that also remembers the zone it was written in: nats-server repeats a configured time the way it
-came, ``2026-01-01T00:00:00.5+01:00``.  The zero time of Go, 0001-01-01T00:00:00Z, means "never".
+In memory they are nanoseconds since 1970, because `datetime` has only microseconds.  A `Time` also keeps
+the zone it was written in: nats-server returns a configured time as it was sent,
+``2026-01-01T00:00:00.5+01:00``.  Go's zero time, 0001-01-01T00:00:00Z, means "never".
 
-Complaints are worded as Go words them, since the API passes them on.
+Error messages are Go's, because the API passes them on.
 """
 
 import calendar
@@ -27,7 +27,7 @@ _YEAR_400_DAYS: Final = 146_097  # the calendar repeats after 400 years
 
 
 class Time(int):
-    """Nanoseconds since 1970 in UTC; shown at `offset_s` seconds east of it."""
+    """Nanoseconds since 1970 in UTC; written with an offset of `offset_s` seconds."""
 
     offset_s: int
 
@@ -44,11 +44,11 @@ ZERO_TIME: Final = Time(-62_135_596_800 * _SECOND)
 
 
 class TimeError(MillstreamError):
-    """A text is no time."""
+    """A text is not a time."""
 
 
 def format_time(nanoseconds: int) -> str:
-    """The RFC 3339 text of nanoseconds since 1970: in UTC, unless a `Time` knows better."""
+    """Return the RFC 3339 text of nanoseconds since 1970: in the zone of a `Time`, otherwise in UTC."""
     offset_s = nanoseconds.offset_s if isinstance(nanoseconds, Time) else 0
     seconds, fraction = divmod(nanoseconds, _SECOND)
     text = _whole_second(seconds + offset_s)
@@ -60,7 +60,7 @@ def format_time(nanoseconds: int) -> str:
     return f"{text}{'-' if offset_s < 0 else '+'}{hours:02d}:{minutes:02d}"
 
 
-@lru_cache(maxsize=64)  # messages come many to the second
+@lru_cache(maxsize=64)  # many messages share a second
 def _whole_second(seconds: int) -> str:
     moment = time.gmtime(seconds)
     return (
@@ -70,13 +70,13 @@ def _whole_second(seconds: int) -> str:
 
 
 def parse_time(text: str) -> Time:
-    """Parse what `format_time` writes; TimeError if `text` is not RFC 3339."""
+    """Parse an RFC 3339 time; raise TimeError if `text` is not one."""
     found = _UTC.fullmatch(text)
     if found is not None:
         try:
             seconds = int(datetime.fromisoformat(found[1] + "+00:00").timestamp())
         except ValueError:
-            pass  # year 0, or the parser says what is out of range
+            pass  # year 0, or a value out of range, which the parser below reports
         else:
             return Time(seconds * _SECOND + int((found[2] or "0").ljust(9, "0")))
     return _Parser(text).time()
@@ -169,7 +169,7 @@ class _Parser:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes; whatever is not printable ASCII byte by byte."""
+    """Return `text` in double quotes, with every byte that is not printable ASCII escaped."""
     shown = (
         f"\\{chr(byte)}" if byte in b'"\\' else chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}"
         for byte in text.encode(errors="replace")

@@ -1,4 +1,4 @@
-"""Text of strangers in log lines: in double quotes, as Go's %q writes it, so that it stays on its line."""
+"""Quote untrusted text for log lines as Go's %q does, so that it stays on one line."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _ESCAPES: Final = {
 
 
 def quoted(text: str | bytes) -> str:
-    """Return `text` in quotes, with whatever cannot be shown escaped; bytes that are no UTF-8 as `\\xff`."""
+    """Return `text` in quotes with unprintable characters escaped; bytes that are not UTF-8 as `\\xff`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     return f'"{"".join(map(_shown, text))}"'
@@ -24,5 +24,5 @@ def _shown(character: str) -> str:
     if number < 0x80:
         return f"\\x{number:02x}"
     if 0xDC80 <= number <= 0xDCFF:
-        return f"\\x{number - 0xDC00:02x}"  # a byte that was none of UTF-8
+        return f"\\x{number - 0xDC00:02x}"  # a byte that is not UTF-8
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,10 +1,10 @@
-"""Reads JSON and says where it stops being JSON, in the words of Go's decoder.
+"""Parse JSON and report syntax errors in the words of Go's decoder.
 
-Each value remembers where it was written, because some complaints repeat that, and the members of an object
-stay in order and may repeat, because a later one adds to an earlier one.  Offsets count bytes.  It takes some
-microseconds for each value, so a text of a stranger gets a bound for their number.
+Each value keeps its original text, because some errors repeat it.  The members of an object stay in order
+and may repeat, because a later member is merged into an earlier one.  Offsets count bytes.  Parsing takes
+microseconds per value, so the number of values in a text from a client is limited.
 
-Not here: what a value must look like to be a field of something (jsapi.codec).
+Not here: fitting values into fields (jsapi.codec).
 """
 
 import re
@@ -17,23 +17,31 @@ from millstream.base.errors import MillstreamError
 _BLANKS: Final = b" \t\r\n"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
-_PLAIN_KEY: Final = re.compile(rb'"([a-zA-Z0-9_]*)":')  # what nearly every key is, only faster
-_CUT_ESCAPE: Final = re.compile(rb"\\|\\u[0-9a-fA-F]{0,3}")  # right as far as it goes
+_PLAIN_KEY: Final = re.compile(rb'"([a-zA-Z0-9_]*)":')  # a fast path: nearly every key looks like this
+_CUT_ESCAPE: Final = re.compile(rb"\\|\\u[0-9a-fA-F]{0,3}")  # an escape cut by the end of the text
 _ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SURROGATE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|([\ud800-\udfff])")
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
 _BEGUN: Final = re.compile(rb"(?P<fraction>\.)|(?P<exponent>[eE][+-]?)")
 _WORDS: Final = {b"t": b"true", b"f": b"false", b"n": b"null"}
 _SHORT_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_MAX_DEPTH: Final = 200  # deeper than anything the API knows
+_MAX_DEPTH: Final = 200  # deeper than anything in the API
 
 MOST_VALUES_OF_STRANGERS: Final = 4096
-MOST_VALUES: Final = 10_000_000  # of a text that was written here
-FEW_VALUES: Final = 256  # of a request that is about single messages
+MOST_VALUES: Final = 10_000_000  # for texts that this server wrote
+FEW_VALUES: Final = 256  # for requests about single messages
+
+_ESCAPES: Final = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
 
 
 class Kind(StrEnum):
-    """What a value is, as complaints name it."""
+    """The type of a value; the words are used in error messages."""
 
     OBJECT = "object"
     ARRAY = "array"
@@ -44,7 +52,7 @@ class Kind(StrEnum):
 
 
 class Value:
-    """One value; of `text`, `items` and `members` only the one that fits its kind is filled."""
+    """One value; only the attribute that fits its kind is filled: `text`, `items` or `members`."""
 
     __slots__ = ("_end", "_source", "_start", "items", "kind", "members", "text")
 
@@ -59,7 +67,7 @@ class Value:
         members: "tuple[tuple[str, Value], ...]" = (),
     ) -> None:
         self.kind = kind
-        self.text = text  # of a string, without quotes and escapes
+        self.text = text  # content of a string, unescaped
         self.items = items
         self.members = members
         self._source = source
@@ -68,12 +76,12 @@ class Value:
 
     @property
     def raw(self) -> bytes:
-        """As it was written."""
+        """Return the original text."""
         return self._source[self._start : self._end]
 
 
 class BadSyntax(MillstreamError):
-    """The text is no JSON; `offset` counts the bytes up to and including the wrong character."""
+    """The text is not JSON; `offset` counts the bytes up to and including the wrong character."""
 
     def __init__(self, complaint: str, offset: int) -> None:
         super().__init__(complaint)
@@ -81,22 +89,22 @@ class BadSyntax(MillstreamError):
 
 
 class CutShort(MillstreamError):
-    """The text ends too early."""
+    """The text ends inside a value."""
 
 
 class TooMany(MillstreamError):
-    """The text has more values than are read."""
+    """The text has more values than the limit."""
 
 
 def read_each(text: bytes, most: int = MOST_VALUES_OF_STRANGERS) -> Iterator[Value]:
-    """The values in `text`, one after the other, `most` with all that they hold; there may be none."""
+    """Yield the values in `text`, if any; raise TooMany if they contain more than `most` values."""
     scanner = _Scanner(text, most)
     while not scanner.at_end():
         yield scanner.value(0)
 
 
 def read_one(text: bytes, most: int = MOST_VALUES_OF_STRANGERS) -> Value:
-    """The only value in `text`, which holds at most `most`."""
+    """Return the only value in `text`; raise TooMany if it contains more than `most` values."""
     scanner = _Scanner(text, most)
     value = scanner.value(0)
     scanner.expect_end()
@@ -104,7 +112,7 @@ def read_one(text: bytes, most: int = MOST_VALUES_OF_STRANGERS) -> Value:
 
 
 def syntax_error(text: bytes) -> str:
-    """What keeps `text` from being one value; empty if it is no matter of syntax."""
+    """Return why `text` is not one JSON value, or an empty string if it is."""
     try:
         read_one(text)
     except BadSyntax as error:
@@ -116,17 +124,11 @@ def syntax_error(text: bytes) -> str:
     return ""
 
 
-def quoted(text: str) -> str:
-    """In double quotes, as Go's %q shows it."""
-    shown = []
-    for character in text:
-        if character in '"\\':
-            shown.append("\\" + character)
-        elif character.isprintable():
-            shown.append(character)
-        else:
-            shown.append(repr(character)[1:-1])
-    return f'"{"".join(shown)}"'
+def escape_html(json: bytes) -> bytes:
+    """Return the same JSON with the characters escaped that mean something in HTML, as Go's encoder does."""
+    for character, escape in _ESCAPES:  # they occur only inside strings
+        json = json.replace(character, escape)
+    return json
 
 
 class _Scanner:
@@ -184,7 +186,7 @@ class _Scanner:
             self._next("looking for beginning of object key string", b'"')
 
     def _key(self) -> str:
-        """The key of a member, up to its value."""
+        """Read the key of a member and the colon after it."""
         plain = _PLAIN_KEY.match(self._text, self._at)
         if plain is not None:
             self._at = plain.end()
@@ -246,7 +248,7 @@ class _Scanner:
             self._refuse("in numeric literal")
 
     def _next(self, context: str, allowed: bytes) -> bytes:
-        """The next character that is no space, which must be one of `allowed`; it is not taken."""
+        """Return the next character that is not a space without consuming it; it must be one of `allowed`."""
         character = self._text[self._at : self._at + 1]
         if character in _BLANKS:
             self._skip_space()
@@ -274,7 +276,7 @@ class _Scanner:
 
 
 def _character_at(text: bytes, at: int) -> str | None:
-    """The character that starts at `at`, or None if the bytes there are no UTF-8."""
+    """Return the character that starts at `at`, or None if the bytes there are not UTF-8."""
     for size in range(1, 5):
         try:
             return text[at : at + size].decode()
@@ -302,5 +304,5 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _joined(found: re.Match[str]) -> str:
-    """Two halves of a character are that character, a lone one is none."""
+    """Return the character of a surrogate pair, or U+FFFD for a lone surrogate."""
     return "\ufffd" if found[1] else found[0].encode("utf-16", "surrogatepass").decode("utf-16")

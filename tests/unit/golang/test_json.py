@@ -2,7 +2,8 @@
 
 import pytest
 
-from millstream.jsapi.json_text import BadSyntax, Kind, quoted, read_each, read_one, syntax_error
+from millstream.golang.json import BadSyntax, Kind, read_each, read_one, syntax_error
+from millstream.golang.quote import quoted
 
 COMPLAINTS = {
     "{bad": "invalid character 'b' looking for beginning of object key string",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jsapi.go_time import ZERO_TIME, Time, TimeError, format_time, parse_time
+from millstream.golang.time import ZERO_TIME, Time, TimeError, format_time, parse_time
 
 LAYOUT = '"2006-01-02T15:04:05Z07:00"'
 

@@ -1,0 +1,95 @@
+"""Accounts: permissions, imports, exports, subject mappings."""
+
+import socket
+
+from benchmarks.paths.client import BODY, Client
+from benchmarks.paths.routing import _plain, _send_all
+from benchmarks.paths.run import Run, path
+
+_SOME = 50_000
+
+
+def _login(run: Run, user: str) -> Client:
+    connection = socket.create_connection(("127.0.0.1", run.server.port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.recv(1 << 16)
+    options = b'"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"user":"%b","pass":"p"'
+    connection.sendall(b"CONNECT {%b}\r\n" % (options % user.encode()))
+    return run.keep(Client(run.server.port, connection, b"_INBOX.%b" % user.encode()))
+
+
+_PERMISSIONS = """
+authorization { users: [
+  { user: free, password: p }
+  { user: bound, password: p, permissions: {
+      publish: { allow: ["a.>", "b.*.c", "d.e.f", "_INBOX.>", "$JS.API.>"], deny: ["a.secret.>", "b.x.c"] },
+      subscribe: { allow: ["a.>", "_INBOX.>"], deny: ["a.secret.>"] } } }
+] }
+"""
+
+
+@path(10, 50_000, config=_PERMISSIONS)
+def permissions(run: Run) -> None:
+    """A restricted user that publishes and listens, to so many subjects."""
+    for user in ("free", "bound"):
+        client, listener = _login(run, user), _login(run, user)
+        listener.send(b"SUB a.> 5\r\n")
+        listener.flush()
+        with run.timed(f"{user}: publish", _SOME):
+            _send_all(client, [_plain(b"a.%d" % (number % run.size)) for number in range(_SOME)])
+            listener.receive(_SOME)
+
+
+_IMPORTS = """
+accounts {
+  A: { users: [{ user: a, password: p }], exports: [{ service: "svc.>" }, { stream: "feed.>" }] }
+  B: { users: [{ user: b, password: p }], imports: [
+    { service: { account: A, subject: "svc.>" }, to: "there.>" },
+    { stream: { account: A, subject: "feed.>" }, prefix: "in" } ] }
+}
+"""
+
+
+@path(1, 10_000, config=_IMPORTS)
+def imports(run: Run) -> None:
+    """Requests and a feed of messages between two accounts, over so many subjects."""
+    server, client = _login(run, "a"), _login(run, "b")
+    server.send(b"SUB svc.> 5\r\n")
+    server.flush()
+    count = 20_000
+    with run.timed("requests", count):
+        for start in range(0, count, 100):
+            numbers = range(start, start + 100)
+            client.send(
+                b"".join(b"PUB there.%d _INBOX.b.%d 2\r\nhi\r\n" % (n % run.size, n) for n in numbers)
+            )
+            server.send(b"".join(b"PUB %b 2\r\nho\r\n" % reply for reply in server.replies(100)))
+            client.receive(100)
+    client.send(b"SUB in.feed.> 6\r\n")
+    client.flush()
+    with run.timed("feed", _SOME):
+        _send_all(server, [_plain(b"feed.%d" % (number % run.size)) for number in range(_SOME)])
+        client.receive(_SOME)
+
+
+_MAPPINGS = """
+mappings {
+  "in.*.*": "out.{{wildcard(2)}}.{{wildcard(1)}}"
+  "part.*": "parts.{{partition(16,1)}}.{{wildcard(1)}}"
+  "split": [ { destination: "split.a", weight: 50% }, { destination: "split.b", weight: 50% } ]
+}
+"""
+
+
+@path(10, 50_000, config=_MAPPINGS)
+def mappings(run: Run) -> None:
+    client, listener = run.client(), run.client()
+    listener.send(b"SUB out.> 5\r\nSUB parts.> 6\r\nSUB split.* 7\r\nSUB plain.> 8\r\n")
+    listener.flush()
+    for name, subject in (("tokens", b"in.%d.x"), ("partition", b"part.%d"), ("not mapped", b"plain.%d")):
+        with run.timed(name, _SOME):
+            _send_all(client, [_plain(subject % (number % run.size)) for number in range(_SOME)])
+            listener.receive(_SOME)
+    with run.timed("weights", _SOME):
+        _send_all(client, [b"PUB split 128\r\n%b\r\n" % BODY] * _SOME)
+        listener.receive(_SOME)

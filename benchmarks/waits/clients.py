@@ -1,0 +1,155 @@
+"""Rows about clients: subscriptions, connections, wide deliveries, reloads."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Final
+
+from benchmarks.waits.site import Operation, Prepare, Row, Site, receive, subscribe
+from benchmarks.wire import PING, dial
+
+
+def subscriber_leaves(site: Site, size: int, kept: ExitStack) -> Operation:
+    leaver = subscribe(site, size)
+    kept.callback(leaver.close)
+    return leaver.close
+
+
+def connections_close(site: Site, size: int, kept: ExitStack) -> Operation:
+    leavers = site.connect(size)
+
+    def close() -> None:
+        for each in leavers:
+            each.close()
+
+    kept.callback(close)
+    return close
+
+
+def connections_open(site: Site, size: int, kept: ExitStack) -> Operation:
+    def connect() -> None:
+        for each in site.connect(size):
+            kept.enter_context(each)
+
+    return connect
+
+
+def wide(group: bytes = b"", messages: int = 1) -> Prepare:
+    """Messages go to many subscriptions of one connection."""
+
+    def prepare(site: Site, size: int, kept: ExitStack) -> Operation:
+        lines = b"".join(b"SUB wide %b%d\r\n" % (group, number) for number in range(1, size + 1))
+        receiver = kept.enter_context(dial(site.address, greeting=lines))
+        sender = kept.enter_context(dial(site.address))
+
+        def publish() -> None:
+            sender.sendall(b"PUB wide 2\r\nhi\r\n" * messages)
+            receive(receiver, messages if group else size * messages, b"MSG wide ")
+
+        return publish
+
+    return prepare
+
+
+def wide_connections(site: Site, size: int, kept: ExitStack) -> Operation:
+    """One message goes to many connections."""
+    receivers = site.connect(size)
+    for each in receivers:
+        kept.enter_context(each)
+    sender = kept.enter_context(dial(site.address))
+
+    def publish() -> None:
+        sender.sendall(b"PUB conn 2\r\nhi\r\n")
+        for each in receivers:
+            receive(each, 1, b"MSG conn ")
+
+    return publish
+
+
+def wide_groups(site: Site, size: int, kept: ExitStack) -> Operation:
+    """Each message goes to one connection of a large queue group."""
+    receivers = site.connect(size, b"SUB conn workers 1\r\n")
+    for each in receivers:
+        kept.enter_context(each)
+    sender = kept.enter_context(dial(site.address))
+
+    def publish() -> None:
+        sender.sendall(b"PUB conn 2\r\nhi\r\n" * 5_000 + PING)
+        receive(sender, 1, b"PONG")
+        for each in receivers:
+            each.close()
+
+    return publish
+
+
+def all_is_heard(site: Site, size: int, kept: ExitStack) -> Operation:
+    """Somebody subscribes to everything beside many subscriptions and subjects in use."""
+    kept.enter_context(subscribe(site, size))
+    sender = kept.enter_context(dial(site.address))
+    sender.sendall(b"".join(b"PUB waits.%d.y 0\r\n\r\n" % number for number in range(size)) + PING)
+    receive(sender, 1, b"PONG")
+
+    def listen() -> None:
+        with dial(site.address, greeting=b"SUB > 1\r\nSUB waits.*.x 2\r\nSUB waits.> 3 \r\n"):
+            pass
+
+    return listen
+
+
+def subscriptions_end(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A client ends its subscriptions one by one."""
+    client = kept.enter_context(subscribe(site, size))
+    lines = b"".join(b"UNSUB %d\r\n" % number for number in range(1, size + 1)) + PING
+
+    def end() -> None:
+        client.sendall(lines)
+        receive(client, 1, b"PONG")
+
+    return end
+
+
+def large_headers(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A stream takes messages with headers of 60 KiB."""
+    site.stream("S", ["s.*"], allow_msg_ttl=True)
+    head = "\r\n".join(f"X-{number}: {number}" for number in range(4_500))
+    return lambda: site.fill(size, lambda number: "s.1", lambda _: head)
+
+
+def users(size: int, allowed: str, accounts: bool = False) -> str:
+    """A configuration with so many users, in one account or in one each."""
+    permissions = f'permissions: {{publish: {{allow: ["{allowed}", "x.>"]}}, subscribe: {{allow: [">"]}}}}'
+    if not accounts:
+        each = "\n".join(f"{{user: u{n}, password: u{n}, {permissions}}}" for n in range(size))
+        return f"authorization {{ users = [{{user: any, password: any}}\n{each}] }}\nno_auth_user: any\n"
+    each = "\n".join(
+        f"A{n} {{ users = [{{user: u{n}, password: u{n}, {permissions}}}] }}" for n in range(size)
+    )
+    return f"accounts {{ G {{ users = [{{user: any, password: any}}] }}\n{each} }}\nno_auth_user: any\n"
+
+
+def reload(accounts: bool) -> Prepare:
+    """The permissions of all users change, each of whom is connected."""
+
+    def prepare(site: Site, size: int, kept: ExitStack) -> Operation:
+        site.server.reload(users(size, "a.>", accounts))
+        for number in range(size):
+            kept.enter_context(site.dial(b"SUB a.%d 1\r\n" % number, user=f"u{number}"))
+        return lambda: site.server.reload(users(size, "b.>", accounts))
+
+    return prepare
+
+
+ROWS: Final[dict[str, Row]] = {
+    "subscriber-leaves": Row(subscriber_leaves, 250_000),
+    "subscriptions-end": Row(subscriptions_end, 250_000),
+    "all-is-heard": Row(all_is_heard, 250_000),
+    "connections-open": Row(connections_open, 5_000),
+    "connections-close": Row(connections_close, 5_000),
+    "wide-one": Row(wide(), 250_000),
+    "wide-connections": Row(wide_connections, 5_000),
+    "group-one": Row(wide(b"workers ", 1_000), 50_000),
+    "group-connections": Row(wide_groups, 5_000),
+    "large-headers": Row(large_headers, 1_000),
+    "reload-users": Row(reload(accounts=False), 2_000, users(1, "a.>")),
+    "reload-accounts": Row(reload(accounts=True), 1_000, users(1, "a.>", accounts=True)),
+}

@@ -1,0 +1,34 @@
+cimport cython
+
+cdef int _BITS
+cdef int _TRIES
+cdef int _SPARE
+cdef long long _NO_PAGE
+
+@cython.final
+cdef class PagedMap:
+    cdef readonly Py_ssize_t count
+    cdef dict _pages
+    cdef list _order
+    cdef long long _last
+    cdef dict _page
+
+    @cython.locals(page=dict)
+    cpdef get(self, unsigned long long number)
+    @cython.locals(page=dict, before=Py_ssize_t)
+    cpdef put(self, unsigned long long number, value)
+    @cython.locals(page=dict)
+    cpdef take(self, unsigned long long number)
+    cpdef unsigned long long first(self) except? 0
+    @cython.locals(page=dict, last="unsigned long long", following="unsigned long long", tries=int, found="unsigned long long", position=Py_ssize_t)
+    cpdef unsigned long long after(self, unsigned long long number) except? 0
+    @cython.locals(count=Py_ssize_t)
+    cpdef Py_ssize_t drop_some(self) except -1
+    @cython.locals(page_number="long long")
+    cdef dict _page_of(self, unsigned long long number)
+    @cython.locals(page=dict, order=list, position=Py_ssize_t)
+    cdef dict _add_page(self, long long page_number)
+    cdef _drop_page(self, long long page_number)
+
+@cython.locals(found="unsigned long long", key="unsigned long long")
+cdef unsigned long long _lowest(dict page, unsigned long long number) except? 0

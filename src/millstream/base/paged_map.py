@@ -1,0 +1,168 @@
+"""A map from numbers that neither grows nor goes in one step, and knows which number is next.
+
+A dict with a million entries copies all of them when it grows, and frees all of them when it goes: 30 and
+70 ms.  This map has a dict for every 1,024 numbers, its pages.  Numbers are those of a stream's messages:
+most come in order, and neighbours come together, so the page that was used last is the next one, too.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+_BITS = 10  # of a number, within its page
+_TRIES = 16  # numbers behind one, before its page is looked through
+_SPARE = 64  # page numbers that may be kept for pages that are gone
+_NO_PAGE = -1
+
+
+class PagedMap:
+    """Values by number; numbers are above zero."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._pages: dict[int, dict[int, Any]] = {}  # none is empty
+        self._order: list[int] = []  # the numbers of the pages, rising; some may be gone
+        self._last = _NO_PAGE  # the number of the page that was used last
+        self._page: dict[int, Any] | None = None  # that page; None: there is no such page
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __contains__(self, number: int) -> bool:
+        page = self._page_of(number)
+        return page is not None and number in page
+
+    def __getitem__(self, number: int) -> Any:
+        page = self._page_of(number)
+        if page is None:
+            raise KeyError(number)
+        return page[number]
+
+    def __setitem__(self, number: int, value: Any) -> None:
+        self.put(number, value)
+
+    def __delitem__(self, number: int) -> None:
+        if self.take(number) is None:
+            raise KeyError(number)
+
+    def get(self, number: int) -> Any:
+        """Return the value of a number, or None."""
+        page = self._page_of(number)
+        return None if page is None else page.get(number)
+
+    def put(self, number: int, value: Any) -> None:
+        """Give a number a value, which is not None."""
+        page = self._page_of(number)
+        if page is None:
+            page = self._add_page(number >> _BITS)
+        before = len(page)
+        page[number] = value
+        self.count += len(page) - before
+
+    def take(self, number: int) -> Any:
+        """Remove a number; return its value, or None."""
+        page = self._page_of(number)
+        if page is None:
+            return None
+        value = page.pop(number, None)
+        if value is not None:
+            self.count -= 1
+            if not page:
+                self._drop_page(number >> _BITS)
+        return value
+
+    def first(self) -> int:
+        """Return the lowest number, or 0."""
+        return self.after(0)
+
+    def after(self, number: int) -> int:
+        """Return the lowest number above `number`, or 0."""
+        page = self._page_of(number)
+        if page is not None:
+            last = number | ((1 << _BITS) - 1)
+            following = number + 1
+            tries = _TRIES
+            while tries and following <= last:
+                if following in page:
+                    return following
+                following += 1
+                tries -= 1
+            found = _lowest(page, number)
+            if found:
+                return found
+        for position in range(bisect_right(self._order, number >> _BITS), len(self._order)):
+            page = self._pages.get(self._order[position])
+            if page is not None:
+                return _lowest(page, number)
+        return 0
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield all numbers, rising; the map must not change meanwhile."""
+        for page_number in self._order:
+            page = self._pages.get(page_number)
+            if page is not None:
+                yield from sorted(page)
+
+    def keys(self) -> Iterator[int]:
+        """Yield all numbers, rising; so that a dict can be made of it."""
+        return iter(self)
+
+    def items(self) -> Iterator[tuple[int, Any]]:
+        """Yield numbers and values, rising; the map must not change meanwhile."""
+        for page_number in self._order:
+            page = self._pages.get(page_number)
+            if page is not None:
+                for number in sorted(page):
+                    yield number, page[number]
+
+    def drop_some(self) -> int:
+        """Remove the entries of one page; return how many, 0 if there are none."""
+        if not self._pages:
+            return 0
+        _, page = self._pages.popitem()
+        count = len(page)
+        self.count -= count
+        self._last = _NO_PAGE
+        self._page = None
+        if not self._pages:
+            self._order = []
+        return count
+
+    # -- pages ------------------------------------------------------------------------------------
+
+    def _page_of(self, number: int) -> dict[int, Any] | None:
+        page_number = number >> _BITS
+        if page_number != self._last:
+            self._last = page_number
+            self._page = self._pages.get(page_number)
+        return self._page
+
+    def _add_page(self, page_number: int) -> dict[int, Any]:
+        page: dict[int, Any] = {}
+        self._pages[page_number] = page
+        self._last = page_number
+        self._page = page
+        order = self._order
+        if not order or order[-1] < page_number:
+            order.append(page_number)
+        else:
+            position = bisect_left(order, page_number)
+            if order[position] != page_number:
+                order.insert(position, page_number)
+        return page
+
+    def _drop_page(self, page_number: int) -> None:
+        del self._pages[page_number]
+        self._page = None
+        if len(self._order) > 2 * len(self._pages) + _SPARE:
+            self._order = sorted(self._pages)
+
+
+def _lowest(page: dict[int, Any], number: int) -> int:
+    """Return the lowest number of a page above `number`, or 0."""
+    found = 0
+    for each in page:
+        key: int = each
+        if key > number and (found == 0 or key < found):
+            found = key
+    return found

@@ -1,0 +1,1 @@
+"""Text as Go writes it: times, durations, quoted strings, and JSON with its error messages."""

@@ -1,0 +1,81 @@
+"""Where options of a connection come from: flags, the environment, files, a NATS context, defaults.
+
+    flags  >  environment  >  file of settings  >  NATS context  >  defaults
+
+That is the order for commands; a program may hand over its layers in another one.  Not here: keys of files
+(`sections`), and flags, which are made where a command line is parsed.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from millstream.base.durations import write_seconds
+from millstream.link.contexts import load_context, selected_context
+from millstream.link.fields import Kind
+from millstream.link.layers import Layer, together
+from millstream.link.options import FIELDS, LinkOptions, TlsOptions, value_of
+
+
+def environment_layer(environment: Mapping[str, str]) -> Layer:
+    """Return what the variables of the environment say."""
+    layer = Layer()
+    for each in FIELDS:
+        if each.names.variable:
+            layer.put(each, environment.get(each.names.variable, ""), each.names.variable)
+    return layer
+
+
+def spark_layer(given: Mapping[str, str]) -> Layer:
+    """Return what options of Spark's data source say, by their proper names; others are passed over."""
+    layer = Layer()
+    for each in FIELDS:
+        if each.names.spark in given:
+            layer.put(each, given[each.names.spark], f"option {each.names.spark}")
+    return layer
+
+
+def link_options(
+    *layers: Layer,
+    selected: bool = False,
+    environment: Mapping[str, str] = os.environ,
+    defaults: Mapping[str, Any] | None = None,
+) -> LinkOptions:
+    """Return the options of all layers together, the strongest first; BadOptions if they make no sense.
+
+    The context that they name is weaker than all of them; `defaults`, by names of fields, are weaker still.
+    With `selected`, the context that the `nats` tool has selected is taken if no layer names a context or a
+    server.  `environment` says where contexts are, and is what they refer to.
+    """
+    context = next((each.values["context"] for each in layers if "context" in each.values), "")
+    if not context and selected and not any("servers" in each.values for each in layers):
+        context = selected_context(environment)
+    named = [load_context(context, environment)] if context else []
+    return together([*layers, *named, Layer(dict(defaults or {}))])
+
+
+def spark_options(options: LinkOptions) -> dict[str, str]:
+    """Return the options of Spark's data source that say the same; a context is not named but spelt out."""
+    result: dict[str, str] = {}
+    for each in FIELDS:
+        value = value_of(options, each.path)
+        if not each.names.spark or each.path == "context" or value in ("", None, False):
+            continue
+        if each.names.kind is Kind.SERVERS or value != each.default:
+            result[each.names.spark] = _text(each.names.kind, value)
+    if options.tls == TlsOptions():  # there is no option for TLS without any options
+        servers = [dataclasses.replace(server, tls=True) for server in options.servers]
+        result["nats.servers"] = _text(Kind.SERVERS, servers)
+    return result
+
+
+def _text(kind: Kind, value: Any) -> str:
+    match kind:
+        case Kind.SERVERS:
+            return ",".join(server.full_url for server in value)
+        case Kind.SECONDS:
+            return write_seconds(value)
+        case Kind.SWITCH:
+            return str(value).lower()
+    return str(value)
