@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Self
 
-from benchmarks.wire import PONG, Address, WireError, dial
 from millstream.wire.parser import Op, Parser
+
+from benchmarks.wire import PONG, Address, WireError, dial
 
 INBOX: Final = b"_INBOX.c"
 BODY: Final = b"v" * 128

@@ -38,6 +38,8 @@ _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>/\\")
 class Api:
     """Requests to the JetStream of `domain`, or to the one that is known by `prefix`."""
 
+    __slots__ = ("_domain", "_prefix", "_timeout_s", "carrier")
+
     def __init__(
         self,
         carrier: Carrier,

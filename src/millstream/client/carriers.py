@@ -52,6 +52,8 @@ class Carrier(Protocol):
 class LinkCarrier:
     """A link of ours."""
 
+    __slots__ = ("link",)
+
     def __init__(self, link: Link) -> None:
         self.link = link
 

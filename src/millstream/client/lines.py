@@ -24,6 +24,8 @@ _PATIENCE: Final = 2.5  # intervals of silence: two heartbeats have not come, an
 class Line:
     """What arrives goes to `core`, until `hang_up`."""
 
+    __slots__ = ("_api", "_core", "_end", "_stream", "inbox", "name")
+
     def __init__(self, api: Api, stream: str, name: str, core: OrderedCore) -> None:
         self.name = name
         self.inbox = api.carrier.new_inbox()
@@ -72,6 +74,8 @@ class Releases:
     tried again with the next consumer; what is left in the end expires on the server, as unused ones do.
     """
 
+    __slots__ = ("_lines", "_tasks")
+
     def __init__(self) -> None:
         self._lines: dict[str, Line] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -104,6 +108,8 @@ class HeartbeatWatch:
     A consumer that has nothing to send gives a sign of life at every interval.  If two do not come it may be
     gone, and nobody would say so.
     """
+
+    __slots__ = ("_heard_at", "_interval_s", "_loop", "_missed", "_timer")
 
     def __init__(self, interval_s: float, missed: Callable[[], None]) -> None:
         self._interval_s = interval_s

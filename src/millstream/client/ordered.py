@@ -21,7 +21,7 @@ from typing import Self
 from millstream.client.api import Api
 from millstream.client.errors import ClientClosed, ClientError
 from millstream.client.reading import Reading
-from millstream.client.state import OrderedMessage, OrderedState
+from millstream.client.state import ENDED, OrderedMessage, OrderedState
 from millstream.jsapi.consumer_types import ConsumerConfig
 
 Callback = Callable[[OrderedMessage], Awaitable[None] | None]
@@ -33,6 +33,18 @@ class OrderedConsumer:
     It is an iterator of messages, unless it has a callback.  Iteration ends when the consumer is closed, and
     raises what ended the reading otherwise, after the messages that had arrived before.
     """
+
+    __slots__ = (
+        "_callback",
+        "_callback_failure",
+        "_caller",
+        "_consumer_seq",
+        "_ended",
+        "_failure_told",
+        "_reading",
+        "_stream",
+        "_stream_seq",
+    )
 
     def __init__(
         self,
@@ -46,7 +58,7 @@ class OrderedConsumer:
         callback: Callback | None = None,
     ) -> None:
         self._stream = stream
-        self._ended = asyncio.Event()
+        self._ended: asyncio.Event | None = None  # made when somebody waits for it
         self._reading = Reading(
             api,
             stream,
@@ -54,7 +66,7 @@ class OrderedConsumer:
             max_messages=buffer_messages,
             max_bytes=buffer_bytes,
             name_prefix=name_prefix,
-            ended=self._ended.set,
+            ended=self._tell_end,
         )
         self._callback = callback
         self._caller: asyncio.Task[None] | None = None
@@ -146,10 +158,16 @@ class OrderedConsumer:
 
     async def wait(self) -> None:
         """Return when the consumer is closed; raise what ended it otherwise, the callback's errors too."""
-        await self._ended.wait()
+        if self._reading.phase not in ENDED:
+            self._ended = self._ended or asyncio.Event()
+            await self._ended.wait()
         if self._caller is not None and self._caller is not asyncio.current_task():
             await asyncio.wait({self._caller})  # it may still have messages to hand over
         self._raise_failure()
+
+    def _tell_end(self) -> None:
+        if self._ended is not None:
+            self._ended.set()
 
     async def _call_back(self, callback: Callback) -> None:
         try:

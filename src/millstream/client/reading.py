@@ -29,10 +29,40 @@ from millstream.link.servers import Backoff
 _FIRST_RETRY_S: Final = 0.1
 _LONGEST_RETRY_S: Final = 5.0
 _SECOND: Final = 1_000_000_000
+_CHANCE: Final = random.Random()  # one for all readings: its state takes kilobytes
 
 
 class Reading:
     """Reads `stream` from `open` to `close`; `ended` is called once, when nothing more will come."""
+
+    __slots__ = (
+        "_api",
+        "_attempt",
+        "_backoff",
+        "_carrier",
+        "_drained",
+        "_ended",
+        "_epoch",
+        "_heard",
+        "_heartbeats",
+        "_line",
+        "_name_prefix",
+        "_nudge",
+        "_over",
+        "_reader",
+        "_recovery",
+        "_releases",
+        "_stream",
+        "_stream_created",
+        "_watch",
+        "core",
+        "failure",
+        "last_error",
+        "last_heartbeat",
+        "last_reset",
+        "phase",
+        "resets",
+    )
 
     def __init__(
         self,
@@ -66,10 +96,8 @@ class Reading:
         self._epoch = 0  # of the connection that the present line was asked for over
         self._attempt: asyncio.Timeout | None = None  # to make a line, while it is under way
         self._nudge: asyncio.Event | None = None  # ends a wait before the next attempt
-        self._backoff = Backoff(first_s=_FIRST_RETRY_S, longest_s=_LONGEST_RETRY_S, generator=random.Random())
-        self._watch = HeartbeatWatch(
-            config.idle_heartbeat / _SECOND, lambda: self._lost(ResetReason.MISSED_HEARTBEATS)
-        )
+        self._backoff = Backoff(first_s=_FIRST_RETRY_S, longest_s=_LONGEST_RETRY_S, generator=_CHANCE)
+        self._watch = HeartbeatWatch(config.idle_heartbeat / _SECOND, self._fell_silent)
         self._recovery: asyncio.Task[None] | None = None
         self._reader: asyncio.Future[None] | None = None  # waits for a message
         self._drained: asyncio.Future[None] | None = None  # waits for room
@@ -134,6 +162,9 @@ class Reading:
         """Give up the present line."""
         self.core.give_up(reason)
         self._recover_if_needed()
+
+    def _fell_silent(self) -> None:
+        self._lost(ResetReason.MISSED_HEARTBEATS)
 
     def _recover_if_needed(self) -> None:
         reason = self.core.trouble

@@ -30,6 +30,8 @@ class Reconnect:
 class Backoff:
     """Delays of consecutive failures, from nothing up to `longest_s`."""
 
+    __slots__ = ("_first_s", "_longest_s", "_random", "failures")
+
     def __init__(self, *, first_s: float, longest_s: float, generator: random.Random) -> None:
         self._first_s = first_s
         self._longest_s = longest_s
