@@ -74,6 +74,7 @@ COMPILED_MODULES: Final = (
     "millstream.jetstream.dedupe",
     "millstream.jetstream.staging",
     "millstream.jetstream.ingest",
+    "millstream.jetstream.restoring",
     "millstream.jetstream.worker_job",
     "millstream.jetstream.committer",
     "millstream.jetstream.direct_sending",

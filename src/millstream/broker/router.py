@@ -158,7 +158,7 @@ class SubjectSpace:
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
-        # The same routes by the heads of their subjects (``_head_of``), so that a pattern touches few of them.
+        # The same routes by the head of their subject (``_head_of``), so that a pattern touches few of them.
         self._heads: dict[bytes, dict[bytes, Route]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}

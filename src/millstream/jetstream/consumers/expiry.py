@@ -34,10 +34,19 @@ class Expiry:
             self._timer = None
 
     def plan(self) -> None:
-        """Something was delivered, or put off."""
-        if self._timer is not None and not self._ledger.backoff and not self._ledger.has_delayed():
-            return
-        due = self._ledger.due()
+        """Something was delivered."""
+        ledger = self._ledger
+        now = self._consumer.world.steady_ns()
+        if (
+            self._timer is not None
+            and not ledger.backoff
+            and (not ledger.has_delayed() or self._due_ns <= now + ledger.ack_wait)
+        ):
+            return  # what is new is not due before; finding out what is due first takes long
+        self._fire_by(ledger.due())
+
+    def _fire_by(self, due: int) -> None:
+        """Have the timer fire at `due` at the latest; 0: nothing is due."""
         if not due or (self._timer is not None and self._due_ns <= due):
             return
         self.stop()
@@ -54,10 +63,10 @@ class Expiry:
 
     def put_off(self, sseq: int, delay_ns: int) -> None:
         """Somebody does not want the message now."""
-        now = self._consumer.world.steady_ns()
-        self._ledger.nak_later(sseq, now + min(max(delay_ns, 0), LONGEST_WAIT_NS))
+        due = self._consumer.world.steady_ns() + min(max(delay_ns, 0), LONGEST_WAIT_NS)
+        self._ledger.nak_later(sseq, due)
         self._consumer.keeper.touch()
-        self.plan()
+        self._fire_by(due if self._timer is not None else self._ledger.due())
 
     def give_up(self, sseq: int) -> None:
         """It was delivered as often as it may."""
