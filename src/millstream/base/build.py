@@ -83,6 +83,7 @@ COMPILED_MODULES: Final = (
     "millstream.jetstream.committing",
     "millstream.jetstream.stream_commits",
     "millstream.jetstream.fair_queue",
+    "millstream.jetstream.restoring",
     "millstream.jetstream.worker_job",
     "millstream.jetstream.committer",
     "millstream.jetstream.direct_sending",

@@ -6,7 +6,6 @@ all its messages with headers are read, and the findings are recorded for its su
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.incoming import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
@@ -14,6 +13,7 @@ from millstream.jetstream.ttl import ttl_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
 from millstream.protocol import headers
+from millstream.store.cursor import Cursor
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SCHEDULE: Final = names.SCHEDULE_PREFIX.encode()
 def restore(stream: Stream) -> None:
     """Fill the duplicate window and the tables of TTLs and schedules, before the stream starts."""
     oldest = stream.world.now_ns() - stream.dedupe.window_ns
-    record = Record()
+    record, cursor = Record(), Cursor(stream.log)
     for segment in list(stream.log.segments):
         wanted = MARK_TTL if stream.config.allow_msg_ttl else 0
         if stream.config.allow_msg_schedules:
@@ -41,15 +41,24 @@ def restore(stream: Stream) -> None:
         if not wanted:
             continue
         for seq in _with_headers(stream.log, segment):
-            if stream.log.get(seq, record):
+            if cursor.seq != seq:
+                cursor.move(seq)
+            if cursor.next(record) and record.seq == seq:  # otherwise it is damaged
                 segment.marks |= _restore_one(stream, record, wanted, oldest)
 
 
-def _with_headers(log: Log, segment: Segment) -> Iterator[int]:
+def _with_headers(log: Log, segment: Segment) -> list[int]:
+    """Sequences of the messages in a segment that have headers."""
     log.load(segment)
-    for seq in log.sequences(segment.base_seq, segment.last_seq):
-        if log.has_headers(seq):
-            yield seq
+    if not segment.loaded:  # its file holds something else than its summary says
+        return [seq for seq in log.sequences(segment.base_seq, segment.last_seq) if log.has_headers(seq)]
+    found = []
+    ordinal = segment.next_live(0)
+    while ordinal < segment.count:
+        if segment.has_headers(ordinal):
+            found.append(segment.seq_at(ordinal))
+        ordinal = segment.next_live(ordinal + 1)
+    return found
 
 
 def _restore_one(stream: Stream, record: Record, wanted: int, oldest: int) -> int:

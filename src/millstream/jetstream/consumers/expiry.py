@@ -40,12 +40,21 @@ class Expiry:
             self._timer = None
 
     def plan(self) -> None:
-        """Set the timer after a delivery or a delayed nak."""
+        """Set the timer after a delivery."""
+        ledger = self._ledger
+        now = self._consumer.world.steady_ns()
+        if (
+            self._timer is not None
+            and not ledger.backoff
+            and (not ledger.has_delayed() or self._due_ns <= now + ledger.ack_wait)
+        ):
+            return  # what is new is not due before
+        self._fire_by(ledger.due())
+
+    def _fire_by(self, due: int) -> None:
+        """Let the timer fire at `due` at the latest; 0: nothing is due."""
         if self._expiring:
-            return  # it is planned for when all is looked at
-        if self._timer is not None and not self._ledger.backoff and not self._ledger.has_delayed():
-            return
-        due = self._ledger.due()
+            return  # it is set when all is looked at
         if not due or (self._timer is not None and self._due_ns <= due):
             return
         self.stop()
@@ -86,10 +95,10 @@ class Expiry:
 
     def put_off(self, sseq: int, delay_ns: int) -> None:
         """Redeliver a message after a delay."""
-        now = self._consumer.world.steady_ns()
-        self._ledger.nak_later(sseq, now + min(max(delay_ns, 0), LONGEST_WAIT_NS))
+        due = self._consumer.world.steady_ns() + min(max(delay_ns, 0), LONGEST_WAIT_NS)
+        self._ledger.nak_later(sseq, due)
         self._consumer.keeper.touch()
-        self.plan()
+        self._fire_by(due if self._timer is not None else self._ledger.due())
 
     def give_up(self, sseq: int) -> None:
         """Report a message that reached its maximum of deliveries."""
