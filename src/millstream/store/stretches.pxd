@@ -9,6 +9,7 @@ cdef int _WHOLE
 cdef int _NOT_THERE
 cdef int _LOST
 cdef Py_ssize_t _HEADER_SIZE
+cdef Py_ssize_t _NEAR
 
 @cython.final
 cdef class Stretches:
@@ -57,10 +58,15 @@ cdef class Stretches:
     cdef bytes _read(self, Segment segment, Waypoints points, Py_ssize_t index)
     cdef bint _keeps(self, Segment segment, Py_ssize_t index) noexcept
     cpdef forget(self)
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, step=Py_ssize_t, moment="long long")
+    @cython.locals(
+        low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, known=Py_ssize_t, even=bint,
+        before="long long", behind="long long", moment="long long",
+    )
     cdef Py_ssize_t _waypoint_at_time(self, Segment segment, Waypoints points, long long timestamp) except -1
     @cython.locals(data=bytes)
     cdef long long _time_at(self, Segment segment, Waypoints points, Py_ssize_t index) except? 0
 
-@cython.locals(began="long long", ended="long long", part=double)
-cdef Py_ssize_t _guess(Segment segment, Py_ssize_t last, long long timestamp) noexcept
+@cython.locals(part=double)
+cdef Py_ssize_t _between(
+    Py_ssize_t low, Py_ssize_t high, long long before, long long behind, long long timestamp
+) noexcept

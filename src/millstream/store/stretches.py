@@ -27,6 +27,7 @@ _WHOLE = WHOLE
 _NOT_THERE = NOT_THERE
 _LOST = LOST
 _HEADER_SIZE = HEADER_SIZE
+_NEAR = 256  # waypoints around a guess whose times are looked at, if they are in memory
 
 
 class Stretches:
@@ -226,26 +227,40 @@ class Stretches:
     def _waypoint_at_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
         """Return the last waypoint that seems earlier than `timestamp`, or the first one.
 
-        Messages mostly arrive at an even pace, so the search begins where that pace would put the moment and
-        continues in steps that double.  A step into a known range halves the rest.
+        Messages mostly come at an even pace, so every other look is where that would put the moment, between
+        the times that are known; the looks between them halve what is left.
         """
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
-        middle = _guess(segment, high - 1, timestamp)
-        step = 1
+        before, behind = segment.first_timestamp, segment.last_timestamp  # about the times of these two
+        middle = _between(low, high, before, behind, timestamp)
+        known = middle
+        while known >= low and middle - known < _NEAR:  # what was noted before the guess, without reading
+            moment = points.time(known)
+            if moment >= timestamp:
+                high, behind = known, moment
+            elif moment > 0:
+                low, before = known + 1, moment
+            known -= 1
+        known = middle + 1
+        while known < high and known - middle < _NEAR:  # and behind it
+            moment = points.time(known)
+            if moment >= timestamp:
+                high, behind = known, moment
+            elif moment > 0:
+                low, before = known + 1, moment
+            known += 1
+        even = True
         while low < high:
+            middle = _between(low, high, before, behind, timestamp) if even else (low + high) // 2
+            even = not even
             moment = points.time(middle)
             if moment == 0:
                 moment = self._time_at(segment, points, middle)
                 points.note_time(middle, moment)
             if moment < timestamp:
-                low = middle + 1
-                middle += step
+                low, before = middle + 1, moment
             else:
-                high = middle
-                middle -= step
-            step *= 2
-            if not low <= middle < high:
-                middle = (low + high) // 2
+                high, behind = middle, moment
         return low - 1 if low else 0
 
     def _time_at(self, segment: Segment, points: Waypoints, index: int) -> int:
@@ -257,12 +272,11 @@ class Stretches:
         return time_in(data, 0, len(data))
 
 
-def _guess(segment: Segment, last: int, timestamp: int) -> int:
-    """Return the waypoint, 0 to `last`, of a moment if messages had arrived at an even pace."""
-    began, ended = segment.first_timestamp, segment.last_timestamp
-    if timestamp <= began or last < 1:
-        return 0
-    if timestamp >= ended:
-        return last
-    part = float(timestamp - began) / float(ended - began)  # of two integers, C would drop the fraction
-    return min(int(part * last), last)
+def _between(low: int, high: int, before: int, behind: int, timestamp: int) -> int:
+    """Return the waypoint from `low` to before `high` at which a moment is, if time passes evenly there."""
+    if timestamp <= before or low >= high:
+        return low
+    if timestamp >= behind:
+        return high - 1
+    part = float(timestamp - before) / float(behind - before)  # of two integers, C would drop the fraction
+    return min(low + int(part * (high - low)), high - 1)

@@ -357,3 +357,29 @@ def test_a_damaged_time_in_a_segment_that_grows_does_not_mislead() -> None:
         for sought in range(seq - 3, seq + 4):
             found = log.seq_at_time(sought * 10**9)
             assert found == sought or (sought == seq and found == seq + 1), (seq, sought)
+
+
+@pytest.mark.parametrize("pace", ["even", "bursts", "late", "one moment"])
+def test_a_moment_is_found_at_every_pace_and_in_any_order(pace: str) -> None:
+    chance = random.Random(pace)
+    gaps = {
+        "even": [1000] * COUNT,
+        "bursts": [50_000 if number % 97 == 0 else number % 2 for number in range(COUNT)],
+        "late": [1 if number < COUNT - 20 else 10**9 for number in range(COUNT)],
+        "one moment": [0] * COUNT,
+    }[pace]
+    fs = MemoryFileSystem()
+    log = open_log(fs, "s", segment_size=SEGMENT)
+    times, now = [], 10**9
+    for number in range(COUNT):
+        now += gaps[number]
+        times.append(now)
+        put(log, b"a", body_of(number), timestamp=now)
+    commit_all(log)
+    log.close()
+    log = opened(fs)
+    moments = sorted({moment + step for moment in times for step in (-1, 0, 1)})
+    for moment in chance.sample(moments, len(moments)):  # each look notes times that later ones use
+        first = next((seq for seq, each in enumerate(times, start=1) if each >= moment), 0)
+        assert log.seq_at_time(moment) == first
+    log.close()
