@@ -115,7 +115,12 @@ class _Running(WorkerJob):
     def journaled_ended(self) -> None:
         """See ``CommitJob``."""
         self._wait = None
-        self.end(self.commit.journaled_ended)
+        try:
+            self.commit.journaled_ended()
+        except Exception as error:
+            self.error = error
+        finally:
+            self.set_ended()
 
     def finish(self) -> None:
         if self._wait is not None:
@@ -254,6 +259,7 @@ class Committer:
     def _start_some(self, queue: FairQueue, start: Callable[[Committing, int], bool]) -> None:
         """Give streams to `start` until it returns False, or there were enough for now."""
         end = self._world.steady_ns() + _LONGEST_STEP_NS
+        self._world.journal.expected = len(queue)
         count = 0
         while count < _STARTS_AT_ONCE:
             stream = queue.pop()
@@ -341,7 +347,7 @@ class Committer:
         try:
             overdue = stream in self._overdue
             sync = stream.sync or overdue
-            before = stream.before_commit()
+            before = stream.before_commit() if stream.prepares else None
             running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, publisher=publisher)
         except Exception as error:
             stream.log.fail_commit(commit)
@@ -438,7 +444,7 @@ class Committer:
         commit = stream.log.begin_commit(not vouched)
         stream.commit_begins()
         if commit is not None:
-            before = stream.before_commit()
+            before = stream.before_commit() if stream.prepares else None
             try:
                 if before is not None:
                     before()

@@ -214,13 +214,14 @@ class Ingest:
         self._told = True
         self._dirty()
 
-    def hand_over(self, untold: int = 0) -> Replies:
+    def hand_over(self, untold: int = 0, empty: Replies | None = None) -> Replies:
         """A commit begins, or is bound to follow: whose answers go with it.
 
-        The next `untold` bytes, or so many other things to commit, are taken without telling of them.
+        The next `untold` bytes, or so many other things to commit, are taken without telling of them.  Their
+        answers gather in `empty`, if that is given.
         """
         acks = self._acks
-        self._acks = Replies()
+        self._acks = empty if empty is not None else Replies()
         self._told = False
         self._untold = untold
         return acks
