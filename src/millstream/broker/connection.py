@@ -50,6 +50,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = b"$JS.ACK."
+_RESERVED_STARTS = (b"$", b"_")
 _DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
@@ -376,7 +377,8 @@ class Connection(Subscriber):
             route = self.space.direct_route(subject)
             if route is not None:
                 return route
-        if not self.broker.commands.may_name(self, subject):
+        # Only names of the server's own begin like this.
+        if subject.startswith(_RESERVED_STARTS) and not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:
             # Weighted mappings give another subject each time: such a route is not kept.

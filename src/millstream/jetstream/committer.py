@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from millstream.store.commit import Commit
     from millstream.store.journal_batch import JournalBatch
     from millstream.store.log import Log
+from millstream.store.segment import Segment  # noqa: F401 - typed in the .pxd
     from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.jetstream")
@@ -115,7 +116,12 @@ class _Running(WorkerJob):
     def journaled_ended(self) -> None:
         """Implement ``CommitJob``."""
         self._wait = None
-        self.end(self.commit.journaled_ended)
+        try:
+            self.commit.journaled_ended()
+        except Exception as error:
+            self.error = error
+        finally:
+            self.set_ended()
 
     def finish(self) -> None:
         if self._wait is not None:
@@ -254,6 +260,7 @@ class Committer:
     def _start_some(self, queue: FairQueue, start: Callable[[Committing, int], bool]) -> None:
         """Call `start` with streams until it returns False or enough of them were started for now."""
         end = self._world.steady_ns() + _LONGEST_STEP_NS
+        self._world.journal.expected = len(queue)
         count = 0
         while count < _STARTS_AT_ONCE:
             stream = queue.pop()
@@ -341,7 +348,7 @@ class Committer:
         try:
             overdue = stream in self._overdue
             sync = stream.sync or overdue
-            before = stream.before_commit()
+            before = stream.before_commit() if stream.prepares else None
             running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, publisher=publisher)
         except Exception as error:
             stream.log.fail_commit(commit)
@@ -438,7 +445,7 @@ class Committer:
         commit = stream.log.begin_commit(not vouched)
         stream.commit_begins()
         if commit is not None:
-            before = stream.before_commit()
+            before = stream.before_commit() if stream.prepares else None
             try:
                 if before is not None:
                     before()

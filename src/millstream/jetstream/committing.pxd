@@ -5,6 +5,7 @@ cdef class Committing:
     cdef public bytes journal_key
     cdef public bint in_memory
     cdef public bint sync
+    cdef public bint prepares
 
     cpdef commit_begins(self)
     cpdef before_commit(self)

@@ -18,6 +18,7 @@ class Committing:
         self.journal_key = journal_key  # what the commit journal calls its log; empty: it is never used
         self.in_memory = in_memory
         self.sync = sync  # a commit is only done when it is on disk
+        self.prepares = False  # ``before_commit`` has something to say
 
     def commit_begins(self) -> None:
         """Assign everything collected so far to this commit."""

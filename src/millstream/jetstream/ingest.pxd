@@ -65,4 +65,4 @@ cdef class Ingest:
     cpdef long long timestamp(self) except *
     cpdef acknowledge(self, bytes reply, unsigned long long seq, bytes end)
     cpdef tell(self, Py_ssize_t size=*)
-    cpdef Replies hand_over(self, Py_ssize_t untold=*)
+    cpdef Replies hand_over(self, Py_ssize_t untold=*, Replies empty=*)

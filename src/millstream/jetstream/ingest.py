@@ -233,13 +233,14 @@ class Ingest:
         self._told = True
         self._dirty()
 
-    def hand_over(self, untold: int = 0) -> Replies:
+    def hand_over(self, untold: int = 0, empty: Replies | None = None) -> Replies:
         """Return the acks that go with a commit that begins or will follow.
 
-        The next `untold` bytes, or as many other things to commit, are accepted without a report.
+        The next `untold` bytes, or as many other things to commit, are accepted without a report.  Their acks
+        are collected in `empty`, if it is given.
         """
         acks = self._acks
-        self._acks = Replies()
+        self._acks = empty if empty is not None else Replies()
         self._told = False
         self._untold = untold
         return acks

@@ -93,6 +93,8 @@ class CommitJob(Protocol):
 class JournalOfCommits(Protocol):
     """The commit journal, as the committer sees it: logs that are not synced rely on it."""
 
+    expected: int  # commits that begin together; many share one sync
+
     def synced(self, key: bytes) -> None:
         """Record that everything of a log is synced, or that the log is gone."""
 
@@ -114,6 +116,7 @@ class NoJournal:
     """A world without a commit journal."""
 
     crowded = False
+    expected = 0
 
     def when_room(self, then: Callable[[], None]) -> None:
         raise AssertionError("nobody waits for what is not there")

@@ -75,6 +75,7 @@ class Stream(StreamCommits):
         StreamCommits.__init__(
             self,
             account.world,
+            account.committer,
             account.resources,
             account.usage[config.storage],
             log,
@@ -111,7 +112,7 @@ class Stream(StreamCommits):
             self.dedupe,
             self.batches.staging,
             self.world.now_ns,
-            lambda: account.committer.dirty(self),
+            self.is_dirty,
             self.publishing.publish,
         )
         self.ingest.weigh = self.weigh
@@ -142,6 +143,7 @@ class Stream(StreamCommits):
         self.log.block_size = BLOCK_SIZE if compressed else 0
         self.dedupe.window_ns = config.duplicate_window
         self.ages = config.max_age > 0
+        self.prepares = bool(config.sources)
         self._ack_start = pub_ack_start(config.name, self.account.domain)
         self.transform = usable_transform(self.name, "subject_transform", config.subject_transform)
         self.republish = usable_transform(self.name, "republish", config.republish)
@@ -256,7 +258,7 @@ class Stream(StreamCommits):
     # -- commits (see ``committer``) --------------------------------------------------------------
 
     def before_commit(self) -> Callable[[], None] | None:
-        return self.account.before_commit(self) if self.config.sources else None
+        return self.account.before_commit(self)
 
     def look_again(self) -> None:
         if len(self.log.losses.damages) != self._damages_told:

@@ -1,5 +1,6 @@
 cimport cython
 
+from millstream.jetstream.committer cimport Committer
 from millstream.jetstream.committing cimport Committing
 from millstream.jetstream.ingest cimport Ingest
 from millstream.jetstream.resources cimport Resources, Usage
@@ -12,6 +13,7 @@ cdef double _REST_S
 
 cdef class StreamCommits(Committing):
     cdef readonly object world
+    cdef readonly Committer committer
     cdef readonly Resources resources
     cdef readonly Usage usage
     cdef readonly Py_ssize_t counted
@@ -34,7 +36,7 @@ cdef class StreamCommits(Committing):
     cdef Py_ssize_t _unwritten
     cdef bint _ahead
 
-    @cython.locals(waiting=Replies, gathered=Replies)
+    @cython.locals(committing=Replies)
     cpdef commit_begins(self)
     @cython.locals(
         resources=Resources, log=Log, unwritten=Py_ssize_t, gathered="long long", messages_left="long long",

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from millstream.base import guard
+from millstream.jetstream.committer import Committer
 from millstream.jetstream.committing import Committing
 from millstream.jetstream.ingest import Ingest
 from millstream.jetstream.resources import Resources, Usage
@@ -40,6 +41,7 @@ class StreamCommits(Committing):
     def __init__(
         self,
         world: World,
+        committer: Committer,
         resources: Resources,
         usage: Usage,
         log: Log,
@@ -50,6 +52,7 @@ class StreamCommits(Committing):
     ) -> None:
         Committing.__init__(self, log, journal_key, in_memory=in_memory, sync=sync)
         self.world = world
+        self.committer = committer
         self.resources = resources
         self.usage = usage  # of all streams of the account with the same storage
         self.counted = 0  # bytes that are in the sums of account and server
@@ -72,6 +75,10 @@ class StreamCommits(Committing):
         self._unwritten = 0  # bytes, when they were counted last
         self._ahead = False  # then, as much waited for the next commit as one may have
 
+    def is_dirty(self) -> None:
+        """Have what gathered committed."""
+        self.committer.dirty(self)
+
     # -- who waits --------------------------------------------------------------------------------
 
     def after_commit(self, callback: Callable[[], None]) -> None:
@@ -85,16 +92,13 @@ class StreamCommits(Committing):
         self.ingest.tell()
 
     def commit_begins(self) -> None:
-        waiting = self._waiting_acks
-        gathered = self.ingest.hand_over()
-        if waiting.count:
-            self._waiting_acks = Replies()
-            waiting.extend(gathered)
-            gathered = waiting
-        if self._committing_acks.count:
-            self._committing_acks.extend(gathered)
+        committing = self._committing_acks
+        if committing.count == 0 and self._waiting_acks.count == 0:
+            self._committing_acks = self.ingest.hand_over(0, committing)
         else:
-            self._committing_acks = gathered
+            committing.extend(self._waiting_acks)
+            self._waiting_acks.clear()
+            committing.extend(self.ingest.hand_over())
         if self._after:
             self._committing_after, self._after = self._committing_after + self._after, []
         if self._outcome:
@@ -123,12 +127,11 @@ class StreamCommits(Committing):
     def commit_durable(self) -> None:
         """Set aside the acks and callbacks of the commit: the next may begin before they are called."""
         done = self._committing_acks
-        if done.count:
-            self._committing_acks = Replies()
-            if self._durable_acks.count:
-                self._durable_acks.extend(done)
-            else:
-                self._durable_acks = done
+        if self._durable_acks.count:
+            self._durable_acks.extend(done)
+            done.clear()
+        else:
+            self._committing_acks, self._durable_acks = self._durable_acks, done
         if self._committing_after:
             self._durable_after += self._committing_after
             self._committing_after = []
@@ -148,8 +151,10 @@ class StreamCommits(Committing):
             guard.alone("looking at a stream after a commit", self.look_again)
         acks = self._durable_acks
         if acks.count:
-            self._durable_acks = Replies()
-            self.world.acknowledge(self._ack_start, acks)
+            try:
+                self.world.acknowledge(self._ack_start, acks)
+            finally:
+                acks.clear()
         if self.ages:
             guard.alone("keeping the limits of a stream", self.plan_ageing)
         if self.log.gone is not None:  # there are consumers, or some are being made

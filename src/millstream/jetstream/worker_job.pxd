@@ -9,4 +9,5 @@ cdef class WorkerJob:
     cpdef bint take(self) except *
     cpdef give_back(self)
     cpdef end(self, object last_step)
+    cpdef set_ended(self)
     cpdef finish(self)

@@ -36,10 +36,14 @@ class WorkerJob:
         except Exception as error:
             self.error = error
         finally:
-            # Often a method of a subclass: a job in such a cycle would keep all bytes of its commit until the
-            # garbage collector comes by.
-            self._work = None
-            self._unended.release()
+            self.set_ended()
+
+    def set_ended(self) -> None:
+        """Let those go on who wait for its end."""
+        # Often a method of a subclass: a job in such a cycle would keep all bytes of its commit until the
+        # garbage collector comes by.
+        self._work = None
+        self._unended.release()
 
     def finish(self) -> None:
         """Return when the work has ended, wherever it runs."""

@@ -15,6 +15,7 @@ from millstream.base.buffer import GrowingBuffer
 FIXED_SIZE = 12
 _FIXED_SIZE = FIXED_SIZE
 _MOST = 0xFFFF
+_KEPT = 4096
 
 
 class Replies(GrowingBuffer):
@@ -45,6 +46,14 @@ class Replies(GrowingBuffer):
         if others.count:
             self.append(others.peek())
             self.count += others.count
+
+    def clear(self) -> None:
+        """Forget all of them; the memory is kept for the next ones, unless it is large."""
+        self.count = 0
+        self.size = 0
+        if self._capacity > _KEPT:
+            self._store = bytearray()
+            self._capacity = 0
 
     def __iter__(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Yield (reply, number, end) of each; slow."""

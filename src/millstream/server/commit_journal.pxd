@@ -30,6 +30,7 @@ cdef class CommitJournal:
     cdef _Gathered _gathering
     cdef _Gathered _spare
     cdef _Gathered _running
+    cdef public Py_ssize_t expected
     cdef readonly bint crowded
     cdef bint _planned
     cdef object _file
@@ -39,6 +40,7 @@ cdef class CommitJournal:
     cdef object _wait_for_room
     cdef bint _gives_room
 
+    cdef bint _has_commits(self) noexcept
     cpdef when_room(self, object then)
     cdef _tell_room(self)
     @cython.locals(gathering=_Gathered, batch=JournalBatch)

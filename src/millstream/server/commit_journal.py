@@ -39,13 +39,14 @@ _COMMITS_ENDED: Final = "commits ended"
 _WRITTEN: Final = "a batch of commits"
 _ROOM: Final = "beginning commits"
 
-SIZE: Final = 32 * 1024 * 1024  # of a file
+SIZE: Final = 64 * 1024 * 1024  # of a file
 MOST_OF_ONE: Final = 64 * 1024  # bytes of a commit; larger ones are worth a sync of their own
 _MOST_OF_A_BATCH: Final = 2 * 1024 * 1024
 _MOST_IN_A_BATCH = 512  # commits
 _ENTRY_OVERHEAD: Final = 1024  # at most, of a commit in a batch: its key and numbers
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
+_MANY: Final = 8  # commits at once, none of which is worth a sync of its own
 _ENDS_BETWEEN_LOOKS: Final = 8  # at the clock
 _LONGEST_STEP_S: Final = 0.0015  # in which publishers are answered before others have their turn
 
@@ -108,6 +109,7 @@ class CommitJournal:
         self._gathering = _Gathered()
         self._spare = _Gathered()  # unused, unless a batch is being written
         self._running: _Gathered | None = None
+        self.expected = 0  # commits that begin together
         self.crowded = False  # the next batch is full: new commits would only wait
         self._planned = False
         self._file: JournalFile | None = None  # the file of the running batch
@@ -119,7 +121,13 @@ class CommitJournal:
 
     @property
     def busy(self) -> bool:
-        """Return True if a batch is gathering or being written; a commit that joins needs no own sync."""
+        """Return True if a batch is gathering or being written; a commit that joins needs no own sync.
+
+        The first of many commits begins a batch, if there is a journal.
+        """
+        return self._has_commits() or (self.expected >= _MANY and self.files.active is not None)
+
+    def _has_commits(self) -> bool:
         return self._running is not None or self._gathering.batch.count > 0
 
     def when_room(self, then: Callable[[], None]) -> None:
@@ -295,7 +303,7 @@ class CommitJournal:
 
     def close(self) -> None:
         """Wait for all batches, and close the files after syncing the logs that they cover."""
-        while self.busy or self._ending or self.files.making:
+        while self._has_commits() or self._ending or self.files.making:
             self._go_on()
         if self._writer is not None:
             self._loop.remove_reader(self._writer.fileno())

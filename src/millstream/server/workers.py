@@ -59,6 +59,7 @@ class Workers:
         pace = SyncPace(served, loop.time) if served is not None else None
         self._writers = DiskWriters(loop, most, f"{name}-plain", turn, pace)
         self._journal: CommitJournal | None = None
+        self.journal: JournalOfCommits = _NO_JOURNAL
         self._busy = 0  # jobs whose end has not come back; only the loop's thread looks at it
 
     def submit(self, work: Work, done: Done) -> None:
@@ -76,10 +77,6 @@ class Workers:
                     raise
         self._queue.put((work, done))
 
-    @property
-    def journal(self) -> JournalOfCommits:
-        return self._journal or _NO_JOURNAL
-
     def use_journal(
         self,
         folder: str,
@@ -88,7 +85,7 @@ class Workers:
         before_made: Callable[[], None],
     ) -> None:
         """Use a commit journal in the folder of the store; its files have numbers from `first_number` on."""
-        self._journal = CommitJournal(
+        self.journal = self._journal = CommitJournal(
             self._loop,
             folder,
             first_number,
@@ -121,6 +118,7 @@ class Workers:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+            self.journal = _NO_JOURNAL
         self._writers.shutdown()
         for _ in self._threads:
             self._queue.put(None)

@@ -15,6 +15,9 @@ cdef int _WHOLE
 cdef int _CUT
 cdef int _DAMAGED
 cdef list _spare
+cdef Py_ssize_t _MOST_SPARES
+cdef Py_ssize_t _SMALLEST_SPARE
+cdef Py_ssize_t _SMALL_SPARE
 cdef Py_ssize_t _LARGE_RECORD
 cdef Py_ssize_t _QUICK_SEAL
 
@@ -79,3 +82,6 @@ cpdef Py_ssize_t size_in(const unsigned char* p, Py_ssize_t at) noexcept
 cpdef unsigned long long seq_in(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
 cpdef long long time_in(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
 cdef long long _read_signed(const unsigned char* p, Py_ssize_t at) noexcept
+
+@cython.locals(piece=bytearray)
+cpdef bint has_large_spares() except -1

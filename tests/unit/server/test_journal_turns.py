@@ -145,6 +145,22 @@ async def test_what_comes_while_a_batch_is_written_goes_with_the_next(site: Site
     assert site.batches() == [[b"a"], [b"b"], [b"c", b"d"]]
 
 
+async def test_the_first_of_many_commits_goes_to_a_journal_that_is_there(site: Site) -> None:
+    site.journal.expected = 100
+    assert not site.journal.busy  # there is none
+    await site.write("a")
+    assert site.journal.busy
+    site.journal.expected = 1
+    assert not site.journal.busy
+
+
+async def test_a_journal_can_be_closed_while_many_commits_are_expected(site: Site) -> None:
+    await site.write("a")
+    site.journal.expected = 100
+    site.journal.close()
+    assert site.journals() == []
+
+
 async def test_those_who_wait_for_room_take_turns(site: Site) -> None:
     await site.write("a")
     calls: list[str] = []
