@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from millstream.store.commit import Commit
     from millstream.store.journal_batch import JournalBatch
     from millstream.store.log import Log
-from millstream.store.segment import Segment  # noqa: F401 - typed in the .pxd
     from millstream.store.record import RecordBuffer
+    from millstream.store.segment import Segment  # noqa: F401 - typed in the .pxd
 
 _log = logging.getLogger("millstream.jetstream")
 
