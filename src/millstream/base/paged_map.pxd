@@ -10,6 +10,7 @@ cdef class PagedMap:
     cdef readonly Py_ssize_t count
     cdef dict _pages
     cdef list _order
+    cdef unsigned long long _highest
     cdef long long _last
     cdef dict _page
 

@@ -22,6 +22,7 @@ class PagedMap:
         self.count = 0
         self._pages: dict[int, dict[int, Any]] = {}  # none is empty
         self._order: list[int] = []  # the numbers of the pages, rising; some may be gone
+        self._highest = 0  # number that was ever there
         self._last = _NO_PAGE  # the number of the page that was used last
         self._page: dict[int, Any] | None = None  # that page; None: there is no such page
 
@@ -55,6 +56,8 @@ class PagedMap:
         page = self._page_of(number)
         if page is None:
             page = self._add_page(number >> _BITS)
+        if number > self._highest:
+            self._highest = number
         before = len(page)
         page[number] = value
         self.count += len(page) - before
@@ -77,6 +80,8 @@ class PagedMap:
 
     def after(self, number: int) -> int:
         """Return the lowest number above `number`, or 0."""
+        if number >= self._highest or not self.count:
+            return 0
         page = self._page_of(number)
         if page is not None:
             last = number | ((1 << _BITS) - 1)

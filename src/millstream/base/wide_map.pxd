@@ -20,6 +20,7 @@ cdef class WideMap:
     @cython.locals(part=dict)
     cpdef take_one(self)
     cpdef list list_values(self, Py_ssize_t part)
+    cpdef list list_keys(self, Py_ssize_t part)
     cpdef Py_ssize_t parts(self)
     cpdef clear(self)
     cdef list _all(self)

@@ -80,6 +80,11 @@ class WideMap:
         parts = self._all()
         return list(parts[part].values()) if part < len(parts) else []
 
+    def list_keys(self, part: int) -> list[bytes]:
+        """Return the keys of one of the ``parts``."""
+        parts = self._all()
+        return list(parts[part]) if part < len(parts) else []
+
     def parts(self) -> int:
         return len(self._all())
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces
 from millstream.store.filters import flags_between, is_literal
+from millstream.store.index import take_child
 
 if TYPE_CHECKING:
     from millstream.store.index import SubjectNode
@@ -141,8 +142,8 @@ def freeing(root: SubjectNode) -> Pieces[None]:
     trees = [root.children] if root.children else []
     root.children = None
     while trees:
-        if trees[-1]:
-            _, node = trees[-1].popitem()
+        if len(trees[-1]):
+            node = take_child(trees[-1])
             if node.children:
                 trees.append(node.children)
                 node.children = None

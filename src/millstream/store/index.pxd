@@ -1,12 +1,14 @@
 cimport cython
 
+from millstream.base.untracked cimport untrack
+from millstream.base.wide_map cimport WideMap
 from millstream.store.numbers cimport Numbers
 from millstream.store.subject_list cimport SubjectList
 
 @cython.final
 @cython.no_gc
 cdef class SubjectNode:
-    cdef public dict children
+    cdef public object children
     cdef public unsigned long long count
     cdef public unsigned long long first
     cdef public unsigned long long last
@@ -19,6 +21,7 @@ cdef class SubjectIndex:
     cdef readonly Py_ssize_t subjects
     cdef SubjectNode _parent
     cdef bytes _head
+    cdef dict _dots
 
     @cython.locals(
         node=SubjectNode, child=SubjectNode, token=bytes, parent=SubjectNode, size=Py_ssize_t, last=SubjectNode
@@ -42,6 +45,15 @@ cdef class SubjectIndex:
     cpdef bint is_covered_by(self, bytes pattern) except -1
     @cython.locals(node=SubjectNode, position=Py_ssize_t)
     cpdef _prune(self, list path, list tokens)
+    cdef _forget_depth(self, Py_ssize_t dots)
 
 @cython.locals(token=bytes, child=SubjectNode, found=list)
 cdef list _branches(dict children)
+
+cdef Py_ssize_t _WIDE_AT
+
+@cython.locals(small=dict, wide=WideMap)
+cdef SubjectNode _child(SubjectNode node, bytes token)
+@cython.locals(small=dict, wide=WideMap)
+cdef _put_child(SubjectNode node, bytes token, SubjectNode child)
+cdef _drop_child(SubjectNode node, bytes token)

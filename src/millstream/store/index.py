@@ -2,7 +2,8 @@
 
 A tree of tokens, so the cost of a pattern with wildcards depends on what it finds, not on what is stored.  A
 node represents a subject if its count is not zero, and may have longer subjects below it.  There are no
-parent pointers: a million subjects are a million nodes, so every pointer counts.
+parent pointers: a million subjects are a million nodes, so every pointer counts.  The children of a
+node are in a dict, or in a ``WideMap`` if there are many, which grows and is listed in parts.
 
 `first` is exact until the first message of a subject is removed while others remain; then it is a lower bound
 (`first_exact` is False), and ``log`` finds the real one when it is needed.  `last` is an upper bound in the
@@ -11,15 +12,19 @@ same way.
 
 from collections.abc import Iterator
 
+from millstream.base.untracked import untrack
+from millstream.base.wide_map import WideMap
 from millstream.store.numbers import Numbers
 from millstream.store.subject_list import SubjectList
+
+_WIDE_AT = 8192  # children
 
 
 class SubjectNode:
     """One token and, if `count` is not zero, the subject that ends here."""
 
     def __init__(self) -> None:
-        self.children: dict[bytes, SubjectNode] | None = None
+        self.children: dict[bytes, SubjectNode] | WideMap | None = None
         self.count = 0
         self.first = 0
         self.last = 0
@@ -35,18 +40,17 @@ class SubjectIndex:
         self.subjects = 0
         self._parent: SubjectNode | None = None  # of the subject that was added last, and
         self._head = b""  # what all subjects below it begin with, up to their last dot
+        self._dots: dict[int, int] = {}  # how many subjects have so many dots
 
     def find(self, subject: bytes) -> SubjectNode | None:
         """Return the node of a literal subject, or None if it has no messages."""
         node = self._root
         parent, size = self._parent, len(self._head)
         if parent is not None and subject.startswith(self._head) and subject.find(b".", size) < 0:
-            last = parent.children.get(subject[size:]) if parent.children is not None else None
+            last = _child(parent, subject[size:])
             return last if last is not None and last.count else None
         for token in subject.split(b"."):
-            if node.children is None:
-                return None
-            child = node.children.get(token)
+            child = _child(node, token)
             if child is None:
                 return None
             node = child
@@ -59,12 +63,13 @@ class SubjectIndex:
             parent = self._find_parent(subject)
             size = len(self._head)
         token = subject[size:]
-        if parent.children is None:
-            parent.children = {}
-        node = parent.children.get(token)
+        node = _child(parent, token)
         if node is None:
             node = SubjectNode()
-            parent.children[token] = node
+            _put_child(parent, token, node)
+        if node.count == 0:
+            dots = subject.count(b".")
+            self._dots[dots] = self._dots.get(dots, 0) + 1
         self.count_one(node, seq)
         return node
 
@@ -73,12 +78,10 @@ class SubjectIndex:
         self._head = subject[: subject.rfind(b".") + 1]
         node = self._root
         for token in self._head.split(b".")[:-1]:
-            if node.children is None:
-                node.children = {}
-            child = node.children.get(token)
+            child = _child(node, token)
             if child is None:
                 child = SubjectNode()
-                node.children[token] = child
+                _put_child(node, token, child)
             node = child
         self._parent = node
         return node
@@ -118,6 +121,7 @@ class SubjectIndex:
         node = path[-1]
         if node.count == 1:
             node.count = 0
+            self._forget_depth(len(tokens) - 1)
             self.subjects -= 1
             self._prune(path, tokens)
         else:
@@ -155,26 +159,34 @@ class SubjectIndex:
             node = path[position + 1]
             if node.count or node.children:
                 return
-            children = path[position].children
-            assert children is not None
-            del children[tokens[position]]
             self._parent = None
-            if not children:
-                path[position].children = None
+            _drop_child(path[position], tokens[position])
+
+    def _forget_depth(self, dots: int) -> None:
+        left = self._dots[dots] - 1
+        if left:
+            self._dots[dots] = left
+        else:
+            del self._dots[dots]
 
     def clear(self) -> SubjectNode:
         """Forget all subjects; return the old root, which takes long to free."""
         root, self._root = self._root, SubjectNode()
         self.subjects = 0
         self._parent = None
+        self._dots = {}
         return root
 
     def is_covered_by(self, pattern: bytes) -> bool:
-        """Return True if every subject matches `pattern`, as far as its tokens up to a ``>`` tell."""
+        """Return True if every subject matches `pattern`, as far as the tokens before a wildcard tell."""
         node = self._root
-        for token in pattern.split(b"."):
+        tokens = pattern.split(b".")
+        for position, token in enumerate(tokens):
             if token == b">":
                 return node.children is not None and not node.count
+            if token == b"*":
+                rest = tokens[position:]
+                return rest == [token] * len(rest) and list(self._dots) == [len(tokens) - 1]
             if node.count or node.children is None or len(node.children) != 1 or token not in node.children:
                 return False
             node = node.children[token]
@@ -218,10 +230,10 @@ def _candidates(
         return iter(())
     last = len(tokens) - 1
     if open_end and depth >= last:
-        return _listed(children, list(children))
+        return _listed(children, False)
     token = tokens[depth]
     if token == b"*":
-        return _listed(children, list(children) if depth == last else _branches(children))
+        return _listed(children, depth < last)
     found = children.get(token)
     return iter(()) if found is None else iter(((token, found),))
 
@@ -235,12 +247,73 @@ def _branches(children: dict[bytes, SubjectNode]) -> list[bytes]:
     return found
 
 
-def _listed(children: dict[bytes, SubjectNode], tokens: list[bytes]) -> Iterator[tuple[bytes, SubjectNode]]:
-    """Yield the listed children that still exist when their turn comes.
+def _listed(
+    children: dict[bytes, SubjectNode] | WideMap, only_branches: bool
+) -> Iterator[tuple[bytes, SubjectNode]]:
+    """Yield the children that still exist when their turn comes; with `only_branches` those with children.
 
-    Only tokens are listed: a million pairs would cost the garbage collector a second.
+    Only tokens are listed, of one part at a time: a million pairs would cost the garbage collector a second.
     """
-    for token in tokens:
-        child = children.get(token)
-        if child is not None:
-            yield token, child
+    if isinstance(children, dict):
+        for token in _branches(children) if only_branches else list(children):
+            child = children.get(token)
+            if child is not None:
+                yield token, child
+        return
+    for part in range(children.parts()):
+        for token in children.list_keys(part):
+            child = children.get(token)
+            if child is not None and not (only_branches and child.children is None):
+                yield token, child
+
+
+def _child(node: SubjectNode, token: bytes) -> SubjectNode | None:
+    children = node.children
+    if children is None:
+        return None
+    if isinstance(children, dict):
+        small = children
+        return small.get(token)
+    wide: WideMap = children
+    found: SubjectNode | None = wide.get(token)
+    return found
+
+
+def _put_child(node: SubjectNode, token: bytes, child: SubjectNode) -> None:
+    """Add a child that does not exist yet."""
+    children = node.children
+    if children is None:
+        node.children = {token: child}
+        return
+    if isinstance(children, dict):
+        small = children
+        if len(small) < _WIDE_AT:
+            small[token] = child
+            return
+        wide = WideMap()
+        untrack(wide)
+        for each, other in small.items():
+            wide.put(each, other)
+        node.children = wide
+    else:
+        wide = children
+    wide.put(token, child)
+
+
+def _drop_child(node: SubjectNode, token: bytes) -> None:
+    children = node.children
+    if isinstance(children, dict):
+        del children[token]
+    else:
+        assert children is not None
+        children.remove(token)
+    if not len(children):
+        node.children = None
+
+
+def take_child(children: dict[bytes, SubjectNode] | WideMap) -> SubjectNode:
+    """Remove any one of a node's children and return it."""
+    if isinstance(children, dict):
+        return children.popitem()[1]
+    node: SubjectNode = children.take_one()
+    return node

@@ -49,6 +49,7 @@ class WorkClock:
     def __init__(self) -> None:
         self.lines = 0
         self.later_ns = 0  # by how much the wall clock was set forward
+        self.passed_ns = 0  # while nothing was done
         self._imports = 0  # under way, one inside the other
 
     def __call__(self) -> float:
@@ -58,10 +59,10 @@ class WorkClock:
         return self()
 
     def wall_ns(self) -> int:
-        return START_NS + self.later_ns
+        return START_NS + self.later_ns + self.passed_ns
 
     def steady_ns(self) -> int:
-        return START_NS + self.lines * 1_000_000_000 // LINES_A_SECOND
+        return START_NS + self.passed_ns + self.lines * 1_000_000_000 // LINES_A_SECOND
 
     def __enter__(self) -> WorkClock:
         self._before = sys.gettrace()
@@ -141,6 +142,16 @@ class Site:
         """The clock is set forward, which timers notice after a minute at most."""
         self.clock.later_ns += round(seconds * 1_000_000_000)
         self.loop.advance(60.1)
+
+    def pass_time(self, seconds: float) -> None:
+        """Nothing is asked for so long."""
+        self.clock.passed_ns += round(seconds * 1_000_000_000)
+        self.loop.advance(seconds)
+
+    def say_in_chunks(self, lines: list[bytes]) -> None:
+        """The client says a lot, a little at a time."""
+        for start in range(0, len(lines), 8):
+            self.client.say(b"".join(lines[start : start + 8]))
 
     def count(self) -> int:
         """How many messages the stream M has."""
@@ -285,10 +296,10 @@ def consumers(site: Site, scale: int) -> None:
         site.ask(f"CONSUMER.DURABLE.CREATE.M.d{number}", {"stream_name": "M", "config": config})
 
 
-def taken(site: Site, scale: int, retention: str) -> None:
+def taken(site: Site, scale: int, retention: str = "limits", policy: str = "all", **more: Any) -> None:
     """A consumer has got all messages, and acknowledged none."""
     site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"], "retention": retention})
-    config = {"durable_name": "d", "ack_policy": "all", "max_ack_pending": -1}
+    config = {"durable_name": "d", "ack_policy": policy, "max_ack_pending": -1, **more}
     site.ask("CONSUMER.DURABLE.CREATE.M.d", {"stream_name": "M", "config": config})
     site.client.say(b"PUB m.0 0\r\n\r\n" * (50 * scale))
     site.client.say(b"PUB $JS.API.CONSUMER.MSG.NEXT.M.d _INBOX 5\r\n%05d\r\n" % (50 * scale))
@@ -302,6 +313,67 @@ def acknowledge_all(site: Site) -> None:
     site.client.say(b"PUB $JS.ACK.M.d.1.%d.%d.0.0 _INBOX 4\r\n+ACK\r\n" % (last, last))
     site.loop.run_ready()
     assert not ledger.pending
+
+
+def pending(site: Site) -> int:
+    return len(site.account.stream("M").consumers["d"].ledger.pending)
+
+
+def time_ends(site: Site) -> None:
+    """Nothing was acknowledged in time."""
+    ledger = site.account.stream("M").consumers["d"].ledger
+    count = pending(site)
+    site.pass_time(31)
+    site.pass_time(1)
+    assert ledger.waiting_again == count or (not ledger.pending and len(ledger.redelivered) == count)
+
+
+def say_of_each(site: Site, word: bytes) -> None:
+    """A client says the same of all messages, and the journal hears of it."""
+    line = b"PUB $JS.ACK.M.d.1.%d.%d.0.0 %d\r\n%b\r\n"
+    site.say_in_chunks([line % (seq, seq, len(word), word) for seq in range(1, pending(site) + 1)])
+    site.pass_time(1.0)
+
+
+def change_consumer(site: Site, **config: Any) -> None:
+    plain = {"durable_name": "d", "ack_policy": "explicit", "max_ack_pending": -1}
+    body = {"stream_name": "M", "config": {**plain, **config}}
+    site.ask("CONSUMER.DURABLE.CREATE.M.d", body)
+    site.loop.run_ready()
+
+
+def asked(site: Site, scale: int) -> None:
+    """Many requests wait for messages."""
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
+    config = {"durable_name": "d", "ack_policy": "explicit", "max_waiting": 50 * scale}
+    site.ask("CONSUMER.DURABLE.CREATE.M.d", {"stream_name": "M", "config": config})
+    body = b'{"batch":1,"expires":30000000000}'
+    line = b"PUB $JS.API.CONSUMER.MSG.NEXT.M.d _INBOX %d\r\n%b\r\n" % (len(body), body)
+    site.say_in_chunks([line] * (50 * scale))
+
+
+def requests_expire(site: Site) -> None:
+    waiting: Any = site.account.stream("M").consumers["d"].mode
+    assert waiting.waiting.count
+    site.pass_time(31)
+    site.pass_time(1)
+    assert not waiting.waiting.count
+
+
+def scheduled(site: Site, scale: int) -> None:
+    """Messages that were put off until the same moment."""
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*", "t"], "allow_msg_schedules": True})
+    head = b"NATS/1.0\r\nNats-Schedule: @at 2023-11-14T22:14:00Z\r\nNats-Schedule-Target: t\r\n\r\n"
+    line = b"HPUB m.%d %d %d\r\n%b\r\n"
+    size = len(head)
+    site.say_in_chunks([line % (number, size, size, head) for number in range(10 * scale)])
+    assert site.count() == 10 * scale
+
+
+def schedules_fire(site: Site) -> None:
+    count = site.count()
+    site.pass_time(60)
+    assert site.account.stream("M").log.last_seq == 2 * count
 
 
 def take_one_each(site: Site) -> None:
@@ -463,6 +535,42 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ),
     ("an ack of all", partial(taken, retention="limits"), acknowledge_all),
     ("an ack of all that are kept for it", partial(taken, retention="interest"), acknowledge_all),
+    ("time for acks ends", partial(taken, policy="explicit"), time_ends),
+    ("messages are given up", partial(taken, policy="explicit", max_deliver=1), time_ends),
+    ("all are in progress", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"+WPI")),
+    ("all are refused", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"-NAK")),
+    ("all are terminated", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"+TERM")),
+    (
+        "another time for acks",
+        partial(taken, policy="explicit"),
+        lambda site: change_consumer(site, ack_wait=60_000_000_000),
+    ),
+    (
+        "other waiting times",
+        partial(taken, policy="explicit"),
+        lambda site: change_consumer(site, backoff=[60_000_000_000, 90_000_000_000], max_deliver=5),
+    ),
+    (
+        "begin anew",
+        partial(taken, policy="explicit"),
+        lambda site: site.ask("CONSUMER.RESET.M.d"),
+    ),
+    ("purge what is not acknowledged", taken, lambda site: site.ask("STREAM.PURGE.M")),
+    (
+        "purge a subject that is not acknowledged",
+        taken,
+        lambda site: site.ask("STREAM.PURGE.M", {"filter": "m.*"}),
+    ),
+    (
+        "lower a limit of what is not acknowledged",
+        taken,
+        partial(
+            Site.ask, endpoint="STREAM.UPDATE.M", body={"name": "M", "subjects": ["m.*"], "max_msgs": 10}
+        ),
+    ),
+    ("delete a consumer that waits for acks", taken, lambda site: site.ask("CONSUMER.DELETE.M.d")),
+    ("requests expire", asked, requests_expire),
+    ("schedules fire", scheduled, schedules_fire),
     ("many consumers are written", consumers, take_one_each),
     ("a segment is compacted", mostly_removed, compact),
     (

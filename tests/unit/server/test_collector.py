@@ -22,8 +22,34 @@ def test_old_objects_are_collected_every_ten_minutes_if_there_are_many(
     Collector(Turns(loop.as_loop(), Tick(Watchdog(), loop.time))).start()
     loop.advance(599)
     assert not full
-    loop.advance(1 + 1200)
+    loop.advance(1 + 1201)
     assert len(full) == collections
+
+
+@pytest.mark.parametrize("takes_s", [0.001, 0.1])
+def test_a_long_collection_waits_until_nobody_asks_for_anything(
+    takes_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = FakeLoop()
+    lost = [0.0]  # seconds, to collections
+    full: list[float] = []
+
+    def collect() -> None:
+        full.append(loop.time())
+        lost[0] += takes_s
+
+    def ask() -> None:
+        turns.later(0.01, ask)
+
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 1000))
+    monkeypatch.setattr(gc, "collect", collect)
+    turns = Turns(loop.as_loop(), Tick(Watchdog(lambda: loop.time() + lost[0]), loop.time))
+    Collector(turns).start()
+    loop.advance(601.5)
+    assert len(full) == 1  # nobody asked, and how long it takes was not known
+    ask()
+    loop.advance(700)
+    assert len(full) == (2 if takes_s < 0.005 else 1)
 
 
 def test_python_starts_no_full_collection_by_itself() -> None:

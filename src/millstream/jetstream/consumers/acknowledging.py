@@ -13,6 +13,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import slices
+from millstream.base.build import pure_requested
 from millstream.base.decimals import read_integer
 from millstream.base.slices import Pieces
 from millstream.jetstream.consumers.acks import AckSink, AckSubject
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from millstream.store.errors import StoreError
 
 _SETTLED_AT_ONCE: Final = 8  # messages of an ack of all; each may have to leave the stream
-_TOLD_AT_ONCE: Final = 512  # messages, to the journal
+_TOLD_AT_ONCE: Final = 32 if pure_requested() else 512  # messages, to the journal
 
 
 class Acknowledging:
@@ -74,7 +75,8 @@ class Acknowledging:
                 looked += _SETTLED_AT_ONCE
                 if looked >= _TOLD_AT_ONCE:
                     looked = 0
-                    consumer.keeper.write()
+                    while consumer.keeper.write_some():
+                        yield _TOLD_AT_ONCE
                 yield _SETTLED_AT_ONCE
                 if not consumer.running or ledger.resets != resets:
                     break

@@ -252,11 +252,13 @@ class Consumer:
             self.advisories.terminated(entry.dseq, sseq, deliveries, _REMOVED)
             self.unblock()
 
-    def lost(self, sseqs: set[int]) -> None:
+    def lost(self, sseqs: set[int]) -> Pieces[None]:
         """Settle messages that no longer exist, without advisories."""
-        for sseq in sseqs:
+        for number, sseq in enumerate(sseqs, 1):
             if self.ledger.remove(sseq):
                 self.last_ack_ns = self.world.steady_ns()
+            if number % _SKIPPED == 0:
+                yield _SKIPPED
 
     def purged(self, sseq: int) -> Pieces[None]:
         """Settle everything below `sseq` after a purge, without advisories."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.build import pure_requested
 from millstream.jetstream.consumers.kept import Changes, ConsumerState
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 65536
-_TOLD_AT_ONCE: Final = 2048  # messages of each kind
+_TOLD_AT_ONCE: Final = 32 if pure_requested() else 2048  # messages of each kind
 _UNBOUNDED: Final = 2**62
 
 

@@ -113,7 +113,7 @@ cdef class Ledger:
     cpdef bint remove(self, unsigned long long sseq) except *
     cpdef list remove_below(self, unsigned long long sseq)
     cpdef begin_skip(self, unsigned long long sseq)
-    @cython.locals(entry=Pending, each="unsigned long long", skipped=Py_ssize_t)
+    @cython.locals(entry=Pending, each="unsigned long long", looked="unsigned long long", skipped=Py_ssize_t)
     cpdef Py_ssize_t skip_some(self, unsigned long long sseq, Py_ssize_t most=*) except -1
     cpdef forget_above(self, unsigned long long sseq)
     cpdef list reset(self, unsigned long long sseq)

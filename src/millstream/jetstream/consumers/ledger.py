@@ -474,8 +474,9 @@ class Ledger:
     def skip_some(self, sseq: int, most: int = _PART) -> int:
         """Forget at most `most` messages below `sseq`; return how many, 0 if there are no more."""
         skipped = 0
+        looked = 0
         while skipped < most:
-            each = self._next_unsettled(0)
+            each = self._next_unsettled(looked)
             if each == 0 or each >= sseq:
                 break
             entry = self.pending.take(each)
@@ -485,6 +486,7 @@ class Ledger:
                 if entry.known:
                     self._gone.append(each)
             self._forget_count(each)
+            looked = each
             skipped += 1
         if not self.pending.count:
             self.floor_dseq = self.delivered_dseq

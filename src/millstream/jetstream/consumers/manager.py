@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
+from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.stream import Stream
 
 _TOLD_AT_ONCE: Final = 32  # consumers
-_LOOKED_UP: Final = 64  # messages that are gone
+_LOOKED_UP: Final = 8 if pure_requested() else 64  # messages that are gone
 _MISSED_COST: Final = 16  # items of a slice that each counts for which a consumer has to give up
 _WRITING_COST: Final = 16  # items of a slice that telling the journal of a consumer counts for
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
@@ -329,7 +330,7 @@ class ConsumerManager(Mapping[str, Consumer]):
                     left = log.next_match(log.first_seq, subject)
                 yield from consumer.purged(left or log.last_seq + 1)
             elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
-                consumer.lost(lost)
+                yield from consumer.lost(lost)
                 yield from consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
             if number % _TOLD_AT_ONCE == 0:
                 left = -1  # others may have come

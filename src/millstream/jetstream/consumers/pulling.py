@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import slices
+from millstream.base.build import pure_requested
+from millstream.base.slices import Pieces
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.flow import OriginalPace, Patience
 from millstream.jetstream.consumers.pulls import WaitingPulls
@@ -23,6 +27,8 @@ _UNBOUNDED: Final = 2**62
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _MAX_OUTLETS: Final = 64  # remembered at a time
 _MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all were behind
+_TOLD_AT_ONCE: Final = 8 if pure_requested() else 64  # statuses
+_STATUS_COST: Final = 4  # items of a slice that each counts for
 _PIN_ID: Final = names.PIN_ID.encode()
 
 
@@ -44,6 +50,8 @@ class PullDelivery:
         self._look: Cancel | None = None  # those who may be served are behind
         self._patience = Patience()
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
+        self._untold: deque[tuple[bytes, bytes]] = deque()  # statuses that are sent in slices
+        self._telling = False
 
     def configure(self, before: ConsumerConfig) -> None:
         """Apply the consumer's configuration."""
@@ -68,8 +76,10 @@ class PullDelivery:
         self.tell()
 
     def shut_down(self) -> None:
+        """The server stops: everybody is told at once."""
         self.waiting.shut_down()
         self.tell()
+        slices.finish(self._tell_all())
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -112,7 +122,7 @@ class PullDelivery:
     def pump(self) -> None:
         """Serve the waiting requests."""
         consumer, waiting = self._consumer, self.waiting
-        if not waiting.count or self._pause is not None:
+        if not waiting.count or self._pause is not None or self._telling:
             return
         now = self._world.steady_ns()
         left = _MESSAGES_AT_ONCE
@@ -131,6 +141,9 @@ class PullDelivery:
             self.tell()
             if request is None:
                 stopped = stops.END  # of what those who wait may have
+                break
+            if self._untold:
+                stopped = stops.TOO_BIG  # what follows waits for that
                 break
             outlet = self._outlet_of(request.reply)
             if outlet.behind():
@@ -240,8 +253,14 @@ class PullDelivery:
         waiting = self.waiting
         if waiting.statuses:
             statuses, waiting.statuses = waiting.statuses, []
-            for inbox, block in statuses:
-                self._world.publish(inbox, b"", headers=block)
+            if not self._telling and len(statuses) <= _TOLD_AT_ONCE:
+                for inbox, block in statuses:
+                    self._world.publish(inbox, b"", headers=block)
+            else:
+                self._untold.extend(statuses)
+                if not self._telling:
+                    self._telling = True
+                    slices.begin(self._world, "statuses", self._tell_all())
         changes = waiting.groups.changes
         if changes:
             waiting.groups.changes = []
@@ -250,6 +269,16 @@ class PullDelivery:
                     self._consumer.advisories.unpinned(change.group, change.reason)
                 else:
                     self._consumer.advisories.pinned(change.group, change.pin_id)
+
+    def _tell_all(self) -> Pieces[None]:
+        """Send statuses; no message goes out before the last of them, since it may be for the same inbox."""
+        while self._untold:
+            for _ in range(min(len(self._untold), _TOLD_AT_ONCE)):
+                inbox, block = self._untold.popleft()
+                self._world.publish(inbox, b"", headers=block)
+            yield _TOLD_AT_ONCE * _STATUS_COST
+        self._telling = False
+        self._consumer.wake()
 
     # -- time -------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from millstream.jetstream.consumers.pull_requests cimport PullRequest
 
 cdef long long _SECOND
 cdef long long _PLENTY
+cdef long long _WALKED_AT_ONCE
 
 @cython.final
 cdef class WaitingPulls:
@@ -17,6 +18,8 @@ cdef class WaitingPulls:
     cdef long long _one_shots
     cdef long long _due
     cdef long long _walked_ns
+    cdef PullRequest _next
+    cdef long long _next_due
     cdef PullRequest _claimant
     cdef long long _max_waiting
     cdef long long _max_batch
@@ -49,8 +52,11 @@ cdef class WaitingPulls:
     @cython.locals(due="long long", pin_due="long long")
     cpdef long long due(self) except *
     cpdef long long num_waiting(self, long long now_ns) except *
-    @cython.locals(request=PullRequest, following=PullRequest, claimed="long long")
     cdef long long _walk(self, long long now_ns, bint ended) except *
+    @cython.locals(walked_due="long long")
+    cdef bint _walk_on(self, long long now_ns, bint ended) except *
+    @cython.locals(request=PullRequest, following=PullRequest, claimed="long long", left="long long")
+    cdef long long _look_at(self, PullRequest first, long long most, long long now_ns, bint ended) except *
     @cython.locals(request=PullRequest)
     cdef _beat(self, long long now_ns, unsigned long long last_dseq, unsigned long long last_sseq)
     cpdef deleted(self)
@@ -65,3 +71,5 @@ cdef class WaitingPulls:
     cdef _put_after(self, PullRequest before, PullRequest request)
     @cython.locals(before=PullRequest, following=PullRequest)
     cdef _unlink(self, PullRequest request)
+
+cdef long long _earlier(long long due, long long other) noexcept

@@ -38,6 +38,7 @@ from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import PriorityPolicy
 
 _SECOND = 1_000_000_000
+_WALKED_AT_ONCE = 64  # requests; more than that are looked at in parts
 _PLENTY = 2**40  # messages, more than any stream has; sums of them fit
 
 
@@ -64,6 +65,8 @@ class WaitingPulls:
         self._one_shots = 0  # requests that do not wait for more than there is
         self._due = 0  # nothing expires and no heartbeat is due before; 0: ever
         self._walked_ns = 0
+        self._next: PullRequest | None = None  # where a walk in parts goes on
+        self._next_due = 0  # of those that it has looked at
         self._claimant: PullRequest | None = None  # was pinned just now, for a message it does not have yet
         self.configure(config)
 
@@ -282,16 +285,15 @@ class WaitingPulls:
         has just timed out, so that others may be served: deliver again.
         """
         unpinned = self.groups.check_timeout(now_ns) if not self._plain else False
-        if self.count > 0 and (self._one_shots > 0 or 0 < self._due <= now_ns):
-            self._walk(now_ns, True)
+        over = self._one_shots > 0 or 0 < self._due <= now_ns
+        if self.count > 0 and over and self._walk_on(now_ns, True):
             self._beat(now_ns, last_dseq, last_sseq)
         return unpinned
 
     def expire(self, now_ns: int, last_dseq: int, last_sseq: int) -> bool:
         """Do the same as `exhausted` when there are messages that the consumer may not deliver."""
         unpinned = self.groups.check_timeout(now_ns) if not self._plain else False
-        if self.count > 0 and 0 < self._due <= now_ns:
-            self._walk(now_ns, False)
+        if self.count > 0 and 0 < self._due <= now_ns and self._walk_on(now_ns, False):
             self._beat(now_ns, last_dseq, last_sseq)
         return unpinned
 
@@ -307,8 +309,13 @@ class WaitingPulls:
         return due
 
     def num_waiting(self, now_ns: int) -> int:
-        """Return the number of waiting requests, without expired ones and those whose client is gone."""
-        if self.count > 0:
+        """Return the number of waiting requests, without expired ones and those whose client is gone.
+
+        Where many wait, some of these are found later.
+        """
+        if self.count > _WALKED_AT_ONCE:
+            self._walk_on(now_ns, False)
+        elif self.count > 0:
             self._walk(now_ns, False)
         return self.count
 
@@ -316,9 +323,34 @@ class WaitingPulls:
         """End requests that are over; return how many messages the others wait for."""
         self._walked_ns = now_ns
         self._due = 0
+        self._next = None
+        return self._look_at(self._head, self.count, now_ns, ended)
+
+    def _walk_on(self, now_ns: int, ended: bool) -> bool:
+        """Do the same for some requests, if they are many; returns whether all were looked at.
+
+        Until then something is due at once.
+        """
+        if self.count <= _WALKED_AT_ONCE:
+            self._walk(now_ns, ended)
+            return True
+        walked_due = self._due if self._due != 0 and self._due <= now_ns else now_ns
+        self._due = 0 if self._next is None else self._next_due
+        self._look_at(self._head if self._next is None else self._next, _WALKED_AT_ONCE, now_ns, ended)
+        if self._next is None:
+            self._walked_ns = now_ns
+            return True
+        self._next_due = self._due
+        self._due = walked_due
+        return False
+
+    def _look_at(self, first: PullRequest | None, most: int, now_ns: int, ended: bool) -> int:
+        """Look at requests from one on, at most so many; `_next` is the one behind them."""
         claimed = 0
-        following = self._head
-        while following is not None:
+        left = most
+        following = first
+        while following is not None and left > 0:
+            left -= 1
             request = following
             following = request.next
             if request.expires_ns != 0 and now_ns >= request.expires_ns:
@@ -331,6 +363,7 @@ class WaitingPulls:
                 claimed += min(request.left, _PLENTY)
                 self._expect(request.expires_ns)
                 self._expect(request.heartbeat_due_ns)
+        self._next = following
         return claimed
 
     def _beat(self, now_ns: int, last_dseq: int, last_sseq: int) -> None:
@@ -369,11 +402,13 @@ class WaitingPulls:
         self.statuses.append((request.reply, status))
 
     def _expect(self, when_ns: int) -> None:
-        if when_ns != 0 and (self._due == 0 or when_ns < self._due):
-            self._due = when_ns
+        self._due = _earlier(self._due, when_ns)
 
     def _insert(self, request: PullRequest) -> None:
         """Insert the request after all others, or after those with the same or a higher priority."""
+        if self._next is not None:  # it may be put before the place where a walk goes on
+            self._next_due = _earlier(self._next_due, request.expires_ns)
+            self._next_due = _earlier(self._next_due, request.heartbeat_due_ns)
         after = self._tail
         if self._ranked:
             while after is not None and after.priority > request.priority:
@@ -403,6 +438,8 @@ class WaitingPulls:
     def _unlink(self, request: PullRequest) -> None:
         before = request.previous
         following = request.next
+        if request is self._next:
+            self._next = following
         if before is None:
             self._head = following
         else:
@@ -416,3 +453,8 @@ class WaitingPulls:
         self.count -= 1
         if request.no_wait:
             self._one_shots -= 1
+
+
+def _earlier(due: int, other: int) -> int:
+    """The earlier of two times, of which 0 is none."""
+    return other if other != 0 and (due == 0 or other < due) else due
