@@ -11,6 +11,7 @@ cdef class PagedMap:
     cdef dict _pages
     cdef list _order
     cdef unsigned long long _highest
+    cdef bint _rising
     cdef long long _last
     cdef dict _page
 
@@ -32,4 +33,4 @@ cdef class PagedMap:
     cdef _drop_page(self, long long page_number)
 
 @cython.locals(found="unsigned long long", key="unsigned long long")
-cdef unsigned long long _lowest(dict page, unsigned long long number) except? 0
+cdef unsigned long long _lowest(dict page, unsigned long long number, bint rising) except? 0

@@ -23,6 +23,7 @@ class PagedMap:
         self._pages: dict[int, dict[int, Any]] = {}  # none is empty
         self._order: list[int] = []  # the numbers of the pages, rising; some may be gone
         self._highest = 0  # number that was ever there
+        self._rising = True  # each page has its numbers in order
         self._last = _NO_PAGE  # the number of the page that was used last
         self._page: dict[int, Any] | None = None  # that page; None: there is no such page
 
@@ -56,11 +57,14 @@ class PagedMap:
         page = self._page_of(number)
         if page is None:
             page = self._add_page(number >> _BITS)
-        if number > self._highest:
-            self._highest = number
         before = len(page)
         page[number] = value
-        self.count += len(page) - before
+        if len(page) > before:
+            self.count += 1
+            if number > self._highest:
+                self._highest = number
+            else:
+                self._rising = False
 
     def take(self, number: int) -> Any:
         """Remove a number and return its value, or None."""
@@ -92,13 +96,13 @@ class PagedMap:
                     return following
                 following += 1
                 tries -= 1
-            found = _lowest(page, number)
+            found = _lowest(page, number, self._rising)
             if found:
                 return found
         for position in range(bisect_right(self._order, number >> _BITS), len(self._order)):
             page = self._pages.get(self._order[position])
             if page is not None:
-                return _lowest(page, number)
+                return _lowest(page, number, self._rising)
         return 0
 
     def __iter__(self) -> Iterator[int]:
@@ -163,11 +167,13 @@ class PagedMap:
             self._order = sorted(self._pages)
 
 
-def _lowest(page: dict[int, Any], number: int) -> int:
+def _lowest(page: dict[int, Any], number: int, rising: bool) -> int:
     """Return the lowest number of a page above `number`, or 0."""
     found = 0
     for each in page:
         key: int = each
         if key > number and (found == 0 or key < found):
             found = key
+            if rising:
+                break
     return found

@@ -145,3 +145,36 @@ def test_deep_subjects_are_forgotten_all_at_once() -> None:
         index.add(DEEPEST.replace(b"a", bytes((letter,))), 1)
     index.clear()
     assert list(index.match(b">")) == []
+
+
+def test_a_star_covers_all_subjects_if_all_have_as_many_tokens() -> None:
+    index = SubjectIndex()
+    for number in range(3):
+        index.add(b"s.%d" % number, number + 1)
+    assert index.is_covered_by(b"s.*")
+    assert index.is_covered_by(b"*.*")
+    assert not index.is_covered_by(b"s.*.*")
+    assert not index.is_covered_by(b"t.*")
+    index.add(b"s.1.x", 9)
+    assert not index.is_covered_by(b"s.*")
+    index.discount(b"s.1.x", 9)
+    assert index.is_covered_by(b"s.*")
+
+
+def test_a_node_with_many_children_finds_lists_and_forgets_them() -> None:
+    index = SubjectIndex()
+    count = 20_000
+    for number in range(count):
+        index.add(b"s.%d" % number, number + 1)
+    found = index.match(b"s.*")
+    first = [next(found) for _ in range(10)]
+    for number in range(count, count + 50):  # while it is listed
+        index.add(b"s.%d" % number, number + 1)
+    listed = {subject for subject, _ in (*first, *found)}
+    assert {b"s.%d" % number for number in range(count)} <= listed
+    node = index.find(b"s.19999")
+    assert node is not None
+    assert node.last == count
+    for number in range(count + 50):
+        index.discount(b"s.%d" % number, number + 1)
+    assert (index.subjects, list(index.match(b">"))) == (0, [])

@@ -15,6 +15,7 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.build import pure_requested
 from millstream.base.ids import short_hash
 from millstream.base.paged_map import PagedMap
 from millstream.base.slices import Pieces
@@ -51,7 +52,7 @@ _FROM_THE_END: Final = (
     DeliverPolicy.LAST_PER_SUBJECT,
     DeliverPolicy.BY_START_TIME,
 )
-_SKIPPED: Final = 64  # messages that are forgotten at once
+_SKIPPED: Final = 8 if pure_requested() else 64  # messages that are forgotten at once
 _REMOVED: Final = "Unacknowledged message was deleted"
 
 
