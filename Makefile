@@ -110,7 +110,7 @@ $(VENV)/.tools: pyproject.toml setup.py
 
 $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 	@echo "fetching what the $* needs"
-	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*]"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*,nats-py]"
 	@echo "fetched what the $* needs"
 	@$(BUNDLE)
 	@touch $@
