@@ -9,7 +9,7 @@ RUN_FLAGS ?=
 # What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.
 BUNDLE = PYTHONPATH="$(CURDIR)/src" $(BIN)/python -m millstream.cli.bundling 2>/dev/null || true
 # What has compiled modules, and is tested interpreted, too.
-INTERPRETED := $(addprefix tests/unit/,arrow broker jetstream protocol store subjects link)
+INTERPRETED := $(addprefix tests/unit/,arrow broker client jetstream protocol store subjects link)
 
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -110,7 +110,7 @@ $(VENV)/.tools: pyproject.toml setup.py
 
 $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 	@echo "fetching what the $* needs"
-	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*]"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*,nats-py]"
 	@echo "fetched what the $* needs"
 	@$(BUNDLE)
 	@touch $@

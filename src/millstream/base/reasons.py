@@ -5,7 +5,7 @@ Each function returns the end of a sentence whose beginning names the thing::
     raise ConfigError(f"cannot read {path}: {file_reason(error)}")
     cannot read orders.conf: No such file or directory; check the path
 
-Not here: errors that a NATS server reports once it is connected (`wire.login`, `client.opening`).
+Not here: errors that a NATS server reports once it is connected (`link.login`).
 """
 
 import errno
