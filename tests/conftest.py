@@ -41,7 +41,7 @@ _SERVERS = pytest.StashKey[
 _LINES_SHOWN = 40
 
 # The NATS context that whoever runs the tests has selected is none of theirs.
-os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no contexts")
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no_contexts")
 
 # How long examples take says more about what else the machine does than about the code.
 _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

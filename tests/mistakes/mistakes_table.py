@@ -403,7 +403,7 @@ MISTAKES = (
         "gateway",
         "PACKAGE is not installed; get what is missing with: pip install 'millstream[gateway]'",
         "The broker alone needs no HTTP server, so the gateway is an extra.",
-        without="uvicorn",
+        without="h2",
     ),
     # -- pipelines
     Mistake(

@@ -110,7 +110,7 @@ def test_a_publish_that_fails_is_answered_and_the_next_is_stored(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, other = _join(port), _join(port)
-    user.api("STREAM.CREATE.S", {"name": "S", "subjects": ["in"], "max_msg_size": 1000})
+    user.api("STREAM.CREATE.S", {"name": "S", "subjects": ["in"], "max_msgs": 1000, "discard": "new"})
     with monkeypatch.context() as broken:
         broken.setattr(Publishing, "attempt", _fail)
         error = user.call("in")["error"]

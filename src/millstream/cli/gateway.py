@@ -12,7 +12,7 @@ from millstream.cli.connecting import takes_link_flags
 from millstream.cli.endings import need
 from millstream.link.layers import Layer
 
-PACKAGES: Final = ("h2", "httptools", "wsproto", "yaml")  # of the extra
+PACKAGES: Final = ("h2", "hyperframe", "wsproto", "yaml")  # of the extra
 
 
 class Level(StrEnum):

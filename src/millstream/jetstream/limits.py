@@ -172,14 +172,15 @@ class LimitBook:
     """Limits, arranged for the paths that walk them."""
 
     def __init__(self, limits: tuple[Limit, ...]) -> None:
-        self._limits = limits
+        self._conditional = tuple(limit for limit in limits if limit.applies is not _never)
+        self._whole = tuple(limit for limit in limits if limit.is_set is not None)
         self._of = {stage: tuple(limit.check for limit in limits if limit.stage is stage) for stage in Stage}
         in_order = sorted(limits, key=lambda limit: limit.batch_place)
         self._batched = tuple(limit.check for limit in in_order if limit.stage is Stage.COUNT)
 
-    def apply_to(self, stream: Stream, *, to_ingest: bool = False) -> bool:
-        """Return True if a limit checks every message; `to_ingest` skips the limits of ``ingest``."""
-        return any(limit.applies(stream) for limit in self._limits if not (to_ingest and limit.in_ingest))
+    def applying(self, stream: Stream) -> list[Limit]:
+        """Return the limits that need a look at every message of the stream."""
+        return [limit for limit in self._conditional if limit.applies(stream)]
 
     def check_size(self, stream: Stream, message: Incoming) -> None:
         """Raise ApiError if the message is too large for the stream."""
@@ -200,7 +201,7 @@ class LimitBook:
         """Return the limits of the whole stream that are set, each as a test whether there is too much."""
         return tuple(
             limit.exceeded
-            for limit in self._limits
+            for limit in self._whole
             if limit.is_set is not None and limit.exceeded is not None and limit.is_set(config)
         )
 

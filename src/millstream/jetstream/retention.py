@@ -103,7 +103,10 @@ class Retention:
         stream = self._stream
         if stream.config.discard is not DiscardPolicy.OLD or not stream.log.messages:
             return False  # what is there stays, and nothing comes
-        return any(exceeded(stream) for exceeded in self._whole) if self._whole else False
+        for exceeded in self._whole:  # noqa: SIM110 - asked for each message
+            if exceeded(stream):
+                return True
+        return False
 
     def enforce_soon(self) -> None:
         """Enforce all limits, the first slice now and the others in turn, unless that is in progress."""

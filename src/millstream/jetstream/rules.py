@@ -271,16 +271,16 @@ class RuleBook:
     """Rules, arranged for the paths that walk them."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self._rules = rules
+        self._conditional = tuple(rule for rule in rules if rule.applies is not _never)
         self._entry = tuple(rule.check for rule in rules if rule.stage is Stage.ENTRY)
         of_publishers = [rule for rule in rules if rule.stage is Stage.HEADERS]
         self._single = tuple((rule.header, rule.check) for rule in of_publishers)
         in_order = sorted(of_publishers, key=lambda rule: rule.batch_place)
         self._batched = tuple((rule.header, rule.check) for rule in in_order)
 
-    def apply_to(self, stream: Stream, *, to_ingest: bool = False) -> bool:
-        """Return True if a rule checks every message; `to_ingest` skips the rules of ``ingest``."""
-        return any(rule.applies(stream) for rule in self._rules if not (to_ingest and rule.in_ingest))
+    def applying(self, stream: Stream) -> list[Rule]:
+        """Return the rules that need a look at every message of the stream."""
+        return [rule for rule in self._conditional if rule.applies(stream)]
 
     def check_entry(self, stream: Stream, message: Incoming) -> None:
         """Apply the rules for every message, whoever brings it; raise ApiError if it is refused."""

@@ -175,10 +175,9 @@ class Stream(StreamCommits):
         self.ingest.max_size = max(config.max_msg_size, 0)
         is_interest = config.retention is RetentionPolicy.INTEREST
         self.ingest.wants = self.consumers.interest.wants if is_interest else None
-        self.fast_path = not (rules.book.apply_to(self) or limits.book.apply_to(self))
-        self.ingest.fast_path = not (
-            rules.book.apply_to(self, to_ingest=True) or limits.book.apply_to(self, to_ingest=True)
-        )
+        applying: list[rules.Rule | limits.Limit] = [*rules.book.applying(self), *limits.book.applying(self)]
+        self.fast_path = not applying
+        self.ingest.fast_path = all(each.in_ingest for each in applying)
 
     def has_interest(self, subject: bytes) -> bool:
         """Return False if messages of this subject are not kept: interest retention, and no interest."""

@@ -33,6 +33,7 @@ from millstream.http.http1 import Http1
 from millstream.http.limits import Limits
 from millstream.http.line import Line
 from millstream.http.listener import Listener
+from millstream.link.headers import read_headers
 from millstream.server.arrow.query import read_target
 from millstream.server.monitor.queries import BadRequest, Query
 
@@ -281,7 +282,7 @@ def check_body(data: bytes) -> Hashable:
             pairs = [] if line.headers is batch._UNSET else message_headers.from_json(line.headers)
             block = message_headers.block(pairs)
             assert block.count(b"\r\n") == (len(pairs) + 2 if pairs else 0)
-            assert message_headers.from_block(block) == [(name, value.strip()) for name, value in pairs]
+            assert read_headers(block) == [(name, value.strip()) for name, value in pairs]
             body_of(line.data, line.json, line.base64)
         except GatewayError as error:
             did.append(str(error)[:20])
@@ -309,7 +310,7 @@ def check_gateway_headers(data: bytes) -> Hashable:
     pairs = message_headers.from_http((name.lower(), value) for name, value in raw)
     block = message_headers.block(pairs)
     assert block.count(b"\r\n") == (len(pairs) + 2 if pairs else 0)
-    message_headers.to_http(message_headers.from_block(block))
+    message_headers.to_http(read_headers(block))
     who = []
     for name, value in raw:
         if name == b"authorization":
