@@ -238,7 +238,8 @@ class Journal(Committing):
         for each in (*copies, entry):
             self.log.append(_SUBJECT, each, 0, 0, len(each), self._world.now_ns(), 0)
             self._written += record_size(len(_SUBJECT), 0, len(each))
-        self._committer.dirty(self)
+        if self._retry is None:  # the next try takes it along
+            self._committer.dirty(self)
 
     def _put_twice(self, entry: bytes) -> None:
         """Write an entry now, and again before the next one, mostly in another commit and sector."""
