@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 5
 RUN_FLAGS ?=
 # What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.
-BUNDLE = PYTHONPATH="$(CURDIR)/src" $(BIN)/python -m millstream.cli.bundling 2>/dev/null || true
+BUNDLE = PYTHONPATH="$(CURDIR)/src" $(BIN)/python -m millstream.cli.bundle 2>/dev/null || true
 # What has compiled modules, and is tested interpreted, too.
 INTERPRETED := $(addprefix tests/unit/,arrow broker client jetstream protocol store subjects link)
 

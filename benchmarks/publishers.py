@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
+from millstream.link.publish_window import Receipts
 from millstream.link.publisher import Publisher
-from millstream.link.publishing import Receipts
-from millstream.spark.connecting import close_idle_links
+from millstream.spark.connections import close_idle_links
 from millstream.spark.options import SinkOptions
 from millstream.spark.sink import batch_writer
 from millstream.spark.writing.identity import TaskIdentity

@@ -31,8 +31,8 @@ from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.restoring import from_chunks, send_archive
 from millstream.transfer.snapshots import Snapshot
+from millstream.transfer.upload import from_chunks, send_archive
 
 _READ: Final = 512 * 1024
 

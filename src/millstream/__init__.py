@@ -17,10 +17,10 @@ __all__ = ["BUILD", "BlockingServer", "Server", "__version__", "client"]
 
 if TYPE_CHECKING:
     from millstream import client
-    from millstream.server.blocking import BlockingServer
+    from millstream.server.blocking_server import BlockingServer
     from millstream.server.server import Server
 
-_PLACES = {"BlockingServer": "millstream.server.blocking", "Server": "millstream.server.server"}
+_PLACES = {"BlockingServer": "millstream.server.blocking_server", "Server": "millstream.server.server"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from arrow_kit import fill, parse, publish, read, read_now
 
 from millstream import Server
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.server.arrow import conversation, reception
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess

@@ -17,7 +17,7 @@ from millstream.client import (
     StreamNotFound,
     connect_blocking,
 )
-from millstream.client.blocking import BlockingOrderedConsumer
+from millstream.client.blocking_client import BlockingOrderedConsumer
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
 

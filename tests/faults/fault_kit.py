@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.config.options import ServerOptions
-from millstream.server.blocking import BlockingServer
+from millstream.server.blocking_server import BlockingServer
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient, WireError
 

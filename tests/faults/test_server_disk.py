@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from server_kit import PATIENCE_S, Caller
 
-from millstream.server.blocking import BlockingServer
+from millstream.server.blocking_server import BlockingServer
 from millstream.server.disk_writers import DiskWriters
 from millstream.testing.reference import ServerKind, ServerProcess
 

@@ -10,7 +10,7 @@ from wire_kit import Operator, RogueServer, ServerFactory, options_for
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import (
     ApiError,
     AuthorizationViolation,

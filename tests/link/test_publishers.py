@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from wire_kit import ServerFactory, options_for
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import (
     ApiError,
@@ -23,8 +23,8 @@ from millstream.link.errors import (
 from millstream.link.headers import header_block
 from millstream.link.link import Link, LinkState
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.publish_window import Origin, PubAck, Receipts
 from millstream.link.publisher import Publisher
-from millstream.link.publishing import Origin, PubAck, Receipts
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.fault_proxy import FaultProxy, Faults
 from millstream.testing.patience import PATIENCE_S

@@ -28,7 +28,7 @@ from naive_stream import Message, NaiveStream
 
 from millstream.jetstream import parts
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers

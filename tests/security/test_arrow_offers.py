@@ -12,7 +12,7 @@ import nats
 import pytest
 from lying_server import Client, LyingServer
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, ServerAddress
 from millstream.spark.readers.arrow import Offer, _doubt, find_offer
 from millstream.testing.patience import PATIENCE_S

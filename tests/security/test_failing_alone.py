@@ -14,9 +14,9 @@ from gate_kit import Client, client, running
 from millstream.broker import handshake, reload
 from millstream.broker.broker import Broker
 from millstream.broker.options import Authorization, BrokerOptions, Permissions, SubjectRules, User
-from millstream.jetstream.publishing import Publishing
-from millstream.jetstream.schedule import Schedules
-from millstream.server.blocking import BlockingServer
+from millstream.jetstream.publish.schedule import Schedules
+from millstream.jetstream.publish.slow_path import Publishing
+from millstream.server.blocking_server import BlockingServer
 from millstream.testing.fake_transport import FakeClient, FakeLoop
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
@@ -154,7 +154,7 @@ def test_what_waits_for_a_commit_is_told_although_another_one_fails(
 ) -> None:
     user = _join(port)
     user.api("STREAM.CREATE.S", {"name": "S", "subjects": ["in"]})
-    monkeypatch.setattr("millstream.jetstream.retention.Retention.committed", _fail)
+    monkeypatch.setattr("millstream.jetstream.stream.retention.Retention.committed", _fail)
     monkeypatch.setattr("millstream.jetstream.consumers.manager.ConsumerManager.committed", _fail)
     for seq in range(1, 4):
         assert user.call("in")["seq"] == seq

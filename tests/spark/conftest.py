@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from source_kit import Lab
 
-from millstream.spark.connecting import close_idle_links
+from millstream.spark.connections import close_idle_links
 from millstream.testing.reference import ServerKind, ServerProcess
 
 

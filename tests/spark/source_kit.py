@@ -18,7 +18,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from millstream.jsapi.errors import Err
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import ApiError
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.pipeline.restarts import passing_cause

@@ -8,7 +8,7 @@ from source_kit import rows
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.spark.errors import SourceUnavailable
 from millstream.testing.certs import CertificateAuthority

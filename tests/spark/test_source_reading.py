@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from source_kit import ALL, Lab, partitions, read, rows, schema_of, source_of
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from millstream.spark.partitions import RangePartition

@@ -16,7 +16,7 @@ from cluster_kit import Cluster
 from mortal_source import FOLDER, committed
 from tests import short_jvm
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkError
 from millstream.link.options import LinkOptions, parse_servers
 

@@ -17,7 +17,7 @@ from typing import Any
 from mortal_source import FOLDER, MortalSource, pass_by
 from pyspark.sql import SparkSession
 
-from millstream.spark.jobs import reading
+from millstream.spark.jobs import inputs
 from millstream.spark.jobs.files import LocalFiles
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.pipeline import runner
@@ -51,9 +51,9 @@ def session(folder: Path) -> SparkSession:
 def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
     """The archive job, with places to die between its steps."""
     runner.JetStreamDataSource = MortalSource  # type: ignore[misc]
-    reading.SOURCE = MortalSource.name()  # type: ignore[misc]
-    options = reading.source_options
-    reading.source_options = lambda *inputs: options(*inputs) | FETCH  # type: ignore[assignment]
+    inputs.SOURCE = MortalSource.name()  # type: ignore[misc]
+    options = inputs.source_options
+    inputs.source_options = lambda *inputs: options(*inputs) | FETCH  # type: ignore[assignment]
     move, write, write_batch = LocalFiles.move, LocalFiles.write, ParquetTable.write_batch
 
     def mortal_move(self: LocalFiles, *places: Any) -> None:

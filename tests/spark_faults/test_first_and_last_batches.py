@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from death_kit import MakeDriver, Streams, exactly_once
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.reference import ServerKind, ServerProcess
 

@@ -9,7 +9,7 @@ from cluster_kit import Cluster
 from death_kit import ClusterStreams, exactly_once
 from pyspark.sql.types import StructType
 
-from millstream.spark.connecting import close_idle_links
+from millstream.spark.connections import close_idle_links
 from millstream.spark.options import SinkOptions, SourceOptions, Use
 from millstream.spark.readers import pull
 from millstream.spark.schema import default_schema

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import LinkError
 from millstream.link.headers import header_block
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.link.publishing import Receipts
+from millstream.link.publish_window import Receipts
 from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import convert_pipeline

@@ -12,7 +12,7 @@ from millstream.spark.jobs.archive import archive_rows
 from millstream.spark.jobs.context import explain
 from millstream.spark.jobs.errors import JobError, MissingFormat
 from millstream.spark.jobs.files import HadoopFiles
-from millstream.spark.jobs.reading import require_format
+from millstream.spark.jobs.inputs import require_format
 from millstream.spark.jobs.redrive import redriven
 from millstream.spark.jobs.replay import matches_any, replayed
 from millstream.spark.jobs.transform import (

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.connecting import close_idle_links
-from millstream.spark.jobs.pacing import Pace, publish_paced
+from millstream.spark.connections import close_idle_links
+from millstream.spark.jobs.timed_publish import Pace, publish_paced
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
 

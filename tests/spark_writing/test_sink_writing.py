@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.connecting import close_idle_links
+from millstream.spark.connections import close_idle_links
 from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
 from millstream.spark.options import SinkOptions
 from millstream.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_writer, stream_writer

@@ -17,7 +17,7 @@ from millstream.cli.archives import FORM
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.marks import COPY, FROZEN
-from millstream.transfer.planning import Method, PromoteOptions, plan
+from millstream.transfer.plan import Method, PromoteOptions, plan
 from millstream.transfer.progress import Silence
 from millstream.transfer.promotion import Promotion
 

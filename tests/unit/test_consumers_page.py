@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from millstream.jetstream.consumers.states import MOVES, Event, State
+from millstream.jetstream.consumers.message_states import MOVES, Event, State
 
 PAGE = Path(__file__).parents[2] / "docs" / "consumers.md"
 

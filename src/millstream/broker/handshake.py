@@ -24,9 +24,9 @@ from millstream.broker.info import Info, encode
 from millstream.broker.options import ConnectionType
 from millstream.broker.password_checks import PasswordCheck, has_hung_up
 from millstream.broker.permissions import PermissionSet
+from millstream.broker.protocol_trace import Tracer
 from millstream.broker.session import ConnectOptions
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
-from millstream.broker.tracing import Tracer
 from millstream.golang.quote import quoted
 from millstream.protocol import errors
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from millstream.cli.connecting import takes_link_flags
+from millstream.cli.connection import takes_link_flags
 from millstream.cli.endings import need
 from millstream.link.layers import Layer
 

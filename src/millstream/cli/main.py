@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from millstream.base import build, bundle
 
-# What `serve` imports is in one file, if whoever built this made it (``millstream.cli.bundling``).
+# What `serve` imports is in one file, if whoever built this made it (``millstream.cli.bundle``).
 BUNDLE: Final = "serve"
 
 

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from millstream.cli.archives import FORM
-from millstream.cli.connecting import connected, talks_to_a_second, talks_to_a_server
+from millstream.cli.connection import connected, talks_to_a_second, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
 from millstream.cli.transfer import JsonOption, chosen, run, show, size_text
 from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.freezing import release
-from millstream.transfer.planning import Method, PromoteOptions, StreamPlan, plan
+from millstream.transfer.freeze import release
+from millstream.transfer.plan import Method, PromoteOptions, StreamPlan, plan
 from millstream.transfer.promotion import Promotion, PromotionResult
 
 

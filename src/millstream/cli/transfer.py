@@ -12,7 +12,7 @@ import typer
 from millstream.base.errors import MillstreamError
 from millstream.base.owned import visible
 from millstream.cli.archives import FORM
-from millstream.cli.connecting import connected, talks_to_a_server
+from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
 from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi

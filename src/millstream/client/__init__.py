@@ -6,7 +6,7 @@ async with client.ordered("ORDERS") as messages:
         ...
 """
 
-from millstream.client.blocking import BlockingClient, BlockingOrderedConsumer, connect_blocking
+from millstream.client.blocking_client import BlockingClient, BlockingOrderedConsumer, connect_blocking
 from millstream.client.client import Client, connect, ordered
 from millstream.client.config import StartAt
 from millstream.client.errors import (

@@ -19,7 +19,7 @@ from millstream.jsapi.requests import CreateConsumerRequest
 from millstream.jsapi.stream_types import StreamInfo
 from millstream.link.errors import ApiError, JetStreamOff, LinkError, NoResponders, RequestTimeout
 from millstream.link.frames import Headers
-from millstream.link.publishing import read_ack
+from millstream.link.publish_window import read_ack
 from millstream.link.verbs import (
     CONSUMER_CREATE,
     CONSUMER_DELETE,

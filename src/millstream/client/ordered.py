@@ -20,7 +20,7 @@ from typing import Self
 
 from millstream.client.api import Api
 from millstream.client.errors import ClientClosed, ClientError
-from millstream.client.reading import Reading
+from millstream.client.reader import Reading
 from millstream.client.state import ENDED, OrderedMessage, OrderedState
 from millstream.jsapi.consumer_types import ConsumerConfig
 

@@ -1,6 +1,6 @@
 """Read the `accounts` block and subject mappings, one account at a time.
 
-`config.sharing` checks imports against exports once all accounts are known.
+`config.account_sharing` checks imports against exports once all accounts are known.
 """
 
 import random

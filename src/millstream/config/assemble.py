@@ -71,7 +71,7 @@ def assemble(settings: Settings, overrides: Overrides, notes: Notes) -> ServerOp
             del settings[name]
     blocks: tuple[AccountBlock, ...] = settings.get("accounts", ())
     if blocks:
-        from millstream.config.sharing import check_sharing
+        from millstream.config.account_sharing import check_sharing
 
         check_sharing(blocks, notes)
     broker = _broker(settings, blocks, notes)

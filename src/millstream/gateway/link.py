@@ -19,8 +19,8 @@ from millstream.gateway.settings import Nats
 from millstream.link.errors import AuthorizationViolation, JetStreamOff, LinkError, RequestTimeout
 from millstream.link.link import Link, LinkState
 from millstream.link.options import LinkOptions
+from millstream.link.publish_window import PubAck
 from millstream.link.publisher import Publisher
-from millstream.link.publishing import PubAck
 from millstream.link.servers import Reconnect
 
 _LOG: Final = logging.getLogger("millstream.gateway.link")

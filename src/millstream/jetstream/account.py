@@ -12,14 +12,15 @@ from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
 from millstream.golang.time import Time
-from millstream.jetstream import meta, parts
+from millstream.jetstream import parts
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.committer import Committer
+from millstream.jetstream.config.registry import StreamConfigs
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources, Usage
-from millstream.jetstream.start_sync import sync_streams
 from millstream.jetstream.store_folder import STREAM
-from millstream.jetstream.stream_configs import StreamConfigs
+from millstream.jetstream.stream import meta
+from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.start_sync import sync_streams
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
@@ -29,12 +30,12 @@ from millstream.store.errors import StoreError, client_text
 from millstream.store.fs import FileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
-    from millstream.jetstream.archive.staging import Staging
+    from millstream.jetstream.config.limits import StreamLimits
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.ports import Cancel, World
-    from millstream.jetstream.staging import Staging as BatchStaging
-    from millstream.jetstream.stream import Stream
-    from millstream.jetstream.stream_config_limits import StreamLimits
+    from millstream.jetstream.publish.batch_fast_path import Staging as BatchStaging
+    from millstream.jetstream.stream.staging_folder import Staging
+    from millstream.jetstream.stream.stream import Stream
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")

@@ -23,7 +23,7 @@ from millstream.base.lanes import Lane, Unwanted
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.long_answers import Encoded, Steps
 from millstream.jetstream.ports import Request
-from millstream.jetstream.reading import Commits, Durable, Later
+from millstream.jetstream.read.lookup import Commits, Durable, Later
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
@@ -33,10 +33,10 @@ from millstream.subjects.overlap import TooManySteps
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.advisories import Advisories
-    from millstream.jetstream.archive.api import ArchiveApi
     from millstream.jetstream.consumers import api as consumers_api
     from millstream.jetstream.ports import World
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.snapshots.api import ArchiveApi
+    from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -154,7 +154,7 @@ class Api:
 
     @cached_property
     def _handlers(self) -> dict[str, Handler]:
-        from millstream.jetstream.stream_api import StreamApi
+        from millstream.jetstream.stream.api import StreamApi
 
         streams = StreamApi(self._account, self._server_name, self._server_version, strict=self._strict)
         return {
@@ -202,7 +202,7 @@ class Api:
             return of_consumers(call.name, call.request)
         if call.endpoint in _OF_ARCHIVES:
             if self._archives is None:
-                from millstream.jetstream.archive.api import ArchiveApi
+                from millstream.jetstream.snapshots.api import ArchiveApi
 
                 self._archives = ArchiveApi(self._account, self._server_version, strict=self._strict)
             return self._archives.handlers[call.endpoint](call.name, call.request)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.budget import BUDGET
 from millstream.base.slices import Pieces
-from millstream.jetstream import meta, store_folder
+from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream import meta
 from millstream.jetstream.system_api import SystemApi
 from millstream.jsapi.enums import StorageType
 from millstream.store import commit_journal
@@ -26,7 +27,7 @@ from millstream.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 

@@ -16,7 +16,7 @@ from millstream.golang.json import escape_html
 from millstream.jsapi.codec import encode
 
 if TYPE_CHECKING:
-    from millstream.jetstream.reading import Durable  # noqa: F401 - in the text of ``Steps``
+    from millstream.jetstream.read.lookup import Durable  # noqa: F401 - in the text of ``Steps``
     from millstream.jsapi.go_types import Struct
     from millstream.jsapi.responses import Response
 

@@ -9,26 +9,26 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from millstream.jetstream.archive.staging import Staging as Staging
-    from millstream.jetstream.batch import discard_torn as discard_torn
+    from millstream.jetstream.config.limits import StreamLimits as StreamLimits
+    from millstream.jetstream.config.values import valid_name as valid_name
     from millstream.jetstream.consumers.journal import Journal as Journal
-    from millstream.jetstream.restoring import restore as restore
-    from millstream.jetstream.stream import Stream as Stream
-    from millstream.jetstream.stream_config_limits import StreamLimits as StreamLimits
-    from millstream.jetstream.stream_config_values import valid_name as valid_name
+    from millstream.jetstream.publish.atomic_batch import discard_torn as discard_torn
+    from millstream.jetstream.stream.header_recovery import restore as restore
+    from millstream.jetstream.stream.staging_folder import Staging as Staging
+    from millstream.jetstream.stream.stream import Stream as Stream
     from millstream.store.recovery import new_log as new_log
     from millstream.store.recovery import open_log as open_log
 
 PLACES: Final = {
     "Journal": "millstream.jetstream.consumers.journal",
-    "Staging": "millstream.jetstream.archive.staging",
-    "Stream": "millstream.jetstream.stream",
-    "StreamLimits": "millstream.jetstream.stream_config_limits",
-    "discard_torn": "millstream.jetstream.batch",
+    "Staging": "millstream.jetstream.stream.staging_folder",
+    "Stream": "millstream.jetstream.stream.stream",
+    "StreamLimits": "millstream.jetstream.config.limits",
+    "discard_torn": "millstream.jetstream.publish.atomic_batch",
     "new_log": "millstream.store.recovery",
     "open_log": "millstream.store.recovery",
-    "restore": "millstream.jetstream.restoring",
-    "valid_name": "millstream.jetstream.stream_config_values",
+    "restore": "millstream.jetstream.stream.header_recovery",
+    "valid_name": "millstream.jetstream.config.values",
 }
 
 

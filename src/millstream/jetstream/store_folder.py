@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from millstream.base.owned import Owned, few
-from millstream.jetstream import meta
+from millstream.jetstream.stream import meta
 from millstream.store import commit_journal, reserve
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem, store_error

@@ -4,7 +4,7 @@
     $JS.ACK.<domain>.<account>.<stream>.<consumer>.<the same five>[.<anything>]
 
 This reader is for single messages.  The compiled modules on the path of a message read the subject in
-place (``jetstream.consumers.acks``, ``jetstream.sourcing.intake``, ``spark.intake``).
+place (``jetstream.consumers.ack_reader``, ``jetstream.sourcing.intake``, ``spark.intake``).
 """
 
 from typing import Final, NamedTuple

@@ -13,7 +13,7 @@
         ack = await Publisher(link).publish(b"a.b", b"x")     # a window of publishes (`publisher`)
         await link.flush()
 
-    from millstream.link.blocking import BlockingLink         # without
+    from millstream.link.blocking_link import BlockingLink         # without
     with BlockingLink(options) as link:
         link.publish(…); link.request(…); link.api(…); link.ask(…); link.flush()
         sid = link.subscribe("a.>"); message = link.next_message(timeout_s=1)

@@ -13,10 +13,10 @@ whether the server has them is unknown.  After ``link.reconnect`` the publisher 
 import time
 from typing import Final
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import NotConnected
 from millstream.link.login import new_inbox
-from millstream.link.publishing import DEFAULT_LIMIT, PublishWindow, Receipts
+from millstream.link.publish_window import DEFAULT_LIMIT, PublishWindow, Receipts
 
 DEFAULT_ANSWER_S: Final = 30.0
 _FLUSH_AT: Final = 128 * 1024  # bytes of frames that are worth a write

@@ -48,7 +48,7 @@ from millstream.link.errors import (
 from millstream.link.frames import Headers, message_frame
 from millstream.link.login import new_inbox
 from millstream.link.options import LinkOptions
-from millstream.link.outgoing import Outgoing
+from millstream.link.outbox import Outgoing
 from millstream.link.servers import Backoff, Reconnect
 from millstream.link.subscriptions import (
     DEFAULT_BUFFER,

@@ -18,8 +18,8 @@ from typing import Final
 from millstream.link.deliveries import Direct
 from millstream.link.errors import ConnectionLost, LinkError
 from millstream.link.link import Link
-from millstream.link.outgoing import WRITE_AT
-from millstream.link.publishing import DEFAULT_LIMIT, PubAck, PublishWindow, Receipts
+from millstream.link.outbox import WRITE_AT
+from millstream.link.publish_window import DEFAULT_LIMIT, PubAck, PublishWindow, Receipts
 
 DEFAULT_ANSWER_S: Final = 10.0
 

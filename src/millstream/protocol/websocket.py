@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from millstream.base.errors import MillstreamError
-from millstream.protocol.masking import unmask
+from millstream.protocol.websocket_mask import unmask
 
 _CONTINUATION: Final = 0
 _TEXT: Final = 1

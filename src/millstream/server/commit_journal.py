@@ -7,8 +7,8 @@ files that are used in turn.  If both are in use, commits are written without th
 publishers down to the speed of the disk.
 
 Batches are small.  A commit that does not fit into the next batch waits with its stream
-(``jetstream.committer``), where publishers take turns: a client that waits for the ack of each message does
-not wait for all messages of another client.
+(``jetstream.stream.committer``), where publishers take turns: a client that waits for the ack of each
+message does not wait for all messages of another client.
 """
 
 from __future__ import annotations

@@ -18,14 +18,14 @@ from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.quote import quoted
 from millstream.golang.time import format_time
-from millstream.jetstream.committer import DEFAULT_SYNC_INTERVAL_S
+from millstream.jetstream.stream.committer import DEFAULT_SYNC_INTERVAL_S
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.limits import API_LEVEL
 from millstream.server.monitor.formats import nanoseconds
 from millstream.server.monitor.healthz import HealthError, HealthErrorType, HealthzOptions
+from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.jsz import ApiStats, JszOptions
-from millstream.server.monitor.rendering import Listing
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.engine import Engine
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
     from millstream.server.monitor.exposition import Table
 
 _ACCOUNTS_PER_PAGE: Final = 1024

@@ -29,16 +29,16 @@ _LOOK_S: Final = 0.05
 _IDLE: Final = 0.2  # of a core
 
 _FOR_STREAMS: Final = (
-    "millstream.jetstream.stream_api",
+    "millstream.jetstream.stream.api",
     "millstream.jetstream.consumers.api",
-    "millstream.jetstream.stream",
-    "millstream.jetstream.restoring",
-    "millstream.jetstream.archive.staging",
+    "millstream.jetstream.stream.stream",
+    "millstream.jetstream.stream.header_recovery",
+    "millstream.jetstream.stream.staging_folder",
 )
-_ALWAYS: Final = ("hashlib", "hmac", "millstream.server.reload", "millstream.server.system_answers")
+_ALWAYS: Final = ("hashlib", "hmac", "millstream.server.reload", "millstream.server.system.answers")
 _WITH_JETSTREAM: Final = (
     "cramjam",
-    "millstream.jetstream.archive.api",
+    "millstream.jetstream.snapshots.api",
     "millstream.server.jetstream_view",
     "zoneinfo",
 )

@@ -7,7 +7,7 @@ import time
 
 from millstream.base.errors import MillstreamError
 from millstream.base.reasons import file_reason
-from millstream.broker.tracing import TRACE
+from millstream.broker.protocol_trace import TRACE
 from millstream.config.options import LogOptions
 
 _LABELS = {

@@ -31,8 +31,8 @@ from millstream.config.load import load
 from millstream.config.options import MonitorOptions, ServerOptions
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millstream.server import later
-from millstream.server.events import SystemEvents
 from millstream.server.jetstream_service import JetStreamService
+from millstream.server.system.events import SystemEvents
 
 if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan

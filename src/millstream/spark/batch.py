@@ -9,10 +9,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
-from millstream.spark.connecting import Server
+from millstream.spark.connections import Server
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition, nothing
-from millstream.spark.planning import Range, cut, parts_for
+from millstream.spark.plan import Range, cut, parts_for
 from millstream.spark.readers.loss import report
 from millstream.spark.streams import StreamFacts
 

@@ -9,11 +9,11 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from millstream.spark.connecting import Server, explained
+from millstream.spark.connections import Server, explained
 from millstream.spark.errors import StreamMissing
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition
-from millstream.spark.planning import Range
+from millstream.spark.plan import Range
 from millstream.spark.readers.arrow import find_offer
 from millstream.spark.streams import (
     StreamFacts,

@@ -23,7 +23,7 @@ from typing import Any, Final
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
 from millstream.link.errors import ApiError, LinkError, NoResponders, RequestTimeout
-from millstream.spark.connecting import Server, explained
+from millstream.spark.connections import Server, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
 from millstream.spark.options import SourceOptions

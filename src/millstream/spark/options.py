@@ -17,7 +17,7 @@ from millstream.link.sources import link_options, spark_layer
 from millstream.spark import option_values as values
 from millstream.spark.errors import OptionError
 from millstream.spark.option_table import Use, chosen
-from millstream.spark.starting import EndPoint, StartPoint
+from millstream.spark.start_position import EndPoint, StartPoint
 
 TRANSPORTS: Final = ("auto", "arrow", "pull", "direct")
 COMMIT_MODES: Final = ("none", "consumer", "purge")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from millstream.spark.planning import Range
+from millstream.spark.plan import Range
 
 PULL = "pull"
 DIRECT = "direct"

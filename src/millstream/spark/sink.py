@@ -20,8 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from millstream.link.publishing import is_publishable
-from millstream.spark.connecting import Server, borrowed_link, explained
+from millstream.link.publish_window import is_publishable
+from millstream.spark.connections import Server, borrowed_link, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.options import SinkOptions
 from millstream.spark.writing.bad_rows import BadRows

@@ -33,11 +33,11 @@ from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
 from millstream.spark.commits import Commits
-from millstream.spark.connecting import Server
+from millstream.spark.connections import Server
 from millstream.spark.offsets import Offset, OffsetDict, Position, parse
 from millstream.spark.options import Limits, SourceOptions
 from millstream.spark.partitions import RangePartition, nothing
-from millstream.spark.planning import Backlog, limited, parts_for, ranges_of, waits
+from millstream.spark.plan import Backlog, limited, parts_for, ranges_of, waits
 from millstream.spark.readers.loss import report
 from millstream.spark.streams import StreamFacts
 

@@ -13,7 +13,8 @@ contains the journal's mark, and batches.  ``docs/formats/journal.md`` describes
 What a batch consists of is in ``journal_batch``.  It begins at a multiple of 4 KiB, so that writing one never
 touches a sector of another.  The mark is random, and no client ever sees it: nobody can publish a message
 that looks like a batch.  A key is the path of the log's folder within the store, a zero byte, and the id of
-its stream (``jetstream.meta``): a stream that was deleted and made again under the same name is another one.
+its stream (``jetstream.stream.meta``): a stream that was deleted and created again with the same name is
+another one.
 
 ``replay`` is safe however old the journal is.  It only handles the newest segment of a log, because an older
 one was synced before the next was created.  There it keeps every valid record, even one that was erased or

@@ -4,8 +4,8 @@ Messages removed meanwhile are marked as removed in the new file as well.  Remov
 for other files are kept; those for its own messages are not needed, because the new file does not contain
 them.  In a compressed log, the new file is written in blocks at once.
 
-Not here: exchanging the files (``rewriting``), choosing the segment (``Log``), and the new summary, which the
-next commit writes.
+Not here: exchanging the files (``segment_rewrite``), choosing the segment (``Log``), and the new summary,
+which the next commit writes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from millstream.store.block_file import BlockWriter, finished_file
 from millstream.store.errors import StoreError
 from millstream.store.numbers import pack_rising
 from millstream.store.record import WHOLE, Kind, Record, RecordBuffer, moved_record
-from millstream.store.rewriting import Rewriting
 from millstream.store.segment import Segment, file_header
+from millstream.store.segment_rewrite import Rewriting
 
 if TYPE_CHECKING:
     from millstream.store.fs import File, FileSystem

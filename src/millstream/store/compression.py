@@ -4,7 +4,7 @@ It changes less than a compaction: readers see the same bytes at the same offset
 and summary stay valid, and damage stays and is found by reading.  The active segment is never compressed, so
 publishing costs the same.
 
-Not here: exchanging the files (``rewriting``), choosing the segment (``Log.compaction_candidate``).
+Not here: exchanging the files (``segment_rewrite``), choosing the segment (``Log.compaction_candidate``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from millstream.store.block_file import BlockWriter, finished_file
-from millstream.store.rewriting import Rewriting
+from millstream.store.segment_rewrite import Rewriting
 
 _CHUNK = 64 * 1024  # then other threads may go on: the interpreter would let them wait for 5 ms
 

@@ -17,7 +17,7 @@ Messages may be removed, segments dropped or compacted between two calls.  Each 
 cursor reaches it; a damaged one is reported to the log and left out.  Runs on the log's thread.
 """
 
-from millstream.store.counting import count_between
+from millstream.store.counts import count_between
 from millstream.store.filters import bounds, wanted_by_any
 from millstream.store.log import Log
 from millstream.store.record import WHOLE, Record

@@ -1,7 +1,7 @@
 """The log of one stream: segments in order, the index over them, and what is durable.
 
-    ``log_reading``   finding and reading
-    ``log_writing``   appending, and commits
+    ``log_reader``   finding and reading
+    ``log_writer``   appending, and commits
     ``log_removal``   removing messages and segments
     here              opening, damage, and files that are rewritten
 
@@ -26,9 +26,9 @@ from millstream.store.fs import FileSystem
 from millstream.store.log_removal import LogRemoval
 from millstream.store.losses import MOST_LISTED, Damage
 from millstream.store.record import Kind
-from millstream.store.rewriting import Rewriting
 from millstream.store.segment import Segment
 from millstream.store.segment_job import SegmentJob
+from millstream.store.segment_rewrite import Rewriting
 
 _SKIP = int(Kind.SKIP)
 

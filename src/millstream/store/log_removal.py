@@ -1,6 +1,6 @@
 """Remove messages from a log, one or many, and segments that are no longer needed.
 
-A removal changes memory at once.  The next commit records which messages are gone (``log_writing``).  A
+A removal changes memory at once.  The next commit records which messages are gone (``log_writer``).  A
 segment without live messages is dropped: a commit removes its file, after everything that it records about
 other files was recorded again.
 
@@ -18,7 +18,7 @@ from millstream.store.errors import StoreError
 from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.fs import FileSystem
 from millstream.store.index import SubjectNode
-from millstream.store.log_writing import LogWriting
+from millstream.store.log_writer import LogWriting
 from millstream.store.numbers import Numbers
 from millstream.store.record import Record, erased_record
 from millstream.store.segment import Segment

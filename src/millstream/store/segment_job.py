@@ -6,7 +6,8 @@
 A job deletes removed messages from a file.  That must not happen before their removal is durable: the message
 that replaced one of them may not be on disk yet.
 
-Not here: which segment is next (``Log.compaction_candidate``), running the job (``jetstream.compactor``).
+Not here: which segment is next (``Log.compaction_candidate``), running the job
+(``jetstream.stream.compactor``).
 """
 
 from __future__ import annotations

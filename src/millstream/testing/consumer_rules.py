@@ -10,6 +10,7 @@ The result is the `config` or `error` of a server's response.
 import json
 from typing import Any
 
+from millstream.jetstream.config.stream import StreamLimits, check_new
 from millstream.jetstream.consumers.config import (
     ConsumerLimits,
     CreateSubject,
@@ -21,7 +22,6 @@ from millstream.jetstream.consumers.config import (
     settle_sourcing,
 )
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
-from millstream.jetstream.stream_config import StreamLimits, check_new
 from millstream.jsapi.codec import JsonError, decode_strict, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from millstream.server.blocking import BlockingServer
+    from millstream.server.blocking_server import BlockingServer
 
 
 @pytest.fixture
 def make_millstream_server() -> Iterator[Callable[..., BlockingServer]]:
     """Return a function that starts servers (``millstream.Server``); all are stopped when the test ends."""
-    from millstream.server.blocking import BlockingServer
+    from millstream.server.blocking_server import BlockingServer
 
     running: list[BlockingServer] = []
 

@@ -2,7 +2,7 @@
 
     copy        each stream is backed up to a folder of our own, checked, and restored at the target
     follow      (live) copies are kept up to date until the user starts the cut-over
-    freeze      the source accepts no messages and delivers none (``freezing``)
+    freeze      the source accepts no messages and delivers none (``freeze``)
     finish      missing messages are copied, and consumers are moved to their positions at the source
     switch      the copies get their own configuration and accept messages
     verify      every message and every consumer is compared
@@ -27,14 +27,14 @@ from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
 from millstream.transfer.backup import BackupOptions, back_up
-from millstream.transfer.carrying import carry, obstacle
-from millstream.transfer.comparing import compare_consumers, compare_messages
+from millstream.transfer.comparison import compare_consumers, compare_messages
+from millstream.transfer.consumer_move import carry, obstacle
 from millstream.transfer.errors import CopyDiffers, TransferError
-from millstream.transfer.following import CanNotFollow, Follower, following_config
-from millstream.transfer.freezing import drained, freeze, release
+from millstream.transfer.follower import CanNotFollow, Follower, following_config
+from millstream.transfer.freeze import drained, freeze, release
 from millstream.transfer.late_acks import LateAcks
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, marked
-from millstream.transfer.planning import Found, Method, PromoteOptions, StreamPlan
+from millstream.transfer.plan import Found, Method, PromoteOptions, StreamPlan
 from millstream.transfer.progress import Progress
 from millstream.transfer.restore import STEP as RESTORE_STEP
 from millstream.transfer.restore import put

@@ -13,14 +13,14 @@ from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveForm, Summary
-from millstream.transfer.comparing import compare_consumers, compare_messages
+from millstream.transfer.comparison import compare_consumers, compare_messages
 from millstream.transfer.errors import (
     CopyDiffers,
     TransferError,
 )
 from millstream.transfer.folder import Backup
 from millstream.transfer.progress import Progress
-from millstream.transfer.restoring import from_chunks, send_archive
+from millstream.transfer.upload import from_chunks, send_archive
 
 STEP: Final = "restore"
 _READ_AT_ONCE: Final = 512 * 1024

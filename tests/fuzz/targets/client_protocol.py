@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterator
 from tests.model.naive_parser import Limits, naive_events, real_events
 
 from millstream.protocol import headers
-from millstream.protocol.masking import unmask
 from millstream.protocol.websocket import Close, Event, Failure, FrameDecoder, FrameEncoder
+from millstream.protocol.websocket_mask import unmask
 
 _LINES = (8, 20, 64, 4096)
 _PAYLOADS = (0, 5, 32, 1000)

@@ -9,10 +9,10 @@ from tests.fuzz.targets.client_protocol import split
 from tests.unit.arrow.arrow_log_kit import ALL, append, commit, new_log, table_of
 
 from millstream.arrow.text import repaired, utf8
-from millstream.jetstream.dedupe import Dedupe
+from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.link.errors import ProtocolViolation
 from millstream.link.parser import Op, Parser
-from millstream.link.publishing import PublishWindow, Receipts
+from millstream.link.publish_window import PublishWindow, Receipts
 from millstream.spark import intake as codes
 from millstream.spark.columns import Columns
 from millstream.spark.intake import Intake

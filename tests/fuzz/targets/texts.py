@@ -17,8 +17,8 @@ from millstream.config.schema import read_settings
 from millstream.golang.duration import format_duration, parse_duration
 from millstream.golang.json import Kind, Value, read_each, read_one, syntax_error
 from millstream.golang.time import format_time, parse_time
-from millstream.jetstream.cron import next_due, zone_of
-from millstream.jetstream.ttl import parse_ttl
+from millstream.jetstream.publish.cron import next_due, zone_of
+from millstream.jetstream.stream.ttl import parse_ttl
 from millstream.jsapi import (
     account_types,
     advisory_types,

@@ -22,7 +22,7 @@ from millstream.gateway.v2 import (
     message_headers,
     messages,
     names,
-    publishing,
+    publish_routes,
     socket,
     streams,
 )
@@ -40,8 +40,8 @@ from millstream.server.monitor.queries import BadRequest, Query
 _QUERIES: tuple[Any, ...] = (
     batch.BatchQuery, consumers.ConsumersQuery, live.StreamQuery, live.ConsumerQuery, messages.OneQuery,
     messages.LastQuery,
-    messages.NextQuery, messages.PageQuery, messages.DeleteQuery, publishing.PublishQuery,
-    publishing.RequestQuery,
+    messages.NextQuery, messages.PageQuery, messages.DeleteQuery, publish_routes.PublishQuery,
+    publish_routes.RequestQuery,
     socket.SocketQuery, streams.StreamsQuery, streams.SubjectsQuery,
 )  # fmt: skip
 HTTP_WORDS = (

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from millstream.arrow import ipc
 from millstream.arrow.lease import Lease, take_lease
-from millstream.arrow.reading import Reading
+from millstream.arrow.reader import Reading
 from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS, fields_of
 from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.log import Log

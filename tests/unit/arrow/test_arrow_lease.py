@@ -9,7 +9,7 @@ from arrow_log_kit import Direct, append, commit, fill, new_log, seqs, table_of
 
 from millstream.arrow.batch import Batch
 from millstream.arrow.lease import Lease, take_lease
-from millstream.arrow.reading import Reading
+from millstream.arrow.reader import Reading
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.fs import RealFileSystem
 from millstream.store.log import Log

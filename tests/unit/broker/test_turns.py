@@ -24,7 +24,7 @@ MAY_ASK = {
     "broker/tls_accept.py",
     "broker/websocket.py",  # timers that end a transport
     "server/app.py",  # signals
-    "server/blocking.py",
+    "server/blocking_server.py",
     "server/commit_journal.py",  # whose ends are given to turns by `Workers`, and so are those of
     "server/disk_writers.py",
     "server/journal_files.py",  # sends nothing

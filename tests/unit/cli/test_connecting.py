@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from millstream.cli.connecting import talks_to_a_second, talks_to_a_server
+from millstream.cli.connection import talks_to_a_second, talks_to_a_server
 from millstream.cli.endings import UsageError
 from millstream.link.options import FIELDS, LinkOptions, TlsOptions
 

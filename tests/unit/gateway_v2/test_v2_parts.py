@@ -9,9 +9,9 @@ from millstream.gateway.errors import BadRequest, PreconditionFailed
 from millstream.gateway.v2 import message_headers
 from millstream.gateway.v2.ack_ids import ack_id_of, ack_subject
 from millstream.gateway.v2.calls import read_query
-from millstream.gateway.v2.consuming import AckItem, AckKind, ack_payload
+from millstream.gateway.v2.consume_routes import AckItem, AckKind, ack_payload
 from millstream.gateway.v2.etags import check_match, etag, is_known
-from millstream.gateway.v2.framing import Events, Lines
+from millstream.gateway.v2.frames import Events, Lines
 from millstream.gateway.v2.live import StreamQuery
 from millstream.gateway.v2.names import check_filter, check_name, check_subject
 from millstream.gateway.v2.payload import Message, PayloadForm, body_of, fill_body, to_json

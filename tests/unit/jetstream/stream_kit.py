@@ -10,7 +10,7 @@ from millstream.base.owned import Owned
 from millstream.jetstream.api import Api
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.protocol import headers
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, MemoryFileSystem

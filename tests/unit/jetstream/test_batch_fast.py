@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.fast_batch import Operation, Step, parse
+from millstream.jetstream.publish.fast_batch import Operation, Step, parse
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers

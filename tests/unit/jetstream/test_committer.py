@@ -11,8 +11,8 @@ from stream_kit import NO_SPACE, Disk, Site, block
 
 from millstream.base.budget import BUDGET
 from millstream.jetstream import parts
-from millstream.jetstream.committer import Committer
 from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream.committer import Committer
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError

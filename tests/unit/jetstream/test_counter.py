@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.counter import format_number, parse_number
+from millstream.jetstream.publish.counter import format_number, parse_number
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem

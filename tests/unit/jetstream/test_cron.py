@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from millstream.golang.time import format_time, parse_time
-from millstream.jetstream.cron import ScheduleError, next_due, zone_of
+from millstream.jetstream.publish.cron import ScheduleError, next_due, zone_of
 
 NOON = int(parse_time("2026-03-15T12:00:00.25Z"))  # a Sunday
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jetstream.dedupe import Dedupe
+from millstream.jetstream.publish.dedupe import Dedupe
 
 WINDOW = 10
 

@@ -3,7 +3,7 @@
 import pytest
 from stream_kit import Disk, Site
 
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.parser import Frame
 from millstream.store.errors import StoreError

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.golang.time import format_time
-from millstream.jetstream import direct_sending as stops
-from millstream.jetstream.direct_sending import Batch, DirectSending
+from millstream.jetstream.read import answers as stops
+from millstream.jetstream.read.answers import Batch, DirectSending
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame

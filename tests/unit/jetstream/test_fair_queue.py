@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stream_kit import Site
 
-from millstream.jetstream.committing import Committing
-from millstream.jetstream.fair_queue import FairQueue
+from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.fair_queue import FairQueue
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log

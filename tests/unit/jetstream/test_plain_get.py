@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from millstream.jetstream.plain_get import HAS_LAST, HAS_NEXT, HAS_SEQ, HAS_TIME, PlainGet
+from millstream.jetstream.read.plain_request import HAS_LAST, HAS_NEXT, HAS_SEQ, HAS_TIME, PlainGet
 from millstream.jsapi.codec import decode_lenient
 from millstream.jsapi.requests import MsgGetRequest
 

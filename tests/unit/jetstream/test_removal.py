@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream.base.slices import finish
-from millstream.jetstream import removal
+from millstream.jetstream.stream import removal
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.index import SubjectIndex
 from millstream.store.log import Log

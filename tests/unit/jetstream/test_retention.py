@@ -7,7 +7,7 @@ import pytest
 from stream_kit import SECOND, Site
 
 from millstream.base import slices
-from millstream.jetstream import removal, retention
+from millstream.jetstream.stream import removal, retention
 
 FULL = (503, 10077, "maximum messages exceeded")
 

@@ -9,7 +9,7 @@ import pytest
 from stream_kit import Site
 
 from millstream.base import slices
-from millstream.jetstream import removal
+from millstream.jetstream.stream import removal
 from millstream.protocol import headers
 
 MANY = 20

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from stream_kit import Site, block
 
-from millstream.jetstream import limits, rules
-from millstream.jetstream.traced_publish import trace_publish
+from millstream.jetstream.publish import limits, rules
+from millstream.jetstream.publish.trace import trace_publish
 from millstream.jsapi.errors import ApiError, Err
 from millstream.protocol.parser import make_frame
 
@@ -100,7 +100,7 @@ def test_messages_of_other_streams(
     add: Callable[[pytest.MonkeyPatch], None], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rules about headers are those of the origin; its limits are not ours."""
-    from millstream.jetstream.sourcing.storing import store_mirrored, store_sourced
+    from millstream.jetstream.sourcing.slow_path import store_mirrored, store_sourced
 
     add(monkeypatch)
     site = Site()

@@ -10,8 +10,8 @@ from stream_kit import Site
 
 from millstream.base import slices
 from millstream.base.slices import finish
-from millstream.jetstream.consumers import singles as module
-from millstream.jetstream.consumers.singles import LastOfEach, Singles
+from millstream.jetstream.consumers import last_messages as module
+from millstream.jetstream.consumers.last_messages import LastOfEach, Singles
 
 CONFIG = {
     "durable_name": "d",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.incoming import Incoming
-from millstream.jetstream.staging import OpenBatch, StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path import OpenBatch, StagedMessage, Staging
+from millstream.jetstream.publish.candidate import Incoming
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers

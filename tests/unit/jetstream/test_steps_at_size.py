@@ -31,11 +31,11 @@ from millstream.server.monitor.accountz import AccountzOptions, account_statz, a
 from millstream.server.monitor.connz import ConnzOptions, connz
 from millstream.server.monitor.exposition import table_text
 from millstream.server.monitor.healthz import HealthzOptions
+from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions
-from millstream.server.monitor.rendering import render
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.totals import pending_bytes, server_traffic
-from millstream.server.system_users import count_subscribers
+from millstream.server.system.users import count_subscribers
 from millstream.store.fs import MemoryFileSystem
 from millstream.testing.fake_transport import FakeClient, FakeLoop
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stream_kit import NO_SPACE, Site
 
-from millstream.jetstream import committer
+from millstream.jetstream.stream import committer
 from millstream.jsapi.enums import StorageType
 
 CREATE = b"$JS.API.STREAM.CREATE.S"

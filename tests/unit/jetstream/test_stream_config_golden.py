@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from millstream.jetstream.config.stream import StreamLimits, check_new, check_update, decorated, names_storage
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.stream_config import StreamLimits, check_new, check_update, decorated, names_storage
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import StorageType

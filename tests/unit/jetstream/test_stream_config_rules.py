@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.stream_config import (
+from millstream.jetstream.config.stream import (
     StreamLimits,
     check_new,
     check_update,
@@ -16,6 +15,7 @@ from millstream.jetstream.stream_config import (
     required_level,
     same,
 )
+from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType

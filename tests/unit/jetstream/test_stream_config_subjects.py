@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jetstream.stream_config_subjects import check_overlap, complete_subjects, patterns_collide
+from millstream.jetstream.config.subjects import check_overlap, complete_subjects, patterns_collide
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.tokens import valid_subject

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from millstream.jetstream.stream_config_subjects import check_overlap
-from millstream.jetstream.stream_configs import StreamConfigs
+from millstream.jetstream.config.registry import StreamConfigs
+from millstream.jetstream.config.subjects import check_overlap
 from millstream.jsapi.errors import ApiError
 from millstream.jsapi.stream_types import StreamConfig
 

@@ -11,9 +11,9 @@ from stream_kit import Site
 
 from millstream.base import slices
 from millstream.base.slices import finish
-from millstream.jetstream import stream_details
 from millstream.jetstream.ports import Request
-from millstream.jetstream.stream_details import first_deleted
+from millstream.jetstream.stream import details as stream_details
+from millstream.jetstream.stream.details import first_deleted
 from millstream.jsapi.limits import DELETED_LISTED
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log

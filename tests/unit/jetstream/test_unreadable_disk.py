@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stream_kit import Disk, Site
 
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.store.errors import StoreError
 from millstream.store.fs import File
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stream_kit import Site
 
-from millstream.jetstream.worker_job import WorkerJob
+from millstream.jetstream.stream.worker_job import WorkerJob
 from millstream.store.commit import Commit
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.jetstream.cron import zone_of
+from millstream.jetstream.publish.cron import zone_of
 
 
 @pytest.mark.parametrize(

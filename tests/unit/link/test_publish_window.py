@@ -16,7 +16,7 @@ from millstream.link.errors import (
     RequestTimeout,
 )
 from millstream.link.parser import Op, Parser
-from millstream.link.publishing import Origin, PublishWindow, Receipts, is_publishable
+from millstream.link.publish_window import Origin, PublishWindow, Receipts, is_publishable
 
 NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 

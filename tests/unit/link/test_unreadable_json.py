@@ -5,7 +5,7 @@ import pytest
 from millstream.link.errors import ProtocolViolation
 from millstream.link.login import read_info
 from millstream.link.parser import Op, Parser
-from millstream.link.publishing import PublishWindow, Receipts
+from millstream.link.publish_window import PublishWindow, Receipts
 
 UNREADABLE = [b'{"server_id":"\xff"}', b'{"a":' + b"[" * 5000, b"{", b"\xff"]
 

@@ -15,9 +15,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import NoRespondersError
 from system_kit import PATIENCE_S, System, running
 
-from millstream.server import events
 from millstream.server.monitor import formats
 from millstream.server.server import Server
+from millstream.server.system import events
 
 
 @pytest_asyncio.fixture

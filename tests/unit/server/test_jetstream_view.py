@@ -18,8 +18,8 @@ from millstream.server.jetstream_view import EngineView
 from millstream.server.monitor.exposition import table_text
 from millstream.server.monitor.formats import compact
 from millstream.server.monitor.healthz import HealthErrorType, HealthzOptions
+from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions
-from millstream.server.monitor.rendering import render
 from millstream.store.errors import StoreError
 from millstream.testing.fake_world import FakeWorld
 

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from millstream.arrow.options import ArrowOptions
 from millstream.config.options import ServerOptions
 from millstream.jetstream.options import JetStreamOptions
-from millstream.server import later, system_documents, system_requests
+from millstream.server import later
+from millstream.server.system import documents as system_documents
+from millstream.server.system import requests as system_requests
 from millstream.testing.patience import PATIENCE_S
 
 EVERYTHING = ServerOptions(jetstream=JetStreamOptions(enabled=True), arrow=ArrowOptions(enabled=True))
@@ -25,9 +27,9 @@ def everything(options: ServerOptions) -> list[str]:
 
 def test_it_follows_what_is_switched_on() -> None:
     without_arrow = replace(EVERYTHING, arrow=ArrowOptions(enabled=False))
-    assert "millstream.server.system_answers" in everything(ServerOptions())
+    assert "millstream.server.system.answers" in everything(ServerOptions())
     assert not [each for each in everything(ServerOptions()) if each.startswith("millstream.jetstream")]
-    assert "millstream.jetstream.archive.api" in everything(without_arrow)
+    assert "millstream.jetstream.snapshots.api" in everything(without_arrow)
     assert "millstream.server.arrow.clients" not in everything(without_arrow)
     assert "millstream.server.arrow.clients" in everything(EVERYTHING)
 

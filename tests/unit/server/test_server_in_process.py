@@ -14,7 +14,7 @@ import pytest
 
 import millstream
 from millstream.base.errors import MillstreamError
-from millstream.broker.tracing import TRACE
+from millstream.broker.protocol_trace import TRACE
 from millstream.config.options import LogOptions
 from millstream.server import logs
 from millstream.store.errors import StoreError

@@ -9,7 +9,7 @@ from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.server.monitor.connz import ConnzOptions
 from millstream.server.monitor.queries import BadRequest
-from millstream.server.system_options import Filters, NoOptions, decode
+from millstream.server.system.options import Filters, NoOptions, decode
 
 COMPLAINTS = {
     "[]": "json: cannot unmarshal array into Go value of type server.ConnzEventOptions",

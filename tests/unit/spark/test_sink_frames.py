@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from millstream.link.publishing import FrameBuffer, PublishWindow, Receipts
+from millstream.link.publish_window import FrameBuffer, PublishWindow, Receipts
 from millstream.spark.errors import SchemaError
 from millstream.spark.schema import default_schema
 from millstream.spark.writing.columns import Layout, RowRules, row_frames

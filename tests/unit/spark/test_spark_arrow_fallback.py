@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from scripted_server import ScriptedServer, api
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.errors import DataLoss
 from millstream.spark.options import Fetching

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from millstream.spark.connecting import named
+from millstream.spark.connections import named
 from millstream.spark.errors import OptionError
 from millstream.spark.option_table import Use, check_names
 from millstream.spark.options import SinkOptions, SourceOptions

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from millstream.spark.offsets import Position
 from millstream.spark.options import Limits
-from millstream.spark.planning import SMALL_BATCH, Backlog, Range, cut, limited, parts_for, ranges_of, waits
+from millstream.spark.plan import SMALL_BATCH, Backlog, Range, cut, limited, parts_for, ranges_of, waits
 
 counts = st.integers(min_value=0, max_value=10_000)
 backlogs = st.dictionaries(

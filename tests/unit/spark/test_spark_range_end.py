@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from scripted_server import ScriptedServer, api, delivered, status
 
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.connecting import close_idle_links
+from millstream.spark.connections import close_idle_links
 from millstream.spark.errors import RangeNotFinished, SparkError
 from millstream.spark.options import Fetching
 from millstream.spark.partitions import DIRECT, PULL, RangePartition

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_kit import commit_all, contents, filled, put
 
-from millstream.store.counting import count_between, subjects_between
+from millstream.store.counts import count_between, subjects_between
 from millstream.store.cursor import Cursor
 from millstream.store.log import Log
 from millstream.store.record import Record

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from millstream.transfer.carrying import copied_config, obstacle
-from millstream.transfer.comparing import consumer_differences
+from millstream.transfer.comparison import consumer_differences
+from millstream.transfer.consumer_move import copied_config, obstacle
 from millstream.transfer.errors import CopyDiffers
-from millstream.transfer.following import following_config, why_not
+from millstream.transfer.follower import following_config, why_not
 from millstream.transfer.late_acks import Ack, read_ack
 from millstream.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
 

@@ -26,8 +26,8 @@ from millstream.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millstream.gateway.v2.payload import body_of, to_json
 from millstream.gateway.v2.problems import Problem, problem_of
 from millstream.jsapi import headers as jetstream
+from millstream.link.publish_window import Origin, Receipts
 from millstream.link.publisher import Publisher
-from millstream.link.publishing import Origin, Receipts
 
 section: Final = Section(Tag.PUBLISHING)
 

@@ -29,7 +29,7 @@ from millstream.gateway.errors import Conflict, Stopping
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.consumers import consumer_of
-from millstream.gateway.v2.pulling import Outcome, PullInbox, Taken, give_back, has_deliveries_left
+from millstream.gateway.v2.pull_batch import Outcome, PullInbox, Taken, give_back, has_deliveries_left
 from millstream.gateway.v2.streams import stream_of
 from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
 from millstream.link.errors import ApiError, LinkError, NotConnected

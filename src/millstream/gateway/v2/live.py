@@ -26,9 +26,9 @@ from millstream.client import (
 )
 from millstream.gateway.errors import FAILURES, BadRequest, Conflict, Stopping
 from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
+from millstream.gateway.v2.consume_routes import message_of
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
-from millstream.gateway.v2.consuming import message_of
-from millstream.gateway.v2.framing import Framing, framing_of
+from millstream.gateway.v2.frames import Framing, framing_of
 from millstream.gateway.v2.message_headers import to_json
 from millstream.gateway.v2.messages import Payload, Sequence, Since
 from millstream.gateway.v2.names import check_filter

@@ -5,21 +5,21 @@ from typing import Final
 from millstream.gateway.v2 import (
     about,
     batch,
+    consume_routes,
     consumers,
-    consuming,
     live,
     messages,
-    publishing,
+    publish_routes,
     socket,
     streams,
 )
 from millstream.gateway.v2.operations import Section
 
 SECTIONS: Final[tuple[Section, ...]] = (
-    publishing.section,
+    publish_routes.section,
     batch.section,
     messages.section,
-    consuming.section,
+    consume_routes.section,
     live.section,
     socket.section,
     streams.section,

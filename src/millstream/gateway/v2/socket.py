@@ -24,9 +24,7 @@ from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import FAILURES, Disconnected, Stopping
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.v2.calls import Call, Reply, cancelled
-from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
-from millstream.gateway.v2.consumers import consumer_of
-from millstream.gateway.v2.consuming import (
+from millstream.gateway.v2.consume_routes import (
     AckItem,
     AckKind,
     AckResult,
@@ -34,6 +32,8 @@ from millstream.gateway.v2.consuming import (
     acknowledge_all,
     message_of,
 )
+from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
+from millstream.gateway.v2.consumers import consumer_of
 from millstream.gateway.v2.live import Leaving
 from millstream.gateway.v2.messages import Payload
 from millstream.gateway.v2.operations import Answer, Section, Tag

@@ -22,13 +22,13 @@ from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.json import FEW_VALUES
 from millstream.golang.time import ZERO_TIME, Time, format_time
 from millstream.jetstream.api_level import beyond_ours
-from millstream.jetstream.bodies import Bodies, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.start import Start, starts_with_lasts
 from millstream.jetstream.long_answers import Steps, listed
-from millstream.jetstream.reading import Durable
+from millstream.jetstream.read.lookup import Durable
+from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.ports import Request
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
 
 _IDENTITY: Final = header_names.STREAM_IDENTITY.encode()
 

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from millstream.golang.time import ZERO_TIME, Time
+from millstream.jetstream.config.metadata import decorated, with_level, without_required_level
 from millstream.jetstream.consumers.config_defaults import (
     ConsumerLimits,
     complete_inactive_threshold,
@@ -27,7 +28,6 @@ from millstream.jetstream.consumers.config_defaults import (
 )
 from millstream.jetstream.consumers.config_names import CreateSubject, Form, settle_name, settle_sourcing
 from millstream.jetstream.consumers.config_rules import check_values, filters_of, valid_group_name
-from millstream.jetstream.stream_config_metadata import decorated, with_level, without_required_level
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import (

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from millstream.jetstream.config.values import pedantic_refusal
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
-from millstream.jetstream.stream_config_values import pedantic_refusal
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, PriorityPolicy
 from millstream.jsapi.stream_types import StreamConfig

@@ -12,8 +12,8 @@ from typing import Final
 from millstream.base.decimals import read_integer
 from millstream.golang.duration import format_duration
 from millstream.golang.quote import quoted
+from millstream.jetstream.config.values import invalid, valid_name
 from millstream.jetstream.consumers.config_defaults import FLOW_CONTROL_ACK_HEARTBEAT, ConsumerLimits
-from millstream.jetstream.stream_config_values import invalid, valid_name
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err

@@ -20,7 +20,7 @@ from millstream.base.ids import short_hash
 from millstream.base.paged_map import PagedMap
 from millstream.base.slices import Pieces
 from millstream.golang.time import Time
-from millstream.jetstream.consumers.acknowledging import Acknowledging
+from millstream.jetstream.consumers.ack_sink import Acknowledging
 from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.delivery import Delivery
@@ -29,8 +29,8 @@ from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.pause import Pause
-from millstream.jetstream.consumers.pulling import PullDelivery
-from millstream.jetstream.consumers.pushing import PushDelivery
+from millstream.jetstream.consumers.pull_delivery import PullDelivery
+from millstream.jetstream.consumers.push_delivery import PushDelivery
 from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
@@ -39,9 +39,9 @@ from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.delivery_mode import DeliveryMode
-    from millstream.jetstream.consumers.keeper import Keeper, NoKeeper
+    from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
     from millstream.jetstream.ports import Cancel, World
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 

@@ -21,7 +21,7 @@ from enum import IntEnum
 import cython
 
 from millstream.base.buffer import GrowingBuffer
-from millstream.jetstream.consumers.kept import Changes
+from millstream.jetstream.consumers.saved_state import Changes
 
 VERSION = 1
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.delivery import Delivery
+from millstream.jetstream.consumers.last_messages import Singles
 from millstream.jetstream.consumers.ledger import Ledger
-from millstream.jetstream.consumers.singles import Singles
 from millstream.store.cursor import Cursor
 from millstream.store.record import Record
 from millstream.subjects.match import matches

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from millstream.base.ids import nuid
 from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers import pull_statuses
-from millstream.jetstream.consumers.pull_requests import PullRequest
+from millstream.jetstream.consumers.pull_request import PullRequest
 from millstream.jsapi.consumer_types import ConsumerConfig, PriorityGroupState
 from millstream.jsapi.enums import PriorityPolicy
 

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.golang.json import MOST_VALUES
-from millstream.jetstream.committing import Committing
 from millstream.jetstream.consumers.entries import (
     UnknownEntryError,
     decode,
@@ -39,8 +38,9 @@ from millstream.jetstream.consumers.entries import (
     encode_deleted,
     encode_snapshot,
 )
-from millstream.jetstream.consumers.kept import Changes, ConsumerState, Recovered
 from millstream.jetstream.consumers.replay import Replay, Replayed
+from millstream.jetstream.consumers.saved_state import Changes, ConsumerState, Recovered
+from millstream.jetstream.stream.committed_log import Committing
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.store.cursor import Cursor
@@ -49,8 +49,8 @@ from millstream.store.record import Record, record_size
 from millstream.store.recovery import open_log
 
 if TYPE_CHECKING:
-    from millstream.jetstream.committer import Committer
     from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.stream.committer import Committer
     from millstream.store.fs import FileSystem
 
 __all__ = ["Alive", "Changes", "ConsumerState", "Journal", "Recovered"]

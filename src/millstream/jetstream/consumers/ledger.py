@@ -1,7 +1,7 @@
 """The deliveries of a consumer that are not settled: pending messages, floors, and redeliveries.
 
 A state machine without I/O and clock: the caller passes the time.  Compiled, because it is on the path of a
-message.  ``states`` has the table of a single message's states.
+message.  ``message_states`` has the table of a single message's states.
 
 Two numbers identify a delivery: `sseq`, the message's sequence in the stream, and `dseq`, which counts
 deliveries.  A message keeps the dseq of its first delivery however often it is redelivered.

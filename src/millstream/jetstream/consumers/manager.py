@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
+from millstream.jetstream.config.values import valid_name
+from millstream.jetstream.consumers.commit_waiters import Hungry
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
-from millstream.jetstream.consumers.hunger import Hungry
 from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
-from millstream.jetstream.consumers.keeper import Keeper, NoKeeper, state_of
-from millstream.jetstream.consumers.kept import ConsumerState
-from millstream.jetstream.consumers.singles import LastOfEach
+from millstream.jetstream.consumers.last_messages import LastOfEach
+from millstream.jetstream.consumers.saved_state import ConsumerState
 from millstream.jetstream.consumers.start import Start, last_per_subject
-from millstream.jetstream.stream_config_values import valid_name
+from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper, state_of
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.store.errors import StoreError
 from millstream.subjects.match import collide, is_subset
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
 
 _TOLD_AT_ONCE: Final = 32  # consumers
 _LOOKED_UP: Final = 8 if pure_requested() else 64  # messages that are gone

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millstream.base.slices import Pieces, finish
-from millstream.jetstream.consumers.singles import LastOfEach, Singles
+from millstream.jetstream.consumers.last_messages import LastOfEach, Singles
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
 from millstream.jsapi.stream_types import StreamConfig

@@ -21,7 +21,7 @@ from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceInt
 from millstream.jetstream.sourcing.life import Event, Life, State
 from millstream.jetstream.sourcing.origin import Dialect, Kind, Origin, Start
 from millstream.jetstream.sourcing.positions import Position
-from millstream.jetstream.sourcing.storing import store_mirrored, store_sourced
+from millstream.jetstream.sourcing.slow_path import store_mirrored, store_sourced
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.errors import ApiError, Err, ErrorBody
@@ -33,7 +33,7 @@ from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, Request
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 

@@ -11,7 +11,7 @@ from millstream.jetstream.sourcing.positions import Position, Positions
 from millstream.jsapi.stream_types import StreamSourceInfo
 
 if TYPE_CHECKING:
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
     from millstream.store.fs import FileSystem
 
 

@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, equal_bytes
-from millstream.jetstream.ingest cimport Ingest
+from millstream.jetstream.publish.ingest cimport Ingest
 from millstream.protocol.parser cimport Frame
 from millstream.store.log cimport Log
 

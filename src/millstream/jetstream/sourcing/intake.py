@@ -12,15 +12,15 @@ messages, or that they are filtered out.
     SourceIntake  assigns a new sequence and timestamp and adds a header with the origin (``source_header``)
 
 Messages with headers of JetStream, and streams with rules that need more checks, take the slow path through
-``storing``.
+``slow_path``.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from millstream.base.buffer import GrowingBuffer, equal_bytes
-from millstream.jetstream.incoming import MARK_SOURCE
-from millstream.jetstream.ingest import Ingest
+from millstream.jetstream.publish.candidate import MARK_SOURCE
+from millstream.jetstream.publish.ingest import Ingest
 from millstream.protocol.headers import START
 from millstream.protocol.parser import Frame
 from millstream.store.log import Log

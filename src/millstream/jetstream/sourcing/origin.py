@@ -15,7 +15,7 @@ import msgspec
 
 from millstream.base.ids import nuid, secret_token, short_hash
 from millstream.golang.time import Time
-from millstream.jetstream.stream_config_subjects import usable_transform
+from millstream.jetstream.config.subjects import usable_transform
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import short_hash
 from millstream.golang.json import MOST_VALUES
-from millstream.jetstream.incoming import MARK_SOURCE
+from millstream.jetstream.publish.candidate import MARK_SOURCE
 from millstream.jetstream.sourcing import source_header
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, encode

@@ -33,7 +33,7 @@ from millstream.server.arrow.tickets import PREFIX, Tickets
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.arrow")
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from millstream.base.tls_server import ServerContext
     from millstream.broker.auth import Identity
     from millstream.config.reload import ReloadPlan
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
     from millstream.server.arrow.tickets import Tickets
     from millstream.server.server import Server
 

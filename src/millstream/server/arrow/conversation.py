@@ -26,7 +26,7 @@ import msgspec
 
 from millstream.arrow import ipc
 from millstream.arrow.batch import Batch
-from millstream.arrow.reading import Reading
+from millstream.arrow.reader import Reading
 from millstream.arrow.schema import fields_of
 from millstream.broker.auth import Identity
 from millstream.server.arrow.problem import Gone

@@ -16,12 +16,12 @@ import msgspec
 
 from millstream.arrow.lease import Lease, take_lease
 from millstream.golang.time import format_time
-from millstream.jetstream.reading import when_durable
+from millstream.jetstream.read.lookup import when_durable
 from millstream.server.arrow.problem import Gone, Problem
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
-    from millstream.jetstream.stream import Stream
+    from millstream.jetstream.stream.stream import Stream
     from millstream.server.arrow.gate import Gate
     from millstream.server.arrow.query import RangeQuery
     from millstream.server.jetstream_service import JetStreamService
@@ -41,7 +41,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class StreamSegments:
-    """See ``arrow.reading.Segments``."""
+    """See ``arrow.reader.Segments``."""
 
     def __init__(self, gate: Gate, jetstream: JetStreamService, stream: Stream) -> None:
         self._gate = gate

@@ -11,9 +11,9 @@ from millstream.base.slices import Pieces
 from millstream.broker.options import Export, ExportKind, Import, ResponseType, SubjectMapping
 from millstream.golang.time import format_time
 from millstream.server.monitor import totals
+from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.queries import BadRequest
-from millstream.server.monitor.rendering import Listing
 from millstream.server.monitor.subscriptions import TreeStats, tree_stats
 from millstream.subjects.transform import pattern_to_destination
 

@@ -14,7 +14,7 @@ from millstream.broker.options import GLOBAL_ACCOUNT, ConnectionType
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint
 from millstream.golang.time import format_time
 from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, uptime
-from millstream.server.monitor.rendering import Listing
+from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.subscriptions import detail
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from millstream.server.monitor.connection_info import (
     held_by,
     subscription_count,
 )
+from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.queries import BadRequest
-from millstream.server.monitor.rendering import Listing
 from millstream.subjects.match import collide
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStreamView(Protocol):
-    """What monitoring asks of JetStream.  Documents are whatever ``rendering`` can write."""
+    """What monitoring asks of JetStream.  Documents are whatever ``json_page`` can write."""
 
     def varz(self) -> Any:
         """The `jetstream` part of `/varz`: config, stats, limits."""

@@ -27,9 +27,9 @@ from millstream.server.monitor.formats import compact, pretty
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.http import MAX_CLIENTS, Request, Response, plain
 from millstream.server.monitor.index_page import index_page
+from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions, jsz
 from millstream.server.monitor.queries import BadRequest, Query
-from millstream.server.monitor.rendering import render
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 

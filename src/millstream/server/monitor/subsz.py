@@ -11,8 +11,8 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.golang.time import format_time
+from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.queries import BadRequest
-from millstream.server.monitor.rendering import Listing
 from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
 from millstream.subjects.tokens import valid_literal_subject
 

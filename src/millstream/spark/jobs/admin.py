@@ -13,9 +13,9 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from millstream.jsapi.errors import Err
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import ApiError, NoResponders
-from millstream.spark.connecting import Server, explained
+from millstream.spark.connections import Server, explained
 from millstream.spark.errors import StreamMissing
 from millstream.spark.options import connection_of
 from millstream.spark.streams import StreamFacts, facts_of

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from millstream.spark.jobs.checkpoint import Checkpoint
 from millstream.spark.jobs.context import JobContext, started_together, trigger
 from millstream.spark.jobs.files import open_files
-from millstream.spark.jobs.reading import read_stream
+from millstream.spark.jobs.inputs import read_stream
 from millstream.spark.jobs.settings import Analytics, Input
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.jobs.watermarks import interval

@@ -24,7 +24,7 @@ from millstream.spark.jobs.compaction import compact
 from millstream.spark.jobs.context import JobContext, trigger
 from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.files import open_files
-from millstream.spark.jobs.reading import read_stream, require_format
+from millstream.spark.jobs.inputs import read_stream, require_format
 from millstream.spark.jobs.settings import Archive
 from millstream.spark.jobs.table import Manifest, ParquetTable
 from millstream.spark.offsets import Position

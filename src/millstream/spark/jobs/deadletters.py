@@ -17,7 +17,7 @@ from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
 from millstream.spark.jobs.analytics import ADVISORIES, MAX_DELIVER, NAK, advisories, read_events
 from millstream.spark.jobs.checkpoint import sound_checkpoint
 from millstream.spark.jobs.context import JobContext, trigger
-from millstream.spark.jobs.reading import SOURCE, read_stream
+from millstream.spark.jobs.inputs import SOURCE, read_stream
 from millstream.spark.jobs.settings import DeadLetters, Input
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from millstream.spark.jobs import origins
 from millstream.spark.jobs.admin import StreamAdmin
 from millstream.spark.jobs.context import JobContext
 from millstream.spark.jobs.files import open_files
-from millstream.spark.jobs.reading import SOURCE, read_range
+from millstream.spark.jobs.inputs import SOURCE, read_range
 from millstream.spark.jobs.settings import Redrive
 
 CHUNK: Final = 10_000  # sequences

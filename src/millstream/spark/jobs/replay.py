@@ -20,10 +20,10 @@ from millstream.spark.jobs.admin import StreamAdmin
 from millstream.spark.jobs.archive import table_schema
 from millstream.spark.jobs.context import JobContext
 from millstream.spark.jobs.files import open_files
-from millstream.spark.jobs.pacing import RESULT, Pace, publish_paced
-from millstream.spark.jobs.reading import SOURCE, read_range, require_format
+from millstream.spark.jobs.inputs import SOURCE, read_range, require_format
 from millstream.spark.jobs.settings import Replay
 from millstream.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.timed_publish import RESULT, Pace, publish_paced
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -21,8 +21,8 @@ from millstream.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
 from millstream.spark.jobs.context import JobContext, started_together, trigger
 from millstream.spark.jobs.errors import JobError
 from millstream.spark.jobs.files import open_files
+from millstream.spark.jobs.inputs import SOURCE, read_stream, require_format
 from millstream.spark.jobs.origins import origin_headers
-from millstream.spark.jobs.reading import SOURCE, read_stream, require_format
 from millstream.spark.jobs.settings import Output, Parsed, Transform
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.jobs.watermarks import milliseconds, split_watermark

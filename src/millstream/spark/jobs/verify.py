@@ -17,7 +17,7 @@ from millstream.spark.jobs.archive import last_positions, table_schema
 from millstream.spark.jobs.context import JobContext
 from millstream.spark.jobs.errors import JobError, TableError
 from millstream.spark.jobs.files import LocalFiles, is_local, open_files
-from millstream.spark.jobs.reading import read_range, require_format
+from millstream.spark.jobs.inputs import read_range, require_format
 from millstream.spark.jobs.settings import Verify
 from millstream.spark.jobs.table import Manifest, ParquetTable
 

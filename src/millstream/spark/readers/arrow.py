@@ -24,7 +24,7 @@ import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.owned import visible
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkError, NoResponders, RequestTimeout
 from millstream.link.login import tls_context
 from millstream.spark.partitions import RangePartition

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.spark.errors import RangeNotFinished
 from millstream.spark.intake import Intake
 from millstream.spark.options import Fetching

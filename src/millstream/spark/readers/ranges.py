@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import (
     ApiError,
     AuthorizationViolation,
@@ -24,7 +24,7 @@ from millstream.link.errors import (
 )
 from millstream.link.options import LinkOptions
 from millstream.spark.columns import Columns
-from millstream.spark.connecting import borrowed_link, explain
+from millstream.spark.connections import borrowed_link, explain
 from millstream.spark.errors import SourceUnavailable
 from millstream.spark.intake import Intake
 from millstream.spark.options import Fetching

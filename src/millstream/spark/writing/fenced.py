@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from millstream.jsapi.errors import Err
-from millstream.link.blocking import BlockingLink, Question
+from millstream.link.blocking_link import BlockingLink, Question
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.deliveries import Message
 from millstream.link.errors import (
@@ -40,7 +40,7 @@ from millstream.link.errors import (
     ProtocolViolation,
     RequestTimeout,
 )
-from millstream.link.publishing import FrameBuffer, read_ack
+from millstream.link.publish_window import FrameBuffer, read_ack
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames

@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.link.publishing cimport FrameBuffer, PublishWindow, Receipts, publishable_at
+from millstream.link.publish_window cimport FrameBuffer, PublishWindow, Receipts, publishable_at
 
 cdef bytes _NATS
 cdef bytes _MSG_ID_NAME

@@ -13,7 +13,7 @@ from typing import Any
 
 import cython
 
-from millstream.link.publishing import FrameBuffer, PublishWindow, Receipts, publishable_at
+from millstream.link.publish_window import FrameBuffer, PublishWindow, Receipts, publishable_at
 
 _NATS = b"nats-"
 _MSG_ID_NAME = b"nats-msg-id"

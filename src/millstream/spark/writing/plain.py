@@ -17,10 +17,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from millstream.link.blocking import BlockingLink
+from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import LinkError, NoResponders, NotConnected
-from millstream.link.publishing import Receipts
+from millstream.link.publish_window import Receipts
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.columns import Layout, RowRules, row_frames

@@ -10,9 +10,9 @@ import pytest
 from archive_kit import Entry, archive, block_record, consumer, message, old_files, pack, state, tar_of
 from stream_kit import Site
 
-from millstream.jetstream.archive import old_format
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
+from millstream.jetstream.snapshots import old_format
 from millstream.jsapi.enums import StorageType
 
 MB = 1024 * 1024

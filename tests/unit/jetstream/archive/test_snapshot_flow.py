@@ -8,7 +8,7 @@ from archive_kit import END, entries_of
 from stream_kit import Disk
 
 from millstream.jetstream.api import Api
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.codec import decode_lenient
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.fs import FileSystem, MemoryFileSystem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from millstream.jetstream.committer import Committer
 from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal, Recovered
+from millstream.jetstream.stream.committer import Committer
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.store.errors import StoreError

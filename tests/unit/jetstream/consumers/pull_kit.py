@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from millstream.jetstream.consumers.groups import PinChange, PriorityGroups
-from millstream.jetstream.consumers.pulls import WaitingPulls
+from millstream.jetstream.consumers.pull_queue import WaitingPulls
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import PriorityPolicy
 

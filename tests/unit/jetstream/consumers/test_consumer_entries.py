@@ -16,7 +16,7 @@ from millstream.jetstream.consumers.entries import (
     encode_deleted,
     encode_snapshot,
 )
-from millstream.jetstream.consumers.kept import Changes
+from millstream.jetstream.consumers.saved_state import Changes
 
 TIME = 1_700_000_000_000_000_000
 TOP = (1 << 64) - 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy
 from millstream.jsapi.stream_types import StreamConfig

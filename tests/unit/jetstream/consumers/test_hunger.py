@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from millstream.jetstream.consumers.commit_waiters import Hungry
 from millstream.jetstream.consumers.consumer import Consumer
-from millstream.jetstream.consumers.hunger import Hungry
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.stream_types import StreamConfig

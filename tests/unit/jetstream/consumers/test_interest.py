@@ -9,8 +9,8 @@ import pytest
 
 from millstream.base import slices
 from millstream.base.slices import MOST_ITEMS
-from millstream.jetstream.consumers.keeper import state_of
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.consumers.state_saver import state_of
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, RetentionPolicy
 from millstream.jsapi.stream_types import StreamConfig

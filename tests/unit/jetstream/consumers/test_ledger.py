@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from millstream.jetstream.consumers.ledger import Ledger
-from millstream.jetstream.consumers.states import MOVES, Event, IllegalMoveError, State, step
+from millstream.jetstream.consumers.message_states import MOVES, Event, IllegalMoveError, State, step
 
 SECOND = 1_000_000_000
 WAIT = 30 * SECOND

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.consumers.groups import PinChange, PriorityGroups, is_served
-from millstream.jetstream.consumers.pull_requests import PullRequest
+from millstream.jetstream.consumers.pull_request import PullRequest
 from millstream.jsapi.consumer_types import ConsumerConfig, PriorityGroupState
 from millstream.jsapi.enums import PriorityPolicy
 

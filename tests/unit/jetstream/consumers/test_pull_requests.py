@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jetstream.consumers.pull_requests import UNRANKED, PullRefused, PullRequest, parse_pull
+from millstream.jetstream.consumers.pull_request import UNRANKED, PullRefused, PullRequest, parse_pull
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pull_kit import SECOND, START, Desk
 
-from millstream.jetstream.consumers.pull_requests import parse_pull
+from millstream.jetstream.consumers.pull_request import parse_pull
 from millstream.jsapi.consumer_types import ConsumerConfig
 
 NO_MESSAGES = "404 No Messages"

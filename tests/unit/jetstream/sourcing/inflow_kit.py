@@ -9,7 +9,7 @@ from typing import Any
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.api import Api
 from millstream.jetstream.ports import Sink, Traced
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.store.fs import FileSystem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
-from millstream.jetstream.stream import Stream
+from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.parser import make_frame
 from millstream.store.record import Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millstream.jetstream.incoming import MARK_SOURCE
+from millstream.jetstream.publish.candidate import MARK_SOURCE
 from millstream.jetstream.sourcing.origin import Asker, Kind, Origin
 from millstream.jetstream.sourcing.positions import Position, Positions
 from millstream.jsapi.stream_types import ExternalStream, StreamSource

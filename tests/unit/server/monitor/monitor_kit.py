@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from millstream.server.blocking import BlockingServer
+from millstream.server.blocking_server import BlockingServer
 from millstream.testing.patience import PATIENCE_S
 
 

@@ -12,7 +12,7 @@ from monitor_kit import document, eventually, get
 
 from millstream.broker.options import TlsOptions
 from millstream.config.options import MonitorOptions, ServerOptions
-from millstream.server.blocking import BlockingServer
+from millstream.server.blocking_server import BlockingServer
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient

@@ -18,10 +18,10 @@ from millstream.server.monitor.connection_info import Moment, _suite_name, descr
 from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.http import Request, Response
+from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions, jsz
 from millstream.server.monitor.process import ProcessorLoad
 from millstream.server.monitor.queries import BadRequest
-from millstream.server.monitor.rendering import render
 from millstream.server.monitor.routes import Routes
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz

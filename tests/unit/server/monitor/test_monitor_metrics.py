@@ -6,7 +6,7 @@ import pytest
 from monitor_kit import get
 from prometheus_client.parser import text_string_to_metric_families
 
-from millstream.server.blocking import BlockingServer
+from millstream.server.blocking_server import BlockingServer
 from millstream.testing.wire import WireClient
 
 

@@ -8,7 +8,7 @@ import pytest
 from millstream.base.slices import finish
 from millstream.golang.json import escape_html
 from millstream.server.monitor.formats import indented
-from millstream.server.monitor.rendering import Listing, render
+from millstream.server.monitor.json_page import Listing, render
 
 DOCUMENTS: list[Any] = [
     {"a": 1},

@@ -1,1 +1,0 @@
-"""Archives of streams: written by snapshots, read by restores (docs/formats/snapshot.md)."""

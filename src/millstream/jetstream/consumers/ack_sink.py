@@ -1,0 +1,179 @@
+"""Handle clients' responses to deliveries: ack, nak, term, in progress, and next.
+
+    ack subjects ─▶ AckSink ─┬─ fast path: an ack ──▶ ledger (`_acks_came`, once for many)
+                             └─ slow path ──────────▶ `_said`
+
+A response that asks for a confirmation gets it when its effect is durable.  If an ack decides whether the
+stream keeps a message, no ack takes the fast path.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+from millstream.base import slices
+from millstream.base.build import pure_requested
+from millstream.base.decimals import read_integer
+from millstream.base.slices import Pieces
+from millstream.jetstream.consumers.ack_reader import AckSink, AckSubject
+from millstream.jetstream.consumers.nak_delay import delay_of
+from millstream.jetstream.consumers.state_saver import NoKeeper
+from millstream.jsapi.enums import AckPolicy, RetentionPolicy
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.store.errors import StoreError
+
+_SETTLED_AT_ONCE: Final = 8  # messages of an ack of all; each may have to leave the stream
+_TOLD_AT_ONCE: Final = 32 if pure_requested() else 512  # messages, to the journal
+
+
+class Acknowledging:
+    """The responses to one consumer's deliveries."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._ledger = consumer.ledger
+        self._world = consumer.world
+        self._sample_percent = 0
+        self._settling = 0  # acks of many messages that are under way
+        self._owed: list[bytes] = []  # replies to answers that wait for these
+        self.sink = AckSink(consumer.ledger, self._said, self._acks_came)
+
+    def configure(self) -> None:
+        """Apply a changed configuration of the consumer or its stream."""
+        consumer = self._consumer
+        frequency = consumer.config.sample_freq
+        self._sample_percent = read_integer(frequency.removesuffix("%")) or 0
+        self.sink.plain = (
+            consumer.config.ack_policy is AckPolicy.EXPLICIT
+            and not self._sample_percent
+            and consumer.stream.config.retention is RetentionPolicy.LIMITS
+        )
+
+    def acknowledge_all(self, sseq: int, dseq: int) -> None:
+        """Acknowledge everything up to here, but no deliveries that never happened."""
+        dseq = min(dseq, self._ledger.delivered_dseq)
+        if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
+            return
+        self._consumer.last_ack_ns = self._world.steady_ns()
+        slices.begin(self._world, "ack of all", self._settle(sseq, dseq))
+
+    def _settle(self, sseq: int, dseq: int) -> Pieces[None]:
+        """Settle everything up to a message; confirmations wait until that is done."""
+        consumer, ledger = self._consumer, self._ledger
+        interest, resets, looked = consumer.stream.consumers.interest, ledger.resets, 0
+        self._settling += 1
+        try:
+            while True:
+                settled = ledger.ack_some(sseq, dseq, _SETTLED_AT_ONCE)
+                if not ledger.has_unsettled(sseq):
+                    interest.settled((*settled, sseq))
+                    break
+                interest.settled(settled)
+                looked += _SETTLED_AT_ONCE
+                if looked >= _TOLD_AT_ONCE:
+                    looked = 0
+                    while consumer.keeper.write_some():
+                        yield _TOLD_AT_ONCE
+                yield _SETTLED_AT_ONCE
+                if not consumer.running or ledger.resets != resets:
+                    break
+        finally:
+            self._settling -= 1
+        if consumer.running:
+            consumer.unblock()
+            if not self._settling:
+                owed, self._owed = self._owed, []
+                for reply in owed:
+                    self._answer_when_durable(reply)
+
+    # -- the short way ----------------------------------------------------------------------------
+
+    def _acks_came(self) -> None:
+        """Schedule the follow-up work for the first of several acks on the fast path."""
+        self._world.call_soon(self._look_after_acks)
+
+    def _look_after_acks(self) -> None:
+        self.sink.tell_again()
+        self._consumer.last_ack_ns = self._world.steady_ns()
+        self._consumer.unblock()
+
+    # -- the long way -----------------------------------------------------------------------------
+
+    def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
+        """Handle everything but a plain ack without a reply subject."""
+        sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
+        if payload in (b"", b"+ACK", b"+OK"):
+            if self._acknowledge(sseq, dseq, deliveries, sample=True):
+                self._answer_when_durable(reply)
+        elif payload.startswith(b"+NXT"):
+            self._acknowledge(sseq, dseq, deliveries, sample=True)
+            self._consumer.mode.ask(reply, payload[4:], b"")
+        elif payload.startswith(b"+TERM"):
+            reason = payload[5:].strip().decode(errors="replace")
+            if self._terminate(sseq, dseq, deliveries, reason):
+                self._answer_when_durable(reply)
+        else:
+            if payload.startswith(b"-NAK"):
+                self._refuse(sseq, dseq, deliveries, payload[4:])
+            elif payload == b"+WPI":
+                self._ledger.progress(sseq, self._world.steady_ns())
+                self._consumer.keeper.touch()
+            if reply and sseq:
+                self._world.publish(reply, b"")
+
+    def _answer_when_durable(self, reply: bytes) -> None:
+        if not reply:
+            return
+        if self._settling:
+            self._owed.append(reply)
+            return
+
+        def answer(error: StoreError | None) -> None:
+            if error is None:
+                self._world.publish(reply, b"")
+
+        keeper, stream = self._consumer.keeper, self._consumer.stream
+        if isinstance(keeper, NoKeeper) and stream.config.retention is not RetentionPolicy.LIMITS:
+            stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
+        else:
+            keeper.when_durable(answer)
+
+    def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
+        """Acknowledge a message; return False if it cannot have been delivered."""
+        consumer, ledger = self._consumer, self._ledger
+        if sseq >= consumer.feed.next_sseq and sseq > ledger.delivered_sseq:
+            return False
+        if consumer.config.ack_policy is AckPolicy.ALL:
+            self.acknowledge_all(sseq, dseq)
+            return True
+        entry = ledger.pending.get(sseq)
+        if entry is not None and sample and self._is_sampled():
+            consumer.advisories.acked(dseq, sseq, self._world.steady_ns() - entry.at, deliveries)
+        consumer.last_ack_ns = self._world.steady_ns()
+        ledger.ack(sseq)
+        consumer.stream.consumers.interest.settled((sseq,))
+        consumer.unblock()
+        return True
+
+    def _terminate(self, sseq: int, dseq: int, deliveries: int, reason: str) -> bool:
+        accepted = self._acknowledge(sseq, dseq, deliveries, sample=False)
+        self._consumer.advisories.terminated(dseq, sseq, deliveries, reason)
+        return accepted
+
+    def _refuse(self, sseq: int, dseq: int, deliveries: int, argument: bytes) -> None:
+        if not self._ledger.may_nak(sseq, dseq):
+            return
+        self._consumer.advisories.naked(dseq, sseq, deliveries)
+        delay = delay_of(argument)
+        if delay is None:
+            self._ledger.nak(sseq)
+            self._consumer.wake()
+        else:
+            self._consumer.expiry.put_off(sseq, delay)
+
+    def _is_sampled(self) -> bool:
+        percent = self._sample_percent
+        return percent >= 100 or (percent > 0 and random.randrange(100) <= percent)

@@ -1,0 +1,68 @@
+cimport cython
+
+from millstream.base.buffer cimport equal_bytes
+from millstream.jetstream.publish.dedupe cimport Dedupe
+from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, Staging
+from millstream.protocol.parser cimport Frame
+from millstream.protocol.replies cimport Replies
+from millstream.store.log cimport Log
+
+cdef bytes _END
+cdef bytes _DUPLICATE_END
+cdef int _MARK_MSG_ID
+cdef Py_ssize_t _MAX_HEADER_BYTES
+cdef bytes _FAST_BATCH
+cdef int _LAST_LETTER
+cdef bytes _START
+cdef bytes _OURS
+cdef bytes _MSG_ID
+cdef bytes _EXPECTED
+cdef bytes _EXPECTED_LAST
+cdef int _MOST_DIGITS
+cdef Py_ssize_t _WEIGHED_AT
+cdef unsigned char _ZERO
+cdef unsigned char _CR
+cdef unsigned char _LF
+cdef unsigned char _BLANK
+
+@cython.final
+cdef class Ingest:
+    cdef public bint fast_path
+    cdef public Py_ssize_t max_size
+    cdef public object wants
+    cdef public object limit
+    cdef public object hold
+    cdef public object weigh
+    cdef Py_ssize_t _unweighed
+    cdef public Py_ssize_t per_subject
+    cdef Log _log
+    cdef Dedupe _dedupe
+    cdef Staging _staging
+    cdef object _now_ns
+    cdef object _dirty
+    cdef object _slow
+    cdef Replies _acks
+    cdef bint _told
+    cdef Py_ssize_t _untold
+    cdef Py_ssize_t _id_start
+    cdef Py_ssize_t _id_size
+
+    @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t)
+    cpdef take(self, bytes subject, Frame frame)
+    cdef bint _may_stage(self, Frame frame) except *
+    cpdef store(self, StagedMessage message, long long now)
+    @cython.locals(
+        p="const unsigned char*", message_id=bytes, known="unsigned long long", seq="unsigned long long"
+    )
+    cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
+    cdef _keep_limits(self, bytes subject)
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint, expected_last=bint)
+    cdef bint _is_ordinary(self, bytes subject, Frame frame) except *
+    @cython.locals(digits=int, value="unsigned long long")
+    cdef bint _holds(self, bytes subject, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except *
+    cdef bint _is_batched(self, Frame frame) except *
+    @cython.locals(now="long long", last="long long")
+    cpdef long long timestamp(self) except *
+    cpdef acknowledge(self, bytes reply, unsigned long long seq, bytes end)
+    cpdef tell(self, Py_ssize_t size=*)
+    cpdef Replies hand_over(self, Py_ssize_t untold=*, Replies empty=*)

@@ -1,0 +1,246 @@
+"""The fast path of a message into a stream: append it to the log and note its publisher for an ack.
+
+Compiled, because it is on the path of a message.  It is for streams without a rule that needs a look at each
+message, except a limit of its size and interest, which are checked here; and for messages without headers
+that JetStream interprets, except an id (``Nats-Msg-Id``) and expectations that hold
+(``Nats-Expected-Last-Subject-Sequence``, for updates of keys, and ``Nats-Expected-Last-Sequence``).  Messages
+of atomic batches have their own fast path (``batch_fast_path``).  All others are copied and go to `slow`,
+which is ``slow_path`` and has every rule.
+"""
+
+from collections.abc import Callable
+
+from millstream.base.buffer import equal_bytes
+from millstream.jetstream.publish.batch_fast_path import StagedMessage, Staging
+from millstream.jetstream.publish.candidate import MARK_MSG_ID
+from millstream.jetstream.publish.dedupe import Dedupe
+from millstream.jsapi.limits import MAX_HEADER_BYTES
+from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
+from millstream.protocol.headers import START
+from millstream.protocol.parser import Frame
+from millstream.protocol.replies import Replies
+from millstream.store.errors import StoreError
+from millstream.store.log import Log
+
+_END = PUB_ACK_END
+_DUPLICATE_END = PUB_ACK_DUPLICATE_END
+_MARK_MSG_ID = MARK_MSG_ID
+_MAX_HEADER_BYTES = MAX_HEADER_BYTES
+_FAST_BATCH = b".$FI"  # a reply that ends like this drives a batch (see ``fast_batch``)
+_LAST_LETTER = 73
+_START = START
+_OURS = b"\nNats-"  # behind a CR: the beginning of every header that means something
+_MSG_ID = b"\nNats-Msg-Id:"
+_EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
+_EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
+_MOST_DIGITS = 18
+_WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
+_ZERO = ord("0")
+_CR = ord("\r")
+_LF = ord("\n")
+_BLANK = ord(" ")
+
+
+class Ingest:
+    """The fast path of one stream."""
+
+    def __init__(
+        self,
+        log: Log,
+        dedupe: Dedupe,
+        staging: Staging,
+        now_ns: Callable[[], int],
+        dirty: Callable[[], None],
+        slow: Callable[[bytes, bytes, bytes, bytes], None],
+    ) -> None:
+        self.fast_path = False  # no rule needs a look at each message, except those checked here
+        self.max_size = 0  # bytes of headers and body together; 0: no limit
+        self.wants: Callable[[bytes], bool] | None = None  # whether a message of this subject is kept
+        self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
+        self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
+        self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
+        self._unweighed = 0  # bytes of messages since it was asked
+        self.per_subject = 0  # if this is the only limit: how many messages a subject may have
+        self._log = log
+        self._dedupe = dedupe
+        self._staging = staging
+        self._now_ns = now_ns
+        self._dirty = dirty
+        self._slow = slow
+        self._acks = Replies()  # for the next commit
+        self._told = False  # that there is something to commit
+        self._untold = 0  # bytes that may come before that is told: a commit follows anyway
+        self._id_start = 0  # of the message's id in its frame
+        self._id_size = 0
+
+    def take(self, subject: bytes, frame: Frame) -> None:
+        """Receive a message on one of the stream's subjects; the frame must not be kept."""
+        self._unweighed += frame.body_size
+        if self._unweighed >= _WEIGHED_AT:
+            self._unweighed = 0
+            if self.weigh is not None:
+                self.weigh()
+        if self.hold is not None:
+            self.hold()
+        self._id_size = 0
+        if (
+            not self.fast_path
+            or (self.max_size > 0 and frame.body_size > self.max_size)
+            or (self.wants is not None and not self.wants(subject))
+            or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
+            or self._is_batched(frame)
+        ):
+            if not (self._may_stage(frame) and self._staging.take(subject, frame)):
+                self._slow(subject, frame.reply(), frame.headers(), frame.payload())
+            return
+        now = self.timestamp()
+        if self._id_size > 0:
+            seq = self._store_once(subject, frame, now)
+            if seq == 0:
+                return
+        else:
+            header_size = frame.header_size if frame.header_size > 0 else 0
+            seq = self._log.append(subject, frame.buf, frame.body_start, header_size, frame.body_size, now, 0)
+        if frame.reply_size > 0:
+            self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
+        self._keep_limits(subject)
+        self.tell(frame.body_size)
+
+    def _may_stage(self, frame: Frame) -> bool:
+        """Return True if messages of batches may take their fast path and this may be one."""
+        return self.fast_path and frame.header_size > 0 and self.max_size == 0 and self.wants is None
+
+    def store(self, message: StagedMessage, now: int) -> None:
+        """Store a message of a batch that is being committed."""
+        self._log.append(message.subject, message.source, 0, message.header_size, len(message.source), now, 0)
+        self._keep_limits(message.subject)
+
+    def _keep_limits(self, subject: bytes) -> None:
+        """Remove messages beyond the limits after one of this subject was stored."""
+        if self.limit is None:
+            return
+        if self.per_subject > 0:
+            try:
+                if self._log.keep_of_newest(self.per_subject):
+                    self.limit(subject)  # which has the rest removed in slices
+            except StoreError:
+                self.limit(subject)  # which tries again, and says what is wrong
+        else:
+            self.limit(subject)
+
+    def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
+        """Store a message with an id; return 0 for a duplicate, which is answered."""
+        p = frame.buf
+        message_id = p[self._id_start : self._id_start + self._id_size]
+        known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
+        if known:
+            if frame.reply_size > 0:
+                self._acks.add(frame.buf, frame.reply_start, frame.reply_size, known, _DUPLICATE_END)
+            self.tell()
+            return 0
+        seq = self._log.append(
+            subject, frame.buf, frame.body_start, frame.header_size, frame.body_size, now, _MARK_MSG_ID
+        )
+        self._dedupe.add(message_id, seq, now)
+        return seq
+
+    def _is_ordinary(self, subject: bytes, frame: Frame) -> bool:
+        """Return True if the headers need no rules; record an id, and check an expectation.
+
+        Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
+        """
+        p = frame.buf
+        at = frame.body_start
+        end = at + frame.header_size
+        if frame.header_size < len(_START) or frame.header_size > _MAX_HEADER_BYTES:
+            return False
+        if not equal_bytes(frame.buf, at, _START):
+            return False  # it has a status
+        found = expected = expected_last = False
+        at += len(_START) - 2  # a CRLF
+        while at + len(_OURS) < end:
+            if p[at] != _CR or p[at + 1] != _LF or not equal_bytes(frame.buf, at + 1, _OURS):
+                at += 1
+                continue
+            if at + 1 + len(_EXPECTED) < end and equal_bytes(frame.buf, at + 1, _EXPECTED):
+                at += 1 + len(_EXPECTED)
+                if expected or not self._holds(subject, p, at, end):
+                    return False
+                expected = True
+                continue
+            if at + 1 + len(_EXPECTED_LAST) < end and equal_bytes(frame.buf, at + 1, _EXPECTED_LAST):
+                at += 1 + len(_EXPECTED_LAST)
+                if expected_last or not self._holds(b"", p, at, end):
+                    return False
+                expected_last = True
+                continue
+            if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
+                return False
+            found = True
+            at += 1 + len(_MSG_ID)
+            while at < end and p[at] == _BLANK:
+                at += 1
+            self._id_start = at
+            while at < end and not (p[at] == _CR and at + 1 < end and p[at + 1] == _LF):
+                at += 1
+            self._id_size = at - self._id_start
+        return not found or self._id_size > 0
+
+    def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
+        """Return True if the number at `at` is the last sequence of the subject (empty: of the stream).
+
+        Returns False for anything but digits.
+        """
+        while at < end and p[at] == _BLANK:
+            at += 1
+        digits = value = 0
+        while at < end and _ZERO <= p[at] <= _ZERO + 9:
+            value = value * 10 + p[at] - _ZERO
+            digits += 1
+            at += 1
+            if digits > _MOST_DIGITS:
+                return False
+        if digits == 0 or at >= end or p[at] != _CR:
+            return False
+        try:
+            return (self._log.last_of(subject) if subject else self._log.last_seq) == value
+        except StoreError:
+            return False  # the slow path will meet it again, and says so
+
+    def _is_batched(self, frame: Frame) -> bool:
+        if frame.reply_size < 4 or frame.buf[frame.reply_start + frame.reply_size - 1] != _LAST_LETTER:
+            return False
+        return frame.reply().endswith(_FAST_BATCH)
+
+    def timestamp(self) -> int:
+        """Return the time, but never before the last message: a clock set back does not reorder a stream."""
+        now: int = self._now_ns()
+        last: int = self._log.last_timestamp
+        return now if now > last else last
+
+    def acknowledge(self, reply: bytes, seq: int, end: bytes) -> None:
+        """Send an ack once everything up to `seq` is durable."""
+        self._acks.add(reply, 0, len(reply), seq, end)
+        self.tell()
+
+    def tell(self, size: int = 0) -> None:
+        """Report that there is something to commit, of `size` bytes."""
+        if self._told:
+            return
+        if self._untold > size:
+            self._untold -= size + 1
+            return
+        self._told = True
+        self._dirty()
+
+    def hand_over(self, untold: int = 0, empty: Replies | None = None) -> Replies:
+        """Return the acks that go with a commit that begins or will follow.
+
+        The next `untold` bytes, or as many other things to commit, are accepted without a report.  Their acks
+        are collected in `empty`, if it is given.
+        """
+        acks = self._acks
+        self._acks = empty if empty is not None else Replies()
+        self._told = False
+        self._untold = untold
+        return acks

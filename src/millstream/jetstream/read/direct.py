@@ -1,0 +1,262 @@
+"""Direct get: messages of a stream sent straight to the requester, without an envelope.
+
+    $JS.API.DIRECT.GET.<stream>             the body says what to get
+    $JS.API.DIRECT.GET.<stream>.<subject>   the last message of a subject
+
+The response is one message, a batch that ends with `204 EOB`, or a status with the reason why there is none.
+Served while the stream allows it; otherwise there is no subscriber, and the client gets "no responders".
+
+This module handles all forms of requests; ``single_gets``, the fast path, handles the common ones and is
+asked first.  ``answers`` formats responses, and ``direct_batches`` schedules batches.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.golang.json import FEW_VALUES
+from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.read import lookup
+from millstream.jetstream.read.answers import Batch, DirectSending
+from millstream.jetstream.read.direct_batches import NOT_FOUND, DirectBatches
+from millstream.jetstream.read.single_gets import DirectGets
+from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.requests import MsgGetRequest
+from millstream.store.errors import StoreError
+from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.ports import Request
+    from millstream.jetstream.stream.stream import Stream
+
+_log = logging.getLogger("millstream.jetstream")
+
+_PREFIX: Final = b"$JS.API.DIRECT.GET."
+_QUEUE: Final = b"_sys_"  # shared by all that can answer for a stream, so that one does
+_MAX_SUBJECTS: Final = 1024  # of a request for the last message of each
+
+_NO_RESULTS: Final = b"404 No Results"
+_EMPTY: Final = b"408 Empty Request"
+_MALFORMED: Final = b"408 Malformed Request"
+_BAD: Final = b"408 Bad Request"
+_LEVEL: Final = b"412 Required Api Level"
+_TOO_MANY: Final = b"413 Too Many Results"
+_TOO_MANY_REQUESTS: Final = b"413 Too Many Requests"
+
+
+class _Refused(Exception):
+    """The response is a status."""
+
+    def __init__(self, status: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class DirectGet:
+    """The direct get service of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._handles: list[Any] = []
+        self._mirrored = ""  # what a mirror answers for
+        self._record = Record()
+        self._sending = DirectSending(stream.name.encode())
+        self._batches = DirectBatches(stream, self._sending)
+
+    def start(self) -> None:
+        """Start serving, if the stream allows it."""
+        self._release()
+        config = self._stream.config
+        served = [config.name] if config.allow_direct else []
+        if config.mirror_direct and self._mirrored:
+            served.append(self._mirrored)
+        serve = self._stream.world.serve
+        for name in served:
+            subject = _PREFIX + name.encode()
+            by_subject = functools.partial(self._take_by_subject, len(subject) + 1)
+            by_body = DirectGets(self._stream, self._sending, 0)
+            by_key = DirectGets(self._stream, self._sending, len(subject) + 1)
+            self._handles += [
+                serve(subject, self._take, _QUEUE, responder=by_body),
+                serve(subject + b".>", by_subject, _QUEUE, responder=by_key),
+            ]
+
+    def answer_for(self, origin: str) -> None:
+        """Serve requests for the origin of a mirror that has caught up."""
+        if self._mirrored != origin:
+            self._mirrored = origin
+            self.start()
+
+    def stop(self) -> None:
+        """Stop serving: the log is about to be closed."""
+        self._release()
+        self._batches.stop()
+
+    def _release(self) -> None:
+        for handle in self._handles:
+            self._stream.world.release(handle)
+        self._handles.clear()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _take(self, request: Request) -> None:
+        if not request.reply:
+            return
+        try:
+            self._get(request)
+        except (_Refused, StoreError) as error:
+            self._refuse(request, error)
+
+    def _take_by_subject(self, start: int, request: Request) -> None:
+        """Serve a request by subject; the common one, without a body, reads a key and is fast."""
+        if not request.reply:
+            return
+        try:
+            bare = False
+            if request.payload or request.headers:
+                bare = _checked_by_subject(request).no_hdr
+            seq = lookup.last_of(self._stream.log, request.subject[start:])
+            self._send_one(seq, request, bare)
+        except (_Refused, StoreError) as error:
+            self._refuse(request, error)
+
+    def _refuse(self, request: Request, error: Exception) -> None:
+        status = NOT_FOUND  # nats-server's word for whatever goes wrong
+        if isinstance(error, _Refused):
+            status = error.status
+        else:
+            _log.error("%s", error)
+        self._batches.send_status(request, status)
+
+    def _get(self, request: Request) -> None:
+        wanted = _checked(request)
+        if (wanted.multi_last or wanted.batch) and self._batches.full():
+            raise _Refused(_TOO_MANY_REQUESTS)
+        if wanted.multi_last:
+            self._get_last_of_each(wanted, request)
+        elif wanted.batch:
+            self._get_batch(wanted, request)
+        else:
+            self._get_one(wanted, request)
+
+    # -- one message ------------------------------------------------------------------------------
+
+    def _get_one(self, wanted: MsgGetRequest, request: Request) -> None:
+        log = self._stream.log
+        if wanted.last_by_subj:
+            seq = lookup.last_of(log, _subject(wanted.last_by_subj))
+        else:
+            seq = self._start(wanted)
+            if wanted.next_by_subj:
+                seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
+        self._send_one(seq, request, wanted.no_hdr)
+
+    def _send_one(self, seq: int, request: Request, bare: bool) -> None:
+        log, world = self._stream.log, self._stream.world
+        if seq and self._sending.one(log, seq, request.reply, world.answer_outlet(request), bare):
+            world.flush()
+        elif seq and log.has(seq):
+            lookup.when_durable(self._stream, seq, lambda: self._send_late(seq, request, bare))
+        else:
+            raise _Refused(NOT_FOUND)
+
+    def _send_late(self, seq: int, request: Request, bare: bool) -> None:
+        world = self._stream.world
+        if lookup.read(self._stream.log, seq, self._record):
+            self._sending.lone(self._record, request.reply, world.answer_outlet(request), bare)
+            world.flush()
+        else:
+            self._batches.send_status(request, NOT_FOUND)
+
+    def _start(self, wanted: MsgGetRequest) -> int:
+        if wanted.start_time is None:
+            return wanted.seq
+        return lookup.first_at_or_after(self._stream.log, int(wanted.start_time))
+
+    # -- many -------------------------------------------------------------------------------------
+
+    def _get_batch(self, wanted: MsgGetRequest, request: Request) -> None:
+        batch = self._batch(wanted, request, wanted.batch)
+        batch.bare = wanted.no_hdr
+        self._batches.walk(batch, self._start(wanted), _subject(wanted.next_by_subj))
+
+    def _get_last_of_each(self, wanted: MsgGetRequest, request: Request) -> None:
+        log = self._stream.log
+        up_to = wanted.up_to_seq
+        if wanted.up_to_time is not None:
+            up_to = lookup.first_at_or_after(log, int(wanted.up_to_time))
+            if up_to <= log.first_seq:
+                raise _Refused(_NO_RESULTS)
+            up_to -= 1
+        up_to = up_to or log.last_seq
+        if up_to > log.last_seq and not self._stream.in_memory:
+            raise _Refused(_NO_RESULTS)  # as nats-server has it, with file storage only
+        found = lookup.last_of_each(log, map(_subject, wanted.multi_last), up_to, _MAX_SUBJECTS)
+        if found is None:
+            raise _Refused(_TOO_MANY)
+        if not found:
+            raise _Refused(_NO_RESULTS)
+
+        def send() -> None:
+            chosen = found[bisect.bisect_left(found, wanted.seq) :]
+            batch = self._batch(wanted, request, wanted.batch if wanted.batch > 0 else _MAX_SUBJECTS)
+            batch.pending = len(chosen)
+            self._batches.pick(batch, chosen, up_to)
+
+        lookup.when_durable(self._stream, found[-1], send)
+
+    def _batch(self, wanted: MsgGetRequest, request: Request, most: int) -> Batch:
+        room = wanted.max_bytes or self._stream.account.resources.max_pending
+        batch = Batch(request.reply, self._stream.world.answer_outlet(request), most, max(room, 1), 0)
+        batch.request = request
+        return batch
+
+
+def _subject(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _decoded(request: Request) -> MsgGetRequest:
+    if beyond_ours(request.headers):
+        raise _Refused(_LEVEL)
+    if not request.payload:
+        return MsgGetRequest()
+    try:
+        return decode_lenient(request.payload, MsgGetRequest, FEW_VALUES)
+    except JsonError:
+        raise _Refused(_MALFORMED) from None
+
+
+def _checked(request: Request) -> MsgGetRequest:
+    wanted = _decoded(request)
+    by_seq, by_time = wanted.seq > 0, wanted.start_time is not None
+    by_last, by_next, each = bool(wanted.last_by_subj), bool(wanted.next_by_subj), bool(wanted.multi_last)
+    if not (by_seq or by_time or by_last or by_next or each):
+        raise _Refused(_EMPTY)
+    if (
+        (by_seq and (by_last or by_time))
+        or (by_last and (by_time or by_next or each or wanted.batch > 0))
+        or (by_next and each)
+        or (wanted.up_to_seq > 0 and wanted.up_to_time is not None)
+    ):
+        raise _Refused(_BAD)
+    return wanted
+
+
+def _checked_by_subject(request: Request) -> MsgGetRequest:
+    wanted = _decoded(request)
+    if (
+        wanted.last_by_subj
+        or wanted.next_by_subj
+        or wanted.multi_last
+        or wanted.seq
+        or wanted.batch
+        or wanted.up_to_seq
+        or wanted.start_time is not None
+        or wanted.up_to_time is not None
+    ):
+        raise _Refused(_BAD)
+    return wanted

@@ -1,0 +1,126 @@
+"""Look up messages so that they can be read as soon as they are durable.
+
+A message counts as stored, and what it replaces as removed, when it is appended; it can be read only when its
+commit has ended.  A reader that looks for the last message of a subject in between must get neither nothing
+nor a missing old one: it looks up what is stored, and reads it when that is durable (``when_durable``), even
+if the next message has replaced it by then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from millstream.store.errors import StoreError
+from millstream.store.record import Record
+from millstream.subjects.tokens import is_literal
+
+if TYPE_CHECKING:
+    from millstream.jetstream.stream.stream import Stream
+    from millstream.jsapi.responses import Response
+    from millstream.store.log import Log
+
+_log = logging.getLogger("millstream.jetstream")
+
+_EVERYTHING = (b"", b">")
+
+_FEW_SUBJECTS: Final = 1024
+
+
+class Later(msgspec.Struct):
+    """A response that can be given after the next commit of a stream, or other work."""
+
+    stream: Commits
+    finish: Callable[[], Response]
+
+
+class Commits(Protocol):
+    """Something that becomes durable later."""
+
+    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+
+
+class Durable(msgspec.Struct):
+    """A response to send when a change is durable, optionally with headers.
+
+    Before it is sent, `then` is called, or `undo` if the change could not be made durable.
+    """
+
+    commits: Commits
+    response: Response
+    headers: bytes | None = None
+    then: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
+
+
+def last_of(log: Log, pattern: bytes) -> int:
+    """Return the last sequence whose subject matches `pattern`; 0 if there is none."""
+    if is_literal(pattern):
+        return log.last_of(pattern)
+    subjects = [subject for subject, _ in itertools.islice(log.index.match(pattern), _FEW_SUBJECTS + 1)]
+    if len(subjects) > _FEW_SUBJECTS:  # then one of them is not far from the end
+        return log.last_match(log.last_seq, pattern)
+    return max((log.last_of(subject) for subject in subjects), default=0)
+
+
+def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int, most: int) -> list[int] | None:
+    """Return the last sequence, not above `up_to`, of every subject that matches a pattern, in order.
+
+    Returns None if there are more than `most`.
+    """
+    subjects: dict[bytes, int] = {}
+    early = 0  # subjects that have a message up to there, as far as that is known
+    for pattern in patterns:
+        for subject, node in log.index.match(pattern):
+            if subject in subjects:
+                continue
+            subjects[subject] = node.last
+            early += node.first_exact and node.first <= up_to
+            if early > most:
+                return None
+    found = (
+        log.last_of(subject) if last <= up_to else log.last_match(up_to, subject)
+        for subject, last in subjects.items()
+    )
+    seqs = sorted(seq for seq in found if seq)
+    return seqs if len(seqs) <= most else None
+
+
+def next_of(log: Log, seq: int, pattern: bytes) -> int:
+    """Return the first sequence not below `seq` whose subject matches `pattern`; 0 if there is none."""
+    return log.next_seq(seq) if pattern in _EVERYTHING else log.next_match(seq, pattern)
+
+
+def first_at_or_after(log: Log, timestamp: int) -> int:
+    """Return the first sequence stored at or after `timestamp`; the next new one if there is none."""
+    if timestamp > log.last_timestamp:
+        return log.last_seq + 1
+    return log.seq_at_time(max(timestamp, 0)) or log.last_seq + 1
+
+
+def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None:
+    """Call back when everything up to `seq` can be read: now, or after a commit.
+
+    Also calls back if the commit fails: everything durable before can still be read.
+    """
+    if seq <= stream.log.committed:
+        callback()
+    else:
+        stream.after_outcome(lambda _: callback())
+
+
+def read(log: Log, seq: int, record: Record) -> bool:
+    """Point `record` at a durable message that existed a moment ago; return False if it is unreadable."""
+    try:
+        return _read(log, seq, record)
+    except StoreError as error:  # the disk; the message may be readable another time
+        _log.error("%s", error)
+        return False
+
+
+def _read(log: Log, seq: int, record: Record) -> bool:
+    return log.get(seq, record) or log.peek_removed(seq, record)

@@ -1,0 +1,179 @@
+"""Check the messages of an archive one by one and store them unchanged in a log.
+
+Compiled, because there may be many.  Gaps between sequences are deleted messages, whose sequences stay used.
+Messages whose TTL is over are not stored.  Not here: where messages come from (``loader``, ``old_format``),
+and when records are written.
+"""
+
+import re
+from collections.abc import Callable
+
+from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
+from millstream.jetstream.snapshots.entries import EntryReader
+from millstream.jetstream.snapshots.errors import ArchiveError, told
+from millstream.jetstream.stream.ttl import ttl_of
+from millstream.jsapi import headers as names
+from millstream.jsapi.errors import ApiError
+from millstream.jsapi.limits import LARGEST_SEQ
+from millstream.store.log import Log
+from millstream.store.record import MAX_SUBJECT
+
+_MSG_ID = names.MSG_ID.encode()
+_TTL = names.TTL.encode()
+_SCHEDULE = names.SCHEDULE_PREFIX.encode()
+_MARK_MSG_ID = MARK_MSG_ID
+_MARK_TTL = MARK_TTL
+_MARK_SCHEDULE = MARK_SCHEDULE
+_NS = 1_000_000_000
+_AHEAD = 64 * 1024
+_LARGEST_SEQ = LARGEST_SEQ
+_SUBJECT = re.compile(rb"[^\x00-\x20]+")  # subscribers get it in a protocol line
+
+
+class LoadLimits:
+    """Limits for one message and for all together, in bytes."""
+
+    def __init__(
+        self,
+        max_payload: int,
+        max_size: int,
+        max_subject: int,
+        *,
+        hold: Callable[[int], bool] = lambda size: True,
+        refusal: Callable[[], Exception] = lambda: ArchiveError("no room"),
+        extra: int = 0,
+        most: int = 0,
+    ) -> None:
+        self.max_payload = max_payload
+        self.max_size = max_size if max_size >= 0 else max_payload  # headers and body
+        self.max_subject = min(max_subject, MAX_SUBJECT)
+        self.hold = hold  # reserves this many bytes in total, or returns False
+        self.refusal = refusal  # makes the exception to raise then
+        self.extra = extra  # bytes that a message counts in addition to its record
+        self.most = most  # bytes of all messages: the oldest are dropped; 0: unlimited
+
+
+class MessageLoader:
+    """Fills an empty log."""
+
+    def __init__(self, log: Log, limits: LoadLimits, now_ns: int) -> None:
+        self.log = log
+        self.last_seq = log.last_seq  # sequence of the previous message
+        self.ended = False  # the end of the archive was read
+        self._max_payload = limits.max_payload
+        self._max_size = limits.max_size
+        self._max_subject = limits.max_subject
+        self._limits = limits
+        self._extra = limits.extra
+        self._most = limits.most
+        self._held = 0  # bytes reserved in the account
+        self._now_ns = now_ns
+
+    def take(self, reader: EntryReader, most: int) -> bool:
+        """Store up to `most` messages of the reader; return False if it needs more bytes or has ended."""
+        count = 0
+        while count < most:
+            if not reader.next():
+                return False
+            if reader.seq == 0:
+                if reader.is_end():
+                    self.ended = True
+                    return False
+                raise ArchiveError("expected message sequence")
+            if reader.too_large:
+                raise _too_large(reader.seq)
+            self.add(
+                reader.name(),
+                reader.buf,
+                reader.body_start,
+                reader.header_size,
+                reader.body_size,
+                reader.seq,
+                reader.timestamp,
+            )
+            count += 1
+        return True
+
+    def add(
+        self,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+        seq: int,
+        timestamp: int,
+    ) -> None:
+        """Store ``source[start:start + size]``; raise ArchiveError if no stream can contain it."""
+        log = self.log
+        if size > self._max_payload:
+            raise _too_large(seq)
+        if size > self._max_size:
+            raise ArchiveError(f"message sequence {seq} exceeds maximum message size")
+        if seq <= self.last_seq or seq >= _LARGEST_SEQ:
+            raise ArchiveError(f"message sequence {seq} out of order")
+        if log.index.find(subject) is None:
+            self._check_subject(subject, seq)
+        if seq > log.last_seq + 1:
+            log.skip_to(seq - 1, timestamp if log.last_timestamp == 0 else log.last_timestamp)
+        self.last_seq = seq
+        marks = 0
+        if header_size > 0:
+            block = source[start : start + header_size]
+            marks = _marks_of(block)
+            if marks & _MARK_TTL and self._is_over(block, timestamp):
+                log.skip_to(seq, timestamp)
+                return
+        log.append(subject, source, start, header_size, size, timestamp, marks)
+        stored = log.record_bytes + self._extra * log.messages
+        if self._most > 0:
+            while stored > self._most and log.messages > 0:
+                log.remove(log.first_seq)
+                stored = log.record_bytes + self._extra * log.messages
+        if stored > self._held:
+            self._hold(stored)
+
+    def _hold(self, stored: int) -> None:
+        """Reserve the bytes stored, and some in advance so that not every message asks."""
+        limits = self._limits
+        if limits.hold(stored + _AHEAD):
+            self._held = stored + _AHEAD
+        elif limits.hold(stored):
+            self._held = stored
+        else:
+            raise limits.refusal()
+
+    def skip_to(self, seq: int, timestamp: int = 0) -> None:
+        """Mark all sequences up to `seq` as used; `timestamp` may be 0 if unknown."""
+        if seq >= _LARGEST_SEQ:
+            raise ArchiveError(f"message sequence {seq} out of range")
+        if seq > self.log.last_seq:
+            last = self.log.last_timestamp
+            self.log.skip_to(seq, timestamp if timestamp > last else last)
+
+    def _check_subject(self, subject: bytes, seq: int) -> None:
+        """Raise ArchiveError for a subject that nobody could have published here."""
+        if len(subject) > self._max_subject or _SUBJECT.fullmatch(subject) is None:
+            raise ArchiveError(f"message sequence {seq} has an invalid subject")
+
+    def _is_over(self, block: bytes, timestamp: int) -> bool:
+        try:
+            seconds = ttl_of(block)
+        except ApiError as error:
+            raise ArchiveError(f"failed to parse message TTL: {told(error)}") from error
+        return seconds > 0 and self._now_ns > timestamp + seconds * _NS
+
+
+def _marks_of(block: bytes) -> int:
+    marks = 0
+    if _MSG_ID in block:
+        marks |= _MARK_MSG_ID
+    if _TTL in block:
+        marks |= _MARK_TTL
+    if _SCHEDULE in block:
+        marks |= _MARK_SCHEDULE
+    return marks
+
+
+def _too_large(seq: int) -> ArchiveError:
+    return ArchiveError(f"message sequence {seq} exceeds maximum payload size")

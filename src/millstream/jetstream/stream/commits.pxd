@@ -1,0 +1,54 @@
+cimport cython
+
+from millstream.jetstream.stream.committer cimport Committer
+from millstream.jetstream.stream.committed_log cimport Committing
+from millstream.jetstream.publish.ingest cimport Ingest
+from millstream.jetstream.resources cimport Resources, Usage
+from millstream.protocol.replies cimport Replies
+from millstream.store.log cimport Log
+
+cdef long long _UNTOLD_BYTES
+cdef long long _LOOKS
+cdef double _REST_S
+
+cdef class StreamCommits(Committing):
+    cdef readonly object world
+    cdef readonly Committer committer
+    cdef readonly Resources resources
+    cdef readonly Usage usage
+    cdef readonly Py_ssize_t counted
+    cdef public Ingest ingest
+    cdef public object failure
+    cdef public bint backlogged
+    cdef public bint crowded
+    cdef public bint ages
+    cdef public bytes _ack_start
+    cdef Replies _waiting_acks
+    cdef Replies _committing_acks
+    cdef Replies _durable_acks
+    cdef list _after
+    cdef list _committing_after
+    cdef list _durable_after
+    cdef list _outcome
+    cdef list _committing_outcome
+    cdef list _durable_outcome
+    cdef public Py_ssize_t _damages_told
+    cdef Py_ssize_t _unwritten
+    cdef bint _ahead
+
+    @cython.locals(committing=Replies)
+    cpdef commit_begins(self)
+    @cython.locals(
+        resources=Resources, log=Log, unwritten=Py_ssize_t, gathered="long long", messages_left="long long",
+        bytes_left="long long", untold="long long", acks=Replies,
+    )
+    cpdef commit_waits(self)
+    @cython.locals(done=Replies)
+    cpdef commit_durable(self)
+    @cython.locals(acks=Replies, after=list, outcome=list)
+    cpdef commit_ended(self)
+    @cython.locals(log=Log)
+    cpdef Py_ssize_t bytes(self) except? -1
+    cpdef count_as(self, Py_ssize_t size)
+    @cython.locals(resources=Resources, most="long long")
+    cdef _weigh(self, Py_ssize_t unwritten)

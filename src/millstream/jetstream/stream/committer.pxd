@@ -1,0 +1,66 @@
+cimport cython
+
+from millstream.jetstream.stream.committed_log cimport Committing
+from millstream.jetstream.stream.fair_queue cimport FairQueue
+from millstream.jetstream.stream.worker_job cimport WorkerJob
+from millstream.store.commit cimport Commit
+from millstream.store.journal_batch cimport JournalBatch
+from millstream.store.log cimport Log
+from millstream.store.segment cimport Segment
+
+cdef class _Running(WorkerJob):
+    cdef readonly Commit commit
+    cdef Committer _committer
+    cdef Committing _stream
+    cdef object _before
+    cdef bint _sync
+    cdef readonly object publisher
+    cdef readonly bytes journal_key
+    cdef object _wait
+
+    cpdef bint begin_journaled(self, JournalBatch batch, object device) except -1
+    cpdef begun(self, object wait)
+    cpdef journaled_ended(self)
+    cpdef ended(self, object error)
+
+cdef class Committer:
+    cdef object _world
+    cdef object _interval_s
+    cdef FairQueue _dirty
+    cdef dict _running
+    cdef dict _creating
+    cdef dict _again
+    cdef FairQueue _waiting
+    cdef bint _asked_for_room
+    cdef dict _vouched
+    cdef bint _planned
+    cdef dict _unsynced
+    cdef set _overdue
+    cdef object _timer
+    cdef public bint stopping
+    cdef public bint leaves_to_journal
+    cdef dict _untidy
+    cdef readonly object compactor
+    cdef readonly object eraser
+
+    cpdef dirty(self, Committing stream)
+    @cython.locals(stream=Committing, count=int)
+    cdef _start_some(self, FairQueue queue, object start)
+    cpdef bint _start_in_turn(self, Committing stream, object publisher) except -1
+    cpdef bint _start_with_room(self, Committing stream, object publisher) except -1
+    cdef bint _has_to_wait(self, Committing stream, object publisher) except *
+    cdef _ask_for_room(self)
+    @cython.locals(overdue=bint, commit=Commit)
+    cdef _start(self, Committing stream, object publisher)
+    cpdef vouched(self, Committing stream)
+    @cython.locals(overdue=bint, sync=bint, running=_Running)
+    cdef _hand_over(self, Committing stream, Commit commit, object publisher)
+    @cython.locals(durable=bint)
+    cpdef _ended(self, Committing stream, _Running running, object error)
+    cdef bint _waits_for_journal(self, Committing stream, _Running running) except *
+    cdef bint _settle(self, Committing stream, _Running running) except *
+    cdef _end(self, Committing stream, Commit commit)
+    cdef _tell_untidy(self, Committing stream, Commit commit)
+
+@cython.locals(segment=Segment)
+cdef bint _is_whole(Log log) except *

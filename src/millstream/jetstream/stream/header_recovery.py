@@ -1,0 +1,84 @@
+"""Rebuild from the log, after a restart, what a stream knew of its messages' headers.
+
+Only segments with such messages are read.  A summary tells which those are; the last segment has none yet, so
+all its messages with headers are read, and the findings are recorded for its summary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
+from millstream.jetstream.stream.ttl import ttl_of
+from millstream.jsapi import headers as names
+from millstream.jsapi.errors import ApiError
+from millstream.protocol import headers
+from millstream.store.cursor import Cursor
+from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.stream.stream import Stream
+    from millstream.store.log import Log
+    from millstream.store.segment import Segment
+
+_MSG_ID: Final = names.MSG_ID.encode()
+_TTL: Final = names.TTL.encode()
+_SCHEDULE: Final = names.SCHEDULE_PREFIX.encode()
+
+
+def restore(stream: Stream) -> None:
+    """Fill the duplicate window and the tables of TTLs and schedules, before the stream starts."""
+    oldest = stream.world.now_ns() - stream.dedupe.window_ns
+    record, cursor = Record(), Cursor(stream.log)
+    for segment in list(stream.log.segments):
+        wanted = MARK_TTL if stream.config.allow_msg_ttl else 0
+        if stream.config.allow_msg_schedules:
+            wanted |= MARK_SCHEDULE
+        if segment.last_timestamp >= oldest:
+            wanted |= MARK_MSG_ID
+        if segment.summarized:
+            wanted &= segment.marks
+        if not wanted:
+            continue
+        for seq in _with_headers(stream.log, segment):
+            if cursor.seq != seq:
+                cursor.move(seq)
+            if cursor.next(record) and record.seq == seq:  # otherwise it is damaged
+                segment.marks |= _restore_one(stream, record, wanted, oldest)
+
+
+def _with_headers(log: Log, segment: Segment) -> list[int]:
+    """Sequences of the messages in a segment that have headers."""
+    log.load(segment)
+    if not segment.loaded:  # its file holds something else than its summary says
+        return [seq for seq in log.sequences(segment.base_seq, segment.last_seq) if log.has_headers(seq)]
+    found = []
+    ordinal = segment.next_live(0)
+    while ordinal < segment.count:
+        if segment.has_headers(ordinal):
+            found.append(segment.seq_at(ordinal))
+        ordinal = segment.next_live(ordinal + 1)
+    return found
+
+
+def _restore_one(stream: Stream, record: Record, wanted: int, oldest: int) -> int:
+    """Restore one message; return its marks."""
+    block = record.headers()
+    marks = 0
+    if wanted & MARK_MSG_ID and _MSG_ID in block:
+        message_id = headers.find(block, _MSG_ID)
+        if message_id:
+            marks |= MARK_MSG_ID
+            if record.timestamp >= oldest:
+                stream.dedupe.add(message_id, record.seq, record.timestamp)
+    if wanted & MARK_TTL and _TTL in block:
+        try:
+            seconds = ttl_of(block)
+        except ApiError:  # stored when the stream did not allow any
+            seconds = 0
+        if seconds > 0:
+            marks |= MARK_TTL
+            stream.expiry.add(record.seq, record.timestamp, seconds)
+    if wanted & MARK_SCHEDULE and _SCHEDULE in block and stream.schedules.restore(record, block):
+        marks |= MARK_SCHEDULE
+    return marks

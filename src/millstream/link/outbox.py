@@ -1,0 +1,130 @@
+"""What a link has to send: gathered during one turn of the loop, and written at its end in one piece.
+
+While there is no connection, frames are refused or kept up to a limit.  A server that does not read makes
+whoever can wait wait (`room`), and everybody else fail before memory is filled.
+"""
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from millstream.link.connection import Connection
+from millstream.link.errors import LinkError, NotConnected
+from millstream.link.publish_window import FrameBuffer
+
+WRITE_AT: Final = 128 * 1024  # bytes that are written before the turn of the loop ends
+_MOST_UNSENT: Final = 64 * 1024 * 1024  # bytes that a server has not read, then nothing more is taken
+
+
+class Outgoing:
+    """`frames` may be written to directly; call `plan_write` afterwards."""
+
+    def __init__(self, hold_bytes: int) -> None:
+        self.frames: Final = FrameBuffer()
+        self.before_write: Final[set[Callable[[float], None]]] = set()  # told the time of each write
+        self._hold_bytes = hold_bytes
+        self._held = bytearray()
+        self._connection: Connection | None = None
+        self._problem: LinkError = NotConnected("there is no connection to NATS yet")
+        self._planned = False
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def attach(self, connection: Connection, restored: bytes) -> None:
+        """Write to `connection` from now on: what makes its state, then what was kept."""
+        held, self._held = self._held, bytearray()
+        self._connection = connection
+        if restored or held:
+            connection.write(restored + held)
+
+    def detach(self, problem: LinkError) -> None:
+        """There is no connection; what was not written is lost."""
+        self._connection = None
+        self._problem = problem
+        self.frames.clear()
+        self.wake()
+
+    def close(self, problem: LinkError) -> None:
+        """Write what is left, and refuse everything from now on."""
+        self.write()
+        self._hold_bytes = 0
+        self._held.clear()
+        self.detach(problem)
+
+    @property
+    def is_up(self) -> bool:
+        return self._connection is not None
+
+    @property
+    def problem(self) -> LinkError | None:
+        """Why nothing can be sent, or None."""
+        return None if self._connection is not None else copy.copy(self._problem)
+
+    def check(self) -> None:
+        """Raise `problem`, if there is one."""
+        if self._connection is None:
+            raise copy.copy(self._problem)
+
+    def send(self, frames: bytes) -> None:
+        """Write complete frames at the end of this turn; NotConnected if they cannot be sent or kept."""
+        connection = self._connection
+        if connection is None:
+            if len(self._held) + len(frames) > self._hold_bytes:
+                raise copy.copy(self._problem)
+            self._held += frames
+            return
+        if not connection.can_write and self.frames.size + connection.unsent > _MOST_UNSENT:
+            raise NotConnected(f"{connection.server} does not read what we send")
+        self.frames.append(frames)
+        self.plan_write()
+
+    def plan_write(self) -> None:
+        """Write `frames` at the end of this turn of the loop, or now if they are many."""
+        if self.frames.size >= WRITE_AT:
+            self.write()
+        elif not self._planned:
+            self._planned = True
+            asyncio.get_running_loop().call_soon(self._write_planned)
+
+    def _write_planned(self) -> None:
+        self._planned = False
+        self.write()
+
+    def write(self) -> None:
+        """Write `frames` now."""
+        if self.frames.size and self._connection is not None:
+            if self.before_write:
+                now = asyncio.get_running_loop().time()
+                for told in self.before_write:
+                    told(now)
+            self._connection.write(self.frames.take())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything was handed to the operating system."""
+        return not self.frames.size and (self._connection is None or not self._connection.unsent)
+
+    # -- waiting for room ---------------------------------------------------------------------------
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the server reads what we send; also true without a connection: sending fails at once."""
+        return self._connection is None or self._connection.can_write
+
+    async def room(self) -> None:
+        """Wait for a change: the server reads again, a window has room, or the connection is gone."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    @property
+    def has_waiters(self) -> bool:
+        return bool(self._waiters)
+
+    def wake(self) -> None:
+        """End every wait of `room`."""
+        waiters, self._waiters = self._waiters, deque()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,1 @@
+"""The system account: events, and requests for documents and commands."""

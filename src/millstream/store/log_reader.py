@@ -1,0 +1,432 @@
+"""Find and read messages in a log: the segments in order, and the index over them.
+
+A position in the log is a segment and an ordinal in it.  Subjects are looked up in the index first, which
+gives bounds for the search.  Single messages are found by the tables of their segment if those are in memory,
+otherwise by its waypoints, with one read of the file (``waypoints``); that does not grow with the log.
+Tables are loaded for passes over many messages (``tables``).
+
+Not here: everything that changes the log (``log_writer``, ``log``).  Reading detects damaged and erased
+records; ``Log`` handles them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from millstream.store.filters import bounds, wanted_subjects
+from millstream.store.fs import FileSystem
+from millstream.store.index import SubjectIndex, SubjectNode
+from millstream.store.losses import Losses
+from millstream.store.record import WHOLE, Record, time_in
+from millstream.store.segment import Segment
+from millstream.store.stretches import LOST, NOT_THERE, Stretches
+from millstream.store.tables import Tables
+from millstream.subjects.match import matches
+
+if TYPE_CHECKING:
+    from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
+
+_WHOLE = WHOLE
+_NOT_THERE = NOT_THERE
+_LOST = LOST
+_MANY = 256
+_FEW = 3
+_SHORT_STRETCH = 64 * 1024
+
+
+class LogReading:
+    """The part of ``Log`` that changes nothing."""
+
+    def __init__(self, fs: FileSystem, folder: str) -> None:
+        self.fs = fs
+        self.folder = folder
+        self.index = SubjectIndex()
+        self.losses = Losses()
+        self.first_seq = 1  # of the first live message; `last_seq` + 1 if there is none
+        self.last_seq = 0
+        self.last_timestamp = 0
+        self.messages = 0
+        self.record_bytes = 0  # of live messages
+        self.with_headers = 0  # live messages that have headers
+        self.committed = 0  # last_seq as of the last commit
+        self.segments: list[Segment] = []
+        self.tables = Tables(fs, folder)
+        self._bases: list[int] = []
+        self._scratch = Record()  # for what is looked at and not handed out
+        self._stretches = Stretches(self.tables)
+        self._latest: list[int] | None = None  # the highest time up to each sealed segment, if known
+        self._last_sought = 0
+        self._in_order = 0  # how many were sought one behind the other
+
+    # -- what reading finds out (see ``Log``) -----------------------------------------------------
+
+    def came_back(self, segment: Segment, found: Segment | None) -> None:
+        """Handle loaded tables; `found` is the content of the file if it is less and there is no summary."""
+        raise NotImplementedError
+
+    def was_erased(self, seq: int) -> None:
+        """Handle a message whose content was erased."""
+        raise NotImplementedError
+
+    def report_damage(self, segment: Segment, ordinal: int) -> None:
+        """Handle a damaged record."""
+        raise NotImplementedError
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def position_of(self, seq: int) -> int:
+        """Return the position of the segment that has or had `seq`, or of the first one after it."""
+        position = bisect.bisect_right(self._bases, seq) - 1
+        return position if position > 0 else 0
+
+    def segment_of(self, seq: int) -> Segment | None:
+        """Return the segment that has or had `seq`."""
+        position = bisect.bisect_right(self._bases, seq) - 1
+        return self.segments[position] if position >= 0 else None
+
+    def load(self, segment: Segment) -> None:
+        """Load the segment's tables unless they are in memory."""
+        if segment.loaded:
+            segment.touched = True
+        else:
+            self.came_back(segment, self.tables.load(segment))
+
+    def has(self, seq: int) -> bool:
+        segment = self.segment_of(seq)
+        return segment is not None and self._seek(segment, seq, self._scratch) >= 0
+
+    def subject_of(self, seq: int) -> bytes | None:
+        """Return the subject of a live message, or None."""
+        segment = self.segment_of(seq)
+        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        if segment is None or ordinal < 0:
+            return None
+        return segment.subject_at(ordinal) if segment.loaded else self._scratch.subject()
+
+    def size_of(self, seq: int) -> int:
+        """Return the size of a live message's record; 0 if it does not exist."""
+        segment = self.segment_of(seq)
+        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        if segment is None or ordinal < 0:
+            return 0
+        return segment.size_of(ordinal) if segment.loaded else self._scratch.size
+
+    def has_headers(self, seq: int) -> bool:
+        """Return True if a message is live and has headers."""
+        segment = self.segment_of(seq)
+        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        if segment is None or ordinal < 0:
+            return False
+        return segment.has_headers(ordinal) if segment.loaded else self._scratch.header_size > 0
+
+    def first_ordinal(self, segment: Segment, seq: int) -> int:
+        """Return the ordinal of the segment's first message not below `seq`; `count` if there is none."""
+        points = segment.waypoints
+        if segment.loaded or points is None:
+            return segment.first_not_below(seq)
+        if seq <= segment.base_seq:
+            return 0
+        if seq > segment.last_seq:
+            return segment.count
+        if points.seqs is None:
+            return min(seq - segment.base_seq, segment.count)
+        if self._stretches.walk(segment, points, seq, self._scratch) != _LOST:
+            return self._stretches.ordinal
+        self.load(segment)
+        return segment.first_not_below(seq)
+
+    def _seek(self, segment: Segment, seq: int, record: Record) -> int:
+        """Return the ordinal of a live message, or -1.
+
+        If the segment's tables are not in memory, `record` points at the message.
+        """
+        points = segment.waypoints
+        if not segment.loaded and points is not None and not self._are_many(seq):
+            if points.seqs is None:
+                if not segment.base_seq <= seq < segment.base_seq + segment.count:
+                    return _NOT_THERE
+                if segment.is_removed(seq - segment.base_seq):
+                    return _NOT_THERE
+            ordinal = self._stretches.walk(segment, points, seq, record)
+            if ordinal >= 0:
+                return _NOT_THERE if segment.is_removed(ordinal) else ordinal
+            if ordinal == _NOT_THERE and points.seqs is not None:
+                return _NOT_THERE
+        self.load(segment)
+        return segment.ordinal_of(seq)
+
+    def _meets_live(self, segment: Segment, seq: int) -> bool:
+        """Return True if a walk to `seq` in a segment with gaps ends at a live message."""
+        points, stretches = segment.waypoints, self._stretches
+        if points is None or self._are_many(seq):
+            return False
+        stretches.walk(segment, points, max(seq, segment.base_seq), self._scratch)
+        self._last_sought = stretches.met
+        return stretches.met > 0 and not segment.is_removed(stretches.ordinal)
+
+    def _are_many(self, seq: int) -> bool:
+        """Return True if `seq` is one of many sequences sought in order, so that loading tables pays."""
+        if seq != self._last_sought:
+            self._in_order = self._in_order + 1 if seq == self._last_sought + 1 else 0
+            self._last_sought = seq
+        return self._in_order >= _MANY
+
+    def next_seq(self, seq: int) -> int:
+        """Return the first live sequence not below `seq`; 0 if there is none."""
+        position = self.position_of(seq)
+        while position < len(self.segments):
+            segment = self.segments[position]
+            position += 1
+            if segment.live == 0 or segment.last_seq < seq:
+                continue
+            if not segment.knows_seqs():
+                if self._meets_live(segment, seq):
+                    return self._stretches.met
+                self.load(segment)
+            ordinal = segment.next_live(segment.first_not_below(seq))
+            if ordinal < segment.count:
+                return segment.seq_at(ordinal)
+        return 0
+
+    def next_match(self, seq: int, pattern: bytes) -> int:
+        """Return the first live sequence not below `seq` whose subject matches `pattern`; 0 if none."""
+        if pattern == b">":
+            return self.next_seq(seq)
+        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        if seq < lowest:
+            seq = lowest
+        position = self.position_of(seq)
+        while position < len(self.segments) and seq <= highest:
+            segment = self.segments[position]
+            position += 1
+            if segment.live == 0 or segment.last_seq < seq:
+                continue
+            if segment.base_seq > highest:
+                return 0
+            if not segment.loaded:
+                near = self._match_near(segment, seq, pattern)
+                if near:
+                    return near
+                self.load(segment)
+            ordinal = segment.next_live(segment.first_not_below(seq))
+            if ordinal < segment.count and matches(segment.subject_at(ordinal), pattern):
+                return segment.seq_at(ordinal)  # as often; flags of all subjects cost more
+            wanted = wanted_subjects(segment, pattern)
+            if wanted is None:
+                continue
+            ordinal = segment.next_match(ordinal, wanted)
+            if ordinal < segment.count:
+                return segment.seq_at(ordinal)
+        return 0
+
+    def _match_near(self, segment: Segment, seq: int, pattern: bytes) -> int:
+        """Return the next match if it is in the same stretch as `seq`; 0 if the tables are needed."""
+        points = segment.waypoints
+        if points is None or self._are_many(seq):
+            return 0
+        found = self._stretches.match(segment, points, seq, pattern, self._scratch)
+        if found:
+            self._last_sought = found
+        return found
+
+    def last_match(self, seq: int, pattern: bytes) -> int:
+        """Return the last live sequence not above `seq` whose subject matches `pattern`; 0 if none."""
+        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        if seq > highest:
+            seq = highest
+        position = bisect.bisect_right(self._bases, seq)
+        while position > 0 and seq > 0:
+            position -= 1
+            segment = self.segments[position]
+            if segment.last_seq < lowest:
+                return 0
+            if segment.live == 0:
+                continue
+            self.load(segment)
+            wanted = wanted_subjects(segment, pattern)
+            if wanted is None:
+                continue
+            ordinal = segment.previous_match(segment.first_not_below(seq + 1) - 1, wanted)
+            if ordinal >= 0:
+                return segment.seq_at(ordinal)
+        return 0
+
+    def first_of(self, subject: bytes) -> int:
+        """Return the first sequence of a literal subject; 0 if it has none."""
+        node = self.index.find(subject)
+        return 0 if node is None else self._first_of_node(node, subject)
+
+    def _first_of_node(self, node: SubjectNode, subject: bytes) -> int:
+        if not node.first_exact:
+            node.first = self.next_match(node.first, subject)
+            node.first_exact = True
+        return node.first
+
+    def last_of(self, subject: bytes) -> int:
+        """Return the last sequence of a literal subject; 0 if it has none."""
+        node = self.index.find(subject)
+        if node is None:
+            return 0
+        if not node.last_exact:
+            node.last = self.last_match(node.last, subject)
+            node.last_exact = True
+        return node.last
+
+    def seq_at_time(self, timestamp: int) -> int:
+        """Return the first live sequence stored at or after `timestamp`; 0 if there is none."""
+        position = self._position_at_time(timestamp)
+        if position < len(self.segments):
+            seq = self._near_time(self.segments[position], timestamp)
+            if seq:
+                return self.next_seq(seq)
+        record = Record()
+        for segment in self.segments[position:]:  # a damaged one may go while it is looked at
+            if segment.live == 0 or segment.last_timestamp < timestamp:
+                continue
+            seq = self._near_time(segment, timestamp)
+            if seq:
+                return self.next_seq(seq)
+            self.load(segment)
+            ordinal = 0 if segment.times_fall else self._ordinal_at_time(segment, timestamp, record)
+            ordinal = segment.next_live(ordinal)
+            while ordinal < segment.count:
+                if not segment.times_fall:
+                    return segment.seq_at(ordinal)
+                if self._look(segment, ordinal, record) and record.timestamp >= timestamp:
+                    return segment.seq_at(ordinal)
+                ordinal = segment.next_live(ordinal + 1)
+        return 0
+
+    def _near_time(self, segment: Segment, timestamp: int) -> int:
+        """Return the first sequence in a segment stored at or after `timestamp`; 0: use the tables."""
+        points = segment.waypoints
+        if points is None or segment.times_fall or segment.last_timestamp < timestamp:
+            return 0
+        return self._stretches.at_time(segment, points, timestamp, self._scratch)
+
+    def _position_at_time(self, timestamp: int) -> int:
+        """Return the position of the first segment that may have a message stored at or after `timestamp`."""
+        if self._latest is None:
+            sealed = self.segments[:-1]
+            self._latest = list(itertools.accumulate((each.last_timestamp for each in sealed), max))
+        return bisect.bisect_left(self._latest, timestamp)
+
+    def _ordinal_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
+        low, high = 0, segment.count
+        if segment.times.count:
+            known = segment.times.first_not_below(timestamp if timestamp > 0 else 0)
+            if known < segment.times.count:
+                high = segment.timed.at(known)
+            if known > 0:
+                low = segment.timed.at(known - 1)
+            found = self._ordinal_between(segment, low, high, timestamp, record)
+            if found >= 0:
+                return found
+        while low < high:
+            middle = (low + high) // 2
+            probe = middle
+            while probe < high and not self._look(segment, probe, record):
+                probe += 1
+            if probe < high and record.timestamp < timestamp:
+                low = probe + 1
+            else:
+                high = middle
+        return low
+
+    def _ordinal_between(self, segment: Segment, low: int, high: int, timestamp: int, record: Record) -> int:
+        """Search the records from `low` to before `high` with one read; return -1 to read them singly."""
+        if high - low < _FEW:
+            return -1
+        start, end = segment.offset_at(low), segment.end_of(high - 1)
+        written = segment.pending.base if segment.pending.size else segment.size
+        if segment.writing is not None:
+            written = segment.writing.base
+        if end > written or end - start > _SHORT_STRETCH:
+            return -1
+        data = self._bytes(segment, start, end - start)
+        first, last = low, high
+        while first < last:
+            middle = (first + last) // 2
+            if time_in(data, segment.offset_at(middle) - start, len(data)) < timestamp:
+                first = middle + 1
+            else:
+                last = middle
+        # These times are not verified; the two at which the search ended are, and tell the same.
+        for ordinal in range(max(first - 1, low), min(first + 1, high)):
+            whole = record.read(data, segment.offset_at(ordinal) - start, len(data), True, start) == _WHOLE
+            if not whole or (record.timestamp >= timestamp) != (ordinal == first):
+                return -1
+        return first
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def get(self, seq: int, record: Record) -> bool:
+        """Point `record` at a committed message; return False if it does not exist (any more)."""
+        return seq <= self.committed and self.peek(seq, record)
+
+    def peek(self, seq: int, record: Record) -> bool:
+        """Point `record` at a message, committed or not; return False if it does not exist."""
+        segment = self.segment_of(seq)
+        if segment is None:
+            return False
+        ordinal = self._seek(segment, seq, record)
+        if ordinal < 0:
+            return False
+        if not segment.loaded:  # and so the record was read and verified
+            if not record.is_message():
+                self.was_erased(seq)
+            return record.is_message()
+        return self._look(segment, ordinal, record) and record.is_message()
+
+    def peek_removed(self, seq: int, record: Record) -> bool:
+        """Point `record` at a committed message that was removed, if it is still in its file."""
+        segment = self.segment_of(seq)
+        if segment is None or seq > self.committed:
+            return False
+        points = segment.waypoints
+        if not segment.loaded and points is not None:
+            found = self._stretches.walk(segment, points, seq, record)
+            if found != _LOST:
+                return found >= 0 and record.is_message()
+        self.load(segment)
+        ordinal = segment.first_not_below(seq)
+        if ordinal >= segment.count or segment.seq_at(ordinal) != seq:
+            return False
+        offset = segment.offset_at(ordinal)
+        data = self._bytes(segment, offset, segment.size_of(ordinal))
+        whole = record.read(data, 0, len(data), True, offset) == _WHOLE
+        return whole and record.seq == seq and record.is_message()
+
+    def _look(self, segment: Segment, ordinal: int, record: Record) -> bool:
+        """Point `record` at a live or erased message; report damage and give up the message."""
+        offset = segment.offset_at(ordinal)
+        size = segment.size_of(ordinal)
+        seq = segment.seq_at(ordinal)
+        data = self._bytes(segment, offset, size)
+        verify = seq <= self.committed  # checksums are filled in when it is written
+        found = record.read(data, 0, len(data), verify, offset)
+        if found == _WHOLE and record.seq == seq and record.is_numbered():
+            if not record.is_message():
+                self.was_erased(seq)
+            return True
+        self.report_damage(segment, ordinal)
+        return False
+
+    def _bytes(self, segment: Segment, offset: int, size: int) -> bytes:
+        if segment.pending.size and offset >= segment.pending.base:
+            return segment.pending.slice(offset - segment.pending.base, size)
+        writing = segment.writing
+        if writing is not None and offset >= writing.base:
+            return writing.slice(offset - writing.base, size)
+        data: bytes = self.tables.file(segment).read(offset, size)
+        return data
+
+    def sequences(self, first: int, last: int) -> Iterator[int]:
+        """Yield the live sequences from `first` to `last`."""
+        seq = self.next_seq(first)
+        while seq and seq <= last:
+            yield seq
+            seq = self.next_seq(seq + 1)

@@ -1,0 +1,132 @@
+"""Plan what a promotion does with each stream, before it does anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from millstream.transfer.answers import Json
+from millstream.transfer.api import JetStreamApi
+from millstream.transfer.errors import TransferError
+from millstream.transfer.follower import why_not
+from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config
+
+
+class Method(StrEnum):
+    """How the copy gets messages that come after it was taken."""
+
+    COPY = "copy"  # copied again while everything is frozen
+    FOLLOW = "follow"  # only missing messages are copied
+
+
+class Found(StrEnum):
+    """What exists at the target."""
+
+    NOTHING = "nothing"
+    UNFINISHED = "unfinished copy"
+    STREAM = "a stream"
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteOptions:
+    """Changes at the target, and how the promotion is done."""
+
+    live: bool = False
+    cut_over: bool = False
+    method: Method | None = None  # None: the one that freezes the source for less time
+    replicas: int = 0
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    replace: bool = False  # an existing stream at the target
+    verify: bool = True
+    grace_s: float = 10.0  # time for clients to acknowledge messages that they hold
+    small_bytes: int = 64 * 1024 * 1024  # smaller streams are copied faster than followed
+
+
+@dataclass(slots=True)
+class StreamPlan:
+    """The plan for one stream."""
+
+    name: str
+    origin: str
+    config: Json  # of the source, without changes of a promotion
+    target_config: Json
+    state: Json
+    consumers: list[str]
+    found: Found
+    method: Method
+    frozen: bool  # by a run that did not end, or that has already switched
+    remark: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "stream": self.name,
+            "messages": self.state["messages"],
+            "bytes": self.state["bytes"],
+            "last_seq": self.state["last_seq"],
+            "consumers": self.consumers,
+            "replicas": self.target_config.get("num_replicas", 1),
+            "at_target": str(self.found),
+            "method": str(self.method),
+            "remark": self.remark,
+            "problems": self.problems,
+        }
+
+
+async def plan_stream(
+    source: JetStreamApi, target: JetStreamApi, name: str, options: PromoteOptions
+) -> StreamPlan:
+    info = await source.stream(name)
+    config = own_config(info["config"])
+    changed = dict(config)
+    if options.replicas:
+        changed["num_replicas"] = options.replicas
+    if options.cluster or options.tags:
+        changed["placement"] = {"cluster": options.cluster, "tags": list(options.tags)}
+    origin = origin_of(info)
+    consumers = [each["name"] for each in await source.consumers(name)]
+    note = freeze_note(info["config"])
+    found, problems = Found.NOTHING, []
+    there = await target.find_stream(name)
+    if there is not None:
+        if origin_of(there) == origin and there["config"] == info["config"]:
+            raise TransferError(f"{name}: source and target are the same stream")
+        found = Found.UNFINISHED if is_unfinished_copy(there, origin) else Found.STREAM
+    if found is Found.STREAM and note is None and not options.replace and (options.live or options.cut_over):
+        problems.append("the target has a stream of that name; --replace deletes it there first")
+    method, remark = _method(info, config, options)
+    return StreamPlan(
+        name,
+        origin,
+        config,
+        changed,
+        info["state"],
+        consumers,
+        found,
+        method,
+        note is not None,
+        remark,
+        problems,
+    )
+
+
+def _method(info: Json, config: Json, options: PromoteOptions) -> tuple[Method, str]:
+    if not options.live:
+        return Method.COPY, ""
+    reason = why_not(config)
+    if reason:
+        return Method.COPY, f"can not be followed: {reason}"
+    if options.method is not None:
+        return options.method, ""
+    if info["state"]["bytes"] <= options.small_bytes:
+        return Method.COPY, "small enough to be copied again"
+    return Method.FOLLOW, ""
+
+
+async def plan(
+    source: JetStreamApi, target: JetStreamApi, names: list[str], options: PromoteOptions
+) -> list[StreamPlan]:
+    """Return a plan for each stream."""
+    return [await plan_stream(source, target, name, options) for name in names]
