@@ -131,6 +131,8 @@ cdef class SubjectSpace:
     cdef _drop_reply_groups(self, bytes pattern, bint literal)
     @cython.locals(group=list, subscription=Subscription, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_reply(self, bytes subject, Frame frame) except? -1
+    @cython.locals(frame=Frame, subject=bytes)
+    cpdef confirm(self, list subjects)
     @cython.locals(target=Target, members=list, group=list, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)

@@ -484,6 +484,13 @@ class SubjectSpace:
                 taken += 1
         return taken
 
+    def confirm(self, subjects: list[bytes]) -> None:
+        """Deliver an empty message to each of `subjects`, which are replies that are used once."""
+        frame = Frame()
+        frame.buf = b"\r\n"
+        for subject in subjects:
+            self.deliver_reply(subject, frame)
+
     def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
         """Deliver the message to every receiver of the route; return how many received it."""
         taken = 0

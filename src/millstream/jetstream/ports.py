@@ -199,6 +199,9 @@ class World(Protocol):
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         """Send ``start + sequence + end`` to each of `acks`; called at the end of the current work."""
 
+    def confirm(self, replies: list[bytes]) -> None:
+        """Send an empty message to each of `replies`; called at the end of the current work."""
+
     def has_interest(self, subject: bytes) -> bool: ...
 
     def capture(

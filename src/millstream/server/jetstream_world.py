@@ -111,6 +111,11 @@ class AccountWorld:
         if not self._workers.ending_many:
             self._broker.tick.flush()
 
+    def confirm(self, replies: list[bytes]) -> None:
+        self._account.space.confirm(replies)
+        if not self._workers.ending_many:
+            self._broker.tick.flush()
+
     def has_interest(self, subject: bytes) -> bool:
         if subject.startswith(REPLY_PREFIX):
             return self.outlet(subject).has_interest()

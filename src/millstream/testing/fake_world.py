@@ -239,6 +239,10 @@ class FakeWorld:
         for reply, seq, end in acks:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
 
+    def confirm(self, replies: list[bytes]) -> None:
+        for reply in replies:
+            self.publish(reply, b"")
+
     def has_interest(self, subject: bytes) -> bool:
         if subject in self.deaf:
             return False

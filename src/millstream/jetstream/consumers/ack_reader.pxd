@@ -30,16 +30,21 @@ cdef class AckSubject:
 
 cdef class AckSink(Inlet):
     cdef public bint plain
+    cdef public object release
     cdef readonly long long taken
+    cdef list _owed
     cdef Ledger _ledger
     cdef object _slow
     cdef object _settled
     cdef bint _told
     cdef AckSubject _subject
 
-    @cython.locals(ack=AckSubject)
+    @cython.locals(ack=AckSubject, released=bint)
     cpdef take_at(self, bytes buf, Py_ssize_t start, Py_ssize_t size, Frame frame)
-    cpdef tell_again(self)
+    cpdef owe(self, bytes reply)
+    cdef _tell(self)
+    @cython.locals(owed=list)
+    cpdef list tell_again(self)
 
 @cython.locals(size=Py_ssize_t)
 cdef bint _says_ack(Frame frame) except? -1

@@ -5,8 +5,8 @@ The subject has nine tokens, or eleven and more in its second version:
     $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
     $JS.ACK.<domain>.<account hash>.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>[.…]
 
-Compiled, because every ack passes through it.  A plain ack of a consumer without special rules goes straight
-to its ledger, everything else to `slow`.
+Compiled, because every ack passes through it.  An ack of a pending message goes straight to the ledger of a
+consumer without special rules, everything else to `slow`.  Confirmations that clients ask for are collected.
 """
 
 from collections.abc import Callable
@@ -87,8 +87,12 @@ class AckSink(Inlet):
     def __init__(
         self, ledger: Ledger, slow: Callable[[AckSubject, bytes, bytes], None], settled: Callable[[], None]
     ) -> None:
-        self.plain = False  # an ack settles one message, and nobody else wants to know
-        self.taken = 0  # by the short way
+        self.plain = False  # an ack settles one message and needs no other rule
+        self.release: Callable[[int], object] | None = (
+            None  # told of each settled message
+        )
+        self.taken = 0  # by the fast path
+        self._owed: list[bytes] = []  # reply subjects of the confirmations to send
         self._ledger = ledger
         self._slow = slow
         self._settled = settled
@@ -100,18 +104,34 @@ class AckSink(Inlet):
         ack = self._subject
         if not ack.read(buf, start, size):
             return
-        if self.plain and frame.reply_size == 0 and _says_ack(frame):
+        if self.plain and _says_ack(frame):
             if self._ledger.ack(ack.sseq):
                 self.taken += 1
-                if not self._told:
-                    self._told = True
-                    self._settled()
-            return
+                self._tell()
+                released = self.release is None or guard.alone("an acknowledgement", self.release, ack.sseq)
+                if released and frame.reply_size > 0:
+                    self._owed.append(frame.reply())
+                return
+            if frame.reply_size == 0 and self.release is None:
+                return
         guard.alone("an acknowledgement", self._slow, ack, frame.payload(), frame.reply())
 
-    def tell_again(self) -> None:
-        """Call `settled` for the next ack."""
+    def owe(self, reply: bytes) -> None:
+        """Add a confirmation."""
+        self._owed.append(reply)
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            self._settled()
+
+    def tell_again(self) -> list[bytes]:
+        """Call `settled` for the next ack; return the confirmations to send, which are forgotten here."""
         self._told = False
+        owed = self._owed
+        self._owed = []
+        return owed
 
 
 def _says_ack(frame: Frame) -> bool:

@@ -3,8 +3,8 @@
     ack subjects ─▶ AckSink ─┬─ fast path: an ack ──▶ ledger (`_acks_came`, once for many)
                              └─ slow path ──────────▶ `_said`
 
-A response that asks for a confirmation gets it when its effect is durable.  If an ack decides whether the
-stream keeps a message, no ack takes the fast path.
+A response that asks for a confirmation gets it when its effect is durable.  The confirmations of one turn
+wait for the same commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Acknowledging:
         self._world = consumer.world
         self._sample_percent = 0
         self._settling = 0  # acks of many messages that are under way
-        self._owed: list[bytes] = []  # replies to answers that wait for these
+        self._owed: list[bytes] = []  # reply subjects of confirmations that wait for these
+        self._seen = 0  # acks on the fast path
         self.sink = AckSink(consumer.ledger, self._said, self._acks_came)
 
     def configure(self) -> None:
@@ -46,11 +47,9 @@ class Acknowledging:
         consumer = self._consumer
         frequency = consumer.config.sample_freq
         self._sample_percent = read_integer(frequency.removesuffix("%")) or 0
-        self.sink.plain = (
-            consumer.config.ack_policy is AckPolicy.EXPLICIT
-            and not self._sample_percent
-            and consumer.stream.config.retention is RetentionPolicy.LIMITS
-        )
+        self.sink.plain = consumer.config.ack_policy is AckPolicy.EXPLICIT and not self._sample_percent
+        keeps_all = consumer.stream.config.retention is RetentionPolicy.LIMITS
+        self.sink.release = None if keeps_all else consumer.stream.consumers.interest.settled_one
 
     def acknowledge_all(self, sseq: int, dseq: int) -> None:
         """Acknowledge everything up to here, but no deliveries that never happened."""
@@ -87,20 +86,39 @@ class Acknowledging:
             if not self._settling:
                 owed, self._owed = self._owed, []
                 for reply in owed:
-                    self._answer_when_durable(reply)
+                    self.sink.owe(reply)
 
-    # -- the short way ----------------------------------------------------------------------------
+    # -- the fast path ----------------------------------------------------------------------------
 
     def _acks_came(self) -> None:
         """Schedule the follow-up work for the first of several acks on the fast path."""
         self._world.call_soon(self._look_after_acks)
 
     def _look_after_acks(self) -> None:
-        self.sink.tell_again()
-        self._consumer.last_ack_ns = self._world.steady_ns()
-        self._consumer.unblock()
+        if self._consumer.running:
+            if self.sink.taken != self._seen:
+                self._seen = self.sink.taken
+                self._consumer.last_ack_ns = self._world.steady_ns()
+                self._consumer.unblock()
+            self.confirm()
 
-    # -- the long way -----------------------------------------------------------------------------
+    def confirm(self) -> None:
+        """Send the confirmations that clients wait for, once everything so far is durable."""
+        replies = self.sink.tell_again()
+        if not replies:
+            return
+
+        def answer(error: StoreError | None) -> None:
+            if error is None:
+                self._world.confirm(replies)
+
+        keeper, stream = self._consumer.keeper, self._consumer.stream
+        if isinstance(keeper, NoKeeper) and stream.config.retention is not RetentionPolicy.LIMITS:
+            stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
+        else:
+            keeper.when_durable(answer)
+
+    # -- the slow path ----------------------------------------------------------------------------
 
     def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
         """Handle everything but a plain ack without a reply subject."""
@@ -125,21 +143,10 @@ class Acknowledging:
                 self._world.publish(reply, b"")
 
     def _answer_when_durable(self, reply: bytes) -> None:
-        if not reply:
-            return
-        if self._settling:
+        if reply and self._settling:
             self._owed.append(reply)
-            return
-
-        def answer(error: StoreError | None) -> None:
-            if error is None:
-                self._world.publish(reply, b"")
-
-        keeper, stream = self._consumer.keeper, self._consumer.stream
-        if isinstance(keeper, NoKeeper) and stream.config.retention is not RetentionPolicy.LIMITS:
-            stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
-        else:
-            keeper.when_durable(answer)
+        elif reply:
+            self.sink.owe(reply)
 
     def _acknowledge(self, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
         """Acknowledge a message; return False if it cannot have been delivered."""

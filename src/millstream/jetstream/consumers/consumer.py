@@ -166,6 +166,7 @@ class Consumer:
     def stop(self) -> None:
         """Stop receiving and sending."""
         self.running = False
+        self.acknowledging.confirm()
         for handle in self._handles:
             self.world.release(handle)
         self._handles.clear()
@@ -293,6 +294,7 @@ class Consumer:
         if patterns != self.patterns:
             self.feed.choose(self.patterns)
             interest = self.stream.consumers.interest
+            interest.refiltered(self, patterns)
             interest.given_back(interest.held_by(self))
         self.mode.configure(before)
         if before.pause_until != config.pause_until:

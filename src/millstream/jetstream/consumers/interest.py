@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import slices
 from millstream.base.slices import Pieces
+from millstream.jetstream.consumers.filter_index import FilterIndex
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.store.errors import StoreError
-from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
@@ -42,6 +42,9 @@ class Interest:
     def __init__(self, manager: ConsumerManager) -> None:
         self._manager = manager
         self._stream = manager.stream
+        self._index: FilterIndex[Consumer] = FilterIndex()
+        self._released: set[int] = set()  # removed after acks; consumers have not been told
+        self._refiltered = False  # a consumer may have pending messages that its filters do not match
         self._needed_by: Consumer | None = None  # the last message that was asked about
         self._singles: list[int] = []  # to look at, and then all
         self._next = 0  # from here
@@ -54,7 +57,29 @@ class Interest:
 
     def wants(self, subject: bytes) -> bool:
         """Return True if a consumer would get a message on `subject`; ``>`` means any message."""
-        return any(_covers(consumer, subject) for consumer in self._manager.values())
+        return bool(self._manager if subject == b">" else self._index.find(subject))
+
+    def joined(self, consumer: Consumer) -> None:
+        self._index.add(consumer.patterns, consumer)
+
+    def left(self, consumer: Consumer) -> None:
+        self._index.discard(consumer.patterns, consumer)
+
+    def refiltered(self, consumer: Consumer, before: tuple[bytes, ...]) -> None:
+        """Apply the changed filters of a consumer; `before` are the previous ones."""
+        self._index.discard(before, consumer)
+        self._index.add(consumer.patterns, consumer)
+        self._refiltered = True
+
+    def not_released(self, gone: list[int]) -> list[int]:
+        """Return the messages in `gone` that consumers may wait for.
+
+        `gone` are all messages removed since the last call.  Nobody waits for those that left after an ack.
+        """
+        released, self._released = self._released, set()
+        if not released or self._refiltered:
+            return gone
+        return [sseq for sseq in gone if sseq not in released]
 
     # -- after acks -------------------------------------------------------------------------------
 
@@ -64,6 +89,11 @@ class Interest:
             removed = [self._release(sseq) for sseq in sseqs]
             if any(removed):
                 self._stream.account.committer.dirty(self._stream)
+
+    def settled_one(self, sseq: int) -> None:
+        """Remove a message that a consumer has settled, unless others need it."""
+        if self._rules and self._release(sseq):
+            self._stream.account.committer.dirty(self._stream)
 
     def settled_up_to(self, consumer: Consumer) -> None:
         """Remove messages up to the floor of a consumer that needs no acks."""
@@ -80,19 +110,27 @@ class Interest:
     def _release(self, sseq: int, settled_by: Consumer | None = None) -> bool:
         """Remove a message unless a consumer needs it, or `settled_by` does not match its subject."""
         subject = self._stream.log.subject_of(sseq)
-        if subject is None or (settled_by is not None and not _covers(settled_by, subject)):
+        if subject is None or (settled_by is not None and not self._covers(settled_by, subject)):
             return False
-        return not self._is_needed(sseq, subject) and self._stream.log.remove(sseq)
+        if self._is_needed(sseq, subject) or not self._stream.log.remove(sseq):
+            return False
+        if self._stream.log.gone is not None:  # consumers will be told
+            self._released.add(sseq)
+        return True
 
     def _is_needed(self, sseq: int, subject: bytes) -> bool:
         last = self._needed_by  # where many acknowledge the same messages, it mostly is the same one again
-        if last is not None and last.running and _needs(last, sseq, subject):
+        if last is not None and last.running and _needs(last, sseq) and self._covers(last, subject):
             return True
-        for consumer in self._manager.values():
-            if _needs(consumer, sseq, subject):
-                self._needed_by = consumer
-                return True
+        for group in self._index.find(subject):
+            for consumer in group:
+                if _needs(consumer, sseq):
+                    self._needed_by = consumer
+                    return True
         return False
+
+    def _covers(self, consumer: Consumer, subject: bytes) -> bool:
+        return any(consumer in group for group in self._index.find(subject))
 
     # -- when consumers change --------------------------------------------------------------------
 
@@ -128,6 +166,7 @@ class Interest:
         """Stop removing messages."""
         self._last = 0
         self._singles = []
+        self._released.clear()
         self._needed_by = None
 
     def _look_through(self, first: int, last: int) -> None:
@@ -171,10 +210,6 @@ class Interest:
         return self._stream.config.retention is RetentionPolicy.INTEREST or self.wants(subject)
 
 
-def _needs(consumer: Consumer, sseq: int, subject: bytes) -> bool:
-    return consumer.ledger.needs(sseq, consumer.feed.next_sseq) and _covers(consumer, subject)
-
-
-def _covers(consumer: Consumer, subject: bytes) -> bool:
-    patterns = consumer.patterns
-    return not patterns or subject == b">" or any(matches(subject, pattern) for pattern in patterns)
+def _needs(consumer: Consumer, sseq: int) -> bool:
+    """Return True if the consumer needs a message, provided that its filters match the subject."""
+    return consumer.ledger.needs(sseq, consumer.feed.next_sseq)

@@ -113,12 +113,14 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
+        self.interest.joined(consumer)
         self._count(1, consumer.config)
         self._listen()
 
     def _let_go(self, consumer: Consumer) -> None:
         consumer.stop()
         del self._by_name[consumer.name]
+        self.interest.left(consumer)
         self._count(-1, consumer.config)
         self._listen()
 
@@ -230,6 +232,8 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.interest.stop()
         self.stream.account.consumers -= self.count
         self.count = self.counted = 0
+        for consumer in self._by_name.values():
+            self.interest.left(consumer)
         self._by_name.clear()
         if self.journal is not None:
             self.journal.abandon()
@@ -296,8 +300,9 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.feed.removed(sseqs)
             if ledger.pending or ledger.redelivered:
                 waiting.append(consumer)
-        if waiting:
-            slices.begin(self.stream.world, "telling what is gone", _missed(waiting, sseqs))
+        unsettled = self.interest.not_released(sseqs)
+        if waiting and unsettled:
+            slices.begin(self.stream.world, "telling what is gone", _missed(waiting, unsettled))
 
     def retention_changed(self) -> None:
         """Apply a changed retention of the stream."""
@@ -309,6 +314,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         """Return the messages removed since the last call; consumers are not notified of them."""
         log = self.stream.log
         gone, log.gone = log.gone or [], None
+        self.interest.not_released(gone)
         self._listen()
         return gone
 
