@@ -85,6 +85,11 @@ class WideMap:
         parts = self._all()
         return list(parts[part]) if part < len(parts) else []
 
+    def part(self, number: int) -> dict[bytes, Any]:
+        """Return one of the ``parts``, which must not be changed; empty if it is gone."""
+        parts = self._all()
+        return parts[number] if number < len(parts) else {}
+
     def parts(self) -> int:
         return len(self._all())
 

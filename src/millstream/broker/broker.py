@@ -454,8 +454,11 @@ class Broker:
         if reply and not is_one_word(reply):
             account.space.refuse(reply)
             return 0
-        route = account.space.route(subject)
-        taken = account.space.deliver(route, make_frame(reply, headers, payload), source)
+        space, frame = account.space, make_frame(reply, headers, payload)
+        if source is None and subject not in space.routes and is_one_word(subject):
+            taken = space.deliver_reply(subject, frame)  # most are replies, whose subjects are used once
+        else:
+            taken = space.deliver(space.route(subject), frame, source)
         if taken:
             self.flush_soon()
         return taken

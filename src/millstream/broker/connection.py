@@ -382,7 +382,9 @@ class Connection(Subscriber):
             return None
         if self.space.mapping is not None:
             # Weighted mappings give another subject each time: such a route is not kept.
-            return self.space.route(self.space.mapping(subject))
+            mapped: bytes = self.space.mapping(subject)
+            route = self.space.crowd_route(mapped)
+            return route if route is not None else self.space.route(mapped)
         route = self.space.crowd_route(subject)
         if route is not None:
             return route

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -22,14 +23,11 @@ def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Ca
     """
     if not mappings:
         return None
-    rules = [
-        WeightedMapping(
-            mapping.source,
-            [(destination.subject, destination.weight) for destination in mapping.destinations],
-            generator=generator,
-        )
-        for mapping in mappings
-    ]
+    rules = []
+    for mapping in mappings:
+        shares = [(destination.subject, destination.weight) for destination in mapping.destinations]
+        start = re.split(r"[*>]", mapping.source, maxsplit=1)[0].encode()  # of all subjects that are covered
+        rules.append((start, WeightedMapping(mapping.source, shares, generator=generator)))
 
     known: dict[bytes, bytes] = {}  # where chance decides nothing
 
@@ -38,10 +36,9 @@ def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Ca
         if found is not None:
             return found
         found, by_chance = subject, False
-        for rule in rules:
-            if rule.covers(subject):
-                target = rule.apply(subject)
-                found, by_chance = subject if target is None else target, rule.by_chance
+        for start, rule in rules:
+            if subject.startswith(start) and rule.covers(subject):
+                found, by_chance = rule.choose(subject), rule.by_chance
                 break
         if not by_chance:
             if len(known) >= _MOST_KNOWN:

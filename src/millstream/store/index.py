@@ -261,9 +261,9 @@ def _listed(
                 yield token, child
         return
     for part in range(children.parts()):
-        for token in children.list_keys(part):
+        for token in _branches(children.part(part)) if only_branches else children.list_keys(part):
             child = children.get(token)
-            if child is not None and not (only_branches and child.children is None):
+            if child is not None:
                 yield token, child
 
 

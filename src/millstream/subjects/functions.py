@@ -17,6 +17,7 @@ import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
+from millstream.subjects.match import fnv_1a
 
 _INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,19}")
 _SEPARATOR: Final = re.compile(r",[\t\n\f\r ]*")
@@ -77,6 +78,16 @@ class TransformError(MillstreamError):
 
 # A compiled destination token: takes the source's tokens, returns text.
 Step = Callable[[list[bytes]], bytes]
+
+
+class Place:
+    """The step that copies one token."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __call__(self, tokens: list[bytes]) -> bytes:
+        return tokens[self.index]
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -161,7 +172,7 @@ def compile_call(call: Call, positions: list[int], generator: random.Random) -> 
         return lambda tokens: _partition(b"".join([tokens[index] for index in positions]), number)
     position = positions[0]
     if call.name == "wildcard":
-        return lambda tokens: tokens[position]
+        return Place(position)
     if call.name == "split":
         delimiter = call.delimiter.encode()
         return lambda tokens: _split(tokens[position], delimiter)
@@ -197,10 +208,7 @@ def _integer(text: str) -> int | None:
 def _partition(key: bytes, buckets: int) -> bytes:
     if buckets & 0xFFFFFFFF == 0:
         return b"0"
-    digest = 0x811C9DC5  # FNV-1a, 32 bits
-    for byte in key:
-        digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return b"%d" % (digest % (buckets & 0xFFFFFFFF))  # in nats-server a negative count wraps to a huge one
+    return b"%d" % (fnv_1a(key) % (buckets & 0xFFFFFFFF))  # as in nats-server, -1 wraps to a huge one
 
 
 def _draw(generator: random.Random, ceiling: int) -> bytes:

@@ -22,3 +22,6 @@ cpdef bint valid_subscription(bytes subject)
 cpdef bint matches(bytes subject, bytes pattern)
 cpdef bint is_subset(bytes subset, bytes pattern)
 cpdef bint collide(bytes left, bytes right)
+
+@cython.locals(k="const unsigned char*", i=Py_ssize_t, digest="unsigned long long")
+cpdef unsigned long long fnv_1a(bytes key)

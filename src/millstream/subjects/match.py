@@ -3,7 +3,8 @@
 ``*`` stands for exactly one token, ``>`` for one or more at the end; both are wildcards only if they are the
 whole token.  Patterns must be valid (see ``tokens``); nothing is validated here.
 
-``is_one_word`` is called for every subject that leaves the server, ``valid_subscription`` for every SUB.
+``is_one_word`` is called for every subject that leaves the server, ``valid_subscription`` for every SUB,
+``fnv_1a`` for every subject that a mapping partitions.
 """
 
 _DOT = ord(".")
@@ -93,6 +94,15 @@ def is_subset(subset: bytes, pattern: bytes) -> bool:
         if token != b"*" and token != tokens[index]:
             return False
     return len(tokens) == len(wider)
+
+
+def fnv_1a(key: bytes) -> int:
+    """Return the FNV-1a hash of 32 bits, which decides the partition of a subject."""
+    k = key
+    digest = 0x811C9DC5
+    for i in range(len(key)):
+        digest = ((digest ^ k[i]) * 0x01000193) & 0xFFFFFFFF
+    return digest
 
 
 def collide(left: bytes, right: bytes) -> bool:

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 _SHAPE: Final = re.compile(rb"[^.\x00-\x20]+(?:\.[^.\x00-\x20]+)*")
+_DOT: Final = ord(".")
 _WILDCARDS: Final = (b"*", b">")
 
 
@@ -25,6 +26,8 @@ def _ends_with_its_tail(subject: bytes) -> bool:
 
 def valid_literal_subject(subject: bytes) -> bool:
     """Return True if a pedantic PUB accepts it: no empty token and no wildcard token."""
+    if b"*" not in subject and b">" not in subject:
+        return bool(subject) and b".." not in subject and subject[0] != _DOT and subject[-1] != _DOT
     return all(token and token not in _WILDCARDS for token in subject.split(b"."))
 
 

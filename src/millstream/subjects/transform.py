@@ -12,14 +12,16 @@ Used for account mappings, for imports (which must be reversible: `strict`) and 
 choice between destinations is at the end.
 """
 
+import operator
 import random
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from millstream.subjects.functions import (
     Fault,
+    Place,
     Step,
     TransformError,
     compile_call,
@@ -32,6 +34,8 @@ from millstream.subjects.match import is_subset, matches
 from millstream.subjects.tokens import is_literal, valid_literal_subject, valid_subject
 
 _BLANKS: Final = frozenset(map(chr, range(0x21)))  # includes all control characters
+
+_MOST_KNOWN: Final = 1024  # results that are kept
 
 
 class SubjectTransform:
@@ -59,7 +63,9 @@ class SubjectTransform:
         self._fixed_tokens = len(source_tokens) - 1  # before the remaining tokens that `>` copies
         if self._carries_rest:
             destination_tokens.pop()
+        self._known: dict[bytes, bytes] = {}  # results of ``apply``
         self._steps = self._build(source_tokens, destination_tokens, strict)
+        self._form, self._moves = _form_of(self._steps)  # a shortcut where tokens only change their places
         calls = [read_call(token) for token in destination_tokens]
         self.by_chance = any(call is not None and call.name == "random" for call in calls)
 
@@ -70,17 +76,29 @@ class SubjectTransform:
         """Return the rewritten subject, or None if `subject` is not literal and valid or does not match."""
         if self._identity:
             return subject
+        known = self._known.get(subject)
+        if known is not None:
+            return known
         if not valid_literal_subject(subject) or not matches(subject, self._pattern):
             return None
-        return self.rewrite(subject)
+        found = self.rewrite(subject)
+        if not self.by_chance:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[subject] = found
+        return found
 
     def rewrite(self, subject: bytes) -> bytes:
         """Rewrite a subject that is known to match the source."""
         tokens = subject.split(b".")
-        parts = [step if isinstance(step, bytes) else step(tokens) for step in self._steps]
-        if self._carries_rest:
-            parts.extend(tokens[self._fixed_tokens :])
-        return b".".join(parts)
+        if self._moves is not None:
+            start = self._form % self._moves(tokens)
+        else:
+            start = b".".join([step if isinstance(step, bytes) else step(tokens) for step in self._steps])
+        if not self._carries_rest:
+            return start
+        rest = tokens[self._fixed_tokens :]
+        return b".".join([start, *rest] if self._steps else rest)
 
     def inverse(self) -> "SubjectTransform | None":
         """Return the reverse transform, or None if this one loses information."""
@@ -138,6 +156,15 @@ class SubjectTransform:
         if has_wildcards and strict and used < len(positions):
             raise TransformError(Fault.NOT_ALL_USED, self.destination)
         return steps
+
+
+def _form_of(steps: list[bytes | Step]) -> tuple[bytes, Callable[[list[bytes]], Any] | None]:
+    """Return a format, and a function that gives its arguments; no function if a step computes something."""
+    places = [step for step in steps if isinstance(step, Place)]
+    if not places or any(not isinstance(step, bytes | Place) for step in steps):
+        return b"", None
+    form = b".".join([step.replace(b"%", b"%%") if isinstance(step, bytes) else b"%b" for step in steps])
+    return form, operator.itemgetter(*[place.index for place in places])
 
 
 def check_mapping(source: str, destination: str) -> None:
@@ -224,8 +251,10 @@ class WeightedMapping:
 
     def apply(self, subject: bytes) -> bytes | None:
         """Return the rewritten subject; empty: drop the message, None: the mapping does not apply."""
-        if not self.covers(subject):
-            return None
+        return self.choose(subject) if self.covers(subject) else None
+
+    def choose(self, subject: bytes) -> bytes:
+        """Return what a subject that is covered becomes; empty: drop the message."""
         choices = self._choices
         if len(choices) == 1 and choices[0][0] == 100:
             return choices[0][1].rewrite(subject)

@@ -35,6 +35,11 @@ PIECES = st.sampled_from(
         b"Nats-Expected-Last-Subject-Sequence-Subject: s.b",
         b"Other: Nats-Msg-Id: four",
         b"Other: 5",
+        b"Nats-TTL: 5",
+        b"Nats-TTL: 2m",
+        b"Nats-TTL:never",
+        b"Nats-TTL: x",
+        b"Nats-TTL: ",
     ]
 )
 WELL_FORMED = st.lists(PIECES, max_size=3).map(
@@ -58,7 +63,21 @@ def outcome(site: Site) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, by
 BUCKET = {"max_msgs_per_subject": 2, "discard": "new", "allow_rollup_hdrs": True}
 
 
-@given(st.lists(st.tuples(SUBJECTS, BLOCKS), min_size=1, max_size=5), st.sampled_from([{}, BUCKET]))
+CONFIGS: list[dict[str, Any]] = [
+    {},
+    BUCKET,
+    {"allow_msg_ttl": True},
+    {"allow_msg_ttl": True, "subject_delete_marker_ttl": 60 * 10**9, "allow_rollup_hdrs": True},
+    {"max_msgs": 2, "discard": "new"},
+    {"max_bytes": 120, "discard": "new"},
+    {"max_msgs": 3, "discard": "new", "max_msgs_per_subject": 1},
+    {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True},
+    {"subject_transform": {"src": "s.*", "dest": "s.t.$1"}},
+    {"subject_transform": {"src": "s.a", "dest": "s.b"}, "allow_atomic": True},
+]
+
+
+@given(st.lists(st.tuples(SUBJECTS, BLOCKS), min_size=1, max_size=5), st.sampled_from(CONFIGS))
 def test_every_message_is_stored_and_answered_as_by_the_slow_path(
     messages: list[tuple[bytes, bytes]], config: dict[str, Any]
 ) -> None:
@@ -72,6 +91,65 @@ def test_every_message_is_stored_and_answered_as_by_the_slow_path(
             site.world.settle()
             stream.ingest.fast_path = site is fast
     assert outcome(fast) == outcome(slow)
+    assert len(fast.account.stream("S").expiry) == len(slow.account.stream("S").expiry)
+
+
+INCREMENTS = st.sampled_from(
+    [
+        b"Nats-Incr: 1",
+        b"Nats-Incr:-5",
+        b"Nats-Incr: +007",
+        b"Nats-Incr: 999999999999999999",
+        b"Nats-Incr: 9999999999999999999",
+        b"Nats-Incr: 4611686018427387903",
+        b"Nats-Incr: 1 ",
+        b"Nats-Incr: ",
+        b"Nats-Incr: -",
+        b"Nats-Incr: 1x",
+        b"Nats-Incr: 1\r\nNats-Incr: 2",
+        b"Nats-Incr: 1\r\nOther: 2",
+        b"Other: 2\r\nNats-Incr: 3",
+        b'Nats-Incr: 1\r\nNats-Counter-Sources: {"A":{"s.a":"5"}}',
+        b"Nats-Incr: 1\r\nNats-Msg-Id: one",
+        b"Nats-Msg-Id: one",
+    ]
+)
+COUNTERS: list[dict[str, Any]] = [
+    {},
+    {"max_msgs_per_subject": 2},
+    {"max_msg_size": 60},
+    {"subject_transform": {"src": "s.a", "dest": "s.b"}},
+]
+
+
+@given(
+    st.lists(st.tuples(SUBJECTS, INCREMENTS, st.sampled_from([b"", b"", b"", b"x"])), min_size=1, max_size=6),
+    st.sampled_from(COUNTERS),
+)
+def test_every_increment_is_stored_and_answered_as_by_the_slow_path(
+    messages: list[tuple[bytes, bytes, bytes]], config: dict[str, Any]
+) -> None:
+    fast, slow = Site(), Site()
+    for site in (fast, slow):
+        stream = site.create(allow_msg_counter=True, **config)
+        assert stream.ingest.fast_path
+        for subject, lines, payload in messages:
+            stream.ingest.fast_path = site is fast
+            block = b"NATS/1.0\r\n%b\r\n\r\n" % lines
+            site.world.send(subject, payload, reply=b"me", headers=block)
+            site.world.settle()
+    assert outcome(fast) == outcome(slow)
+
+
+def test_sums_are_found_again_after_many_others() -> None:
+    site = Site()
+    site.create(allow_msg_counter=True)
+    for round_ in (1, 2):
+        for number in range(9_000):
+            site.world.send(b"s.%d" % number, b"", reply=b"me", headers=b"NATS/1.0\r\nNats-Incr: 2\r\n\r\n")
+        site.world.settle()
+        assert site.sent(b"me")[-1].payload.endswith(b'"val":"%d"}' % (2 * round_))
+    assert site.state()["messages"] == 18_000
 
 
 def test_a_stream_with_limits_takes_the_fast_path_and_keeps_them() -> None:
@@ -83,9 +161,11 @@ def test_a_stream_with_limits_takes_the_fast_path_and_keeps_them() -> None:
     assert (site.state()["messages"], site.state()["first_seq"]) == (2, 3)
 
 
-def test_a_stream_that_refuses_what_is_too_much_does_not() -> None:
+def test_a_stream_that_refuses_what_is_too_much_takes_the_fast_path_until_it_is_full() -> None:
     site = Site()
-    assert not site.create(max_msgs=2, discard="new").ingest.fast_path
+    assert site.create(max_msgs=2, discard="new").ingest.fast_path
+    assert [site.publish("s.a", b"x")["seq"] for _ in range(2)] == [1, 2]
+    assert site.refusal("s.a", b"x") == (503, 10077, "maximum messages exceeded")
 
 
 @pytest.mark.parametrize("history", [1, 3])
@@ -99,7 +179,9 @@ def test_a_bucket_takes_the_fast_path_and_keeps_so_many_of_each_key(history: int
     assert site.state()["first_seq"] == 12 - 3 * history + 1
 
 
-def test_a_bucket_that_refuses_more_of_a_key_takes_the_slow_path() -> None:
+def test_a_bucket_that_refuses_more_of_a_key_takes_the_fast_path_for_new_keys() -> None:
     site = Site()
     config = {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}
-    assert not site.create(**config).ingest.fast_path
+    assert site.create(**config).ingest.fast_path
+    assert [site.publish(f"s.{key}", b"x")["seq"] for key in "ab"] == [1, 2]
+    assert site.refusal("s.a", b"x") == (503, 10077, "maximum messages per subject exceeded")

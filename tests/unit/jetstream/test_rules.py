@@ -130,16 +130,16 @@ def test_without_them_the_fast_path_is_open() -> None:
         ({"max_msg_size": 10}, True),  # which checks this itself
         ({"retention": "interest"}, True),
         ({"no_ack": True}, False),
-        ({"allow_msg_counter": True}, False),
+        ({"allow_msg_counter": True}, True),
         ({"allow_batched": True}, False),
-        ({"max_msgs": 5, "discard": "new"}, False),
-        ({"max_bytes": 5000, "discard": "new"}, False),
+        ({"max_msgs": 5, "discard": "new"}, True),
+        ({"max_bytes": 5000, "discard": "new"}, True),
         (
             {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True, "max_msgs": 9},
-            False,
+            True,
         ),
         ({"republish": {"src": ">", "dest": "copy.>"}}, False),
-        ({"subject_transform": {"src": ">", "dest": "t.>"}}, False),
+        ({"subject_transform": {"src": ">", "dest": "t.>"}}, True),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )

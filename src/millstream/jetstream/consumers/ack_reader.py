@@ -88,9 +88,7 @@ class AckSink(Inlet):
         self, ledger: Ledger, slow: Callable[[AckSubject, bytes, bytes], None], settled: Callable[[], None]
     ) -> None:
         self.plain = False  # an ack settles one message and needs no other rule
-        self.release: Callable[[int], object] | None = (
-            None  # told of each settled message
-        )
+        self.release: Callable[[int], object] | None = None  # told of each settled message
         self.taken = 0  # by the fast path
         self._owed: list[bytes] = []  # reply subjects of the confirmations to send
         self._ledger = ledger

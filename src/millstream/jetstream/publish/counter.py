@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.golang.json import FEW_VALUES
@@ -21,6 +22,7 @@ from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.publish_types import CounterValue, pub_ack_counter_end
 from millstream.protocol import headers
+from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ _INCOMPATIBLE: Final = (
     names.EXPECTED_LAST_SUBJECT_SEQUENCE.encode(),
 )
 NUMBER: Final = re.compile(rb"[+-]?[0-9]+")
-_KEPT: Final = 4096  # sums kept although their messages could be read from the log
+_KEPT: Final = 4096  # sums kept although their messages could be read from the log; at most twice as many
+_SMALL: Final = 2**62  # the fast path is for sums below this
+_PLAIN: Final = re.compile(rb'\{"val":"(-?[0-9]{1,18})"\}')
 _MOST_DIGITS: Final = 64 * 1024  # of a sum: an increment is in a header
 _DIGITS: Final = 4000  # Python converts at most 4300 at once
 _STEP: Final = 10**_DIGITS
@@ -89,14 +93,24 @@ class Counters:
             staged[message.subject] = after
         return after
 
+    def after(self, subject: bytes, increment: int) -> Sum | None:
+        """Return the sum after an increment; None if the slow path has to look at it."""
+        try:
+            before = self.last(subject)
+        except (ApiError, StoreError):
+            return None
+        total = before.total + increment
+        return Sum(total) if not before.sources and -_SMALL < total < _SMALL else None
+
     def stored(self, seq: int, value: Sum) -> None:
-        """Record the sum of a message made by `apply`, which is now in the log."""
+        """Record the sum of a message made by `apply` or `after`, which is now in the log."""
         self._recent[seq] = value
-        while len(self._recent) > _KEPT:
-            oldest = next(iter(self._recent))
-            if oldest > self._stream.log.committed:
-                return
-            del self._recent[oldest]
+        if len(self._recent) > 2 * _KEPT:
+            committed = self._stream.log.committed
+            for oldest in list(islice(self._recent, _KEPT)):
+                if oldest > committed:
+                    return
+                del self._recent[oldest]
 
     def last(self, subject: bytes) -> Sum:
         """Return the sum of a subject, from its last message, committed or not."""
@@ -112,6 +126,8 @@ class Counters:
 
 def _read(block: bytes, payload: bytes) -> Sum:
     """Read the sum from a stored message; raise ApiError if there is none."""
+    if (plain := _PLAIN.fullmatch(payload)) is not None:
+        return Sum(int(plain[1]), (headers.find(block, _SOURCES) if block else None) or b"")
     try:
         value = decode_lenient(payload, CounterValue, FEW_VALUES).val.encode()
     except JsonError:

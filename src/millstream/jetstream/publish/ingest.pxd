@@ -5,11 +5,13 @@ from millstream.jetstream.publish.dedupe cimport Dedupe
 from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, Staging
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
+from millstream.store.index cimport SubjectNode
 from millstream.store.log cimport Log
 
 cdef bytes _END
 cdef bytes _DUPLICATE_END
 cdef int _MARK_MSG_ID
+cdef int _MARK_TTL
 cdef Py_ssize_t _MAX_HEADER_BYTES
 cdef bytes _FAST_BATCH
 cdef int _LAST_LETTER
@@ -18,12 +20,18 @@ cdef bytes _OURS
 cdef bytes _MSG_ID
 cdef bytes _EXPECTED
 cdef bytes _EXPECTED_LAST
+cdef bytes _TTL
+cdef bytes _INCREMENT
+cdef bytes _END_OF_HEADERS
 cdef int _MOST_DIGITS
+cdef Py_ssize_t _OVERHEAD
 cdef Py_ssize_t _WEIGHED_AT
 cdef unsigned char _ZERO
 cdef unsigned char _CR
 cdef unsigned char _LF
 cdef unsigned char _BLANK
+cdef unsigned char _PLUS
+cdef unsigned char _MINUS
 
 @cython.final
 cdef class Ingest:
@@ -35,6 +43,13 @@ cdef class Ingest:
     cdef public object weigh
     cdef Py_ssize_t _unweighed
     cdef public Py_ssize_t per_subject
+    cdef readonly Py_ssize_t most_messages
+    cdef readonly Py_ssize_t most_bytes
+    cdef readonly Py_ssize_t most_of_subject
+    cdef readonly bint bounded
+    cdef public object counters
+    cdef public object expiry
+    cdef public object transform
     cdef Log _log
     cdef Dedupe _dedupe
     cdef Staging _staging
@@ -46,17 +61,29 @@ cdef class Ingest:
     cdef Py_ssize_t _untold
     cdef Py_ssize_t _id_start
     cdef Py_ssize_t _id_size
+    cdef long long _ttl_s
 
-    @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t)
+    @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t, published=bytes, marks=int)
     cpdef take(self, bytes subject, Frame frame)
     cdef bint _may_stage(self, Frame frame) except *
+    cpdef set_bounds(self, Py_ssize_t messages, Py_ssize_t size, Py_ssize_t of_subject)
+    @cython.locals(log=Log, size=Py_ssize_t, node=SubjectNode)
+    cdef bint _is_full(self, bytes subject, Frame frame) except *
+    @cython.locals(
+        p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, negative=bint,
+        value="long long", text=bytes, body=bytes, seq="unsigned long long",
+    )
+    cdef bint _count(self, object counters, bytes subject, Frame frame) except *
     cpdef store(self, StagedMessage message, long long now)
     @cython.locals(
         p="const unsigned char*", message_id=bytes, known="unsigned long long", seq="unsigned long long"
     )
-    cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now) except *
+    cdef unsigned long long _store_once(self, bytes subject, Frame frame, long long now, int marks) except *
     cdef _keep_limits(self, bytes subject)
-    @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint, expected_last=bint)
+    @cython.locals(
+        p="const unsigned char*", at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint,
+        expected_last=bint,
+    )
     cdef bint _is_ordinary(self, bytes subject, Frame frame) except *
     @cython.locals(digits=int, value="unsigned long long")
     cdef bint _holds(self, bytes subject, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except *

@@ -1,18 +1,20 @@
 """The fast path of a message into a stream: append it to the log and note its publisher for an ack.
 
 Compiled, because it is on the path of a message.  It is for streams without a rule that needs a look at each
-message, except a limit of its size and interest, which are checked here; and for messages without headers
-that JetStream interprets, except an id (``Nats-Msg-Id``) and expectations that hold
-(``Nats-Expected-Last-Subject-Sequence``, for updates of keys, and ``Nats-Expected-Last-Sequence``).  Messages
-of atomic batches have their own fast path (``batch_fast_path``).  All others are copied and go to `slow`,
+message, except limits, interest, counters and transforms of subjects, which are applied here; and for
+messages without headers that JetStream interprets, except an id (``Nats-Msg-Id``), a TTL (``Nats-TTL``),
+expectations that hold (``Nats-Expected-Last-Subject-Sequence``, for updates of keys, and
+``Nats-Expected-Last-Sequence``) and the increment of a counter.  Messages of atomic batches have their own
+fast path (``batch_fast_path``).  All others, and those that a limit may refuse, are copied and go to `slow`,
 which is ``slow_path`` and has every rule.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from millstream.base.buffer import equal_bytes
 from millstream.jetstream.publish.batch_fast_path import StagedMessage, Staging
-from millstream.jetstream.publish.candidate import MARK_MSG_ID
+from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_TTL
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
@@ -22,9 +24,14 @@ from millstream.protocol.replies import Replies
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
 
+if TYPE_CHECKING:
+    from millstream.jetstream.publish.counter import Counters
+    from millstream.jetstream.stream.ttl import Expiry
+
 _END = PUB_ACK_END
 _DUPLICATE_END = PUB_ACK_DUPLICATE_END
 _MARK_MSG_ID = MARK_MSG_ID
+_MARK_TTL = MARK_TTL
 _MAX_HEADER_BYTES = MAX_HEADER_BYTES
 _FAST_BATCH = b".$FI"  # a reply that ends like this drives a batch (see ``fast_batch``)
 _LAST_LETTER = 73
@@ -33,12 +40,18 @@ _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means some
 _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
 _EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
+_TTL = b"\nNats-TTL:"
+_INCREMENT = START + b"Nats-Incr:"
+_END_OF_HEADERS = b"\r\n\r\n"
 _MOST_DIGITS = 18
+_OVERHEAD = 64  # bytes that a stored message counts for at most, besides subject, headers and body
 _WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
 _ZERO = ord("0")
 _CR = ord("\r")
 _LF = ord("\n")
 _BLANK = ord(" ")
+_PLUS = ord("+")
+_MINUS = ord("-")
 
 
 class Ingest:
@@ -61,6 +74,14 @@ class Ingest:
         self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
         self._unweighed = 0  # bytes of messages since it was asked
         self.per_subject = 0  # if this is the only limit: how many messages a subject may have
+        # Beyond these, `slow` decides whether a message is refused; 0: no limit.
+        self.most_messages = 0
+        self.most_bytes = 0
+        self.most_of_subject = 0
+        self.bounded = False  # one of these is set
+        self.counters: Counters | None = None  # of a stream that counts
+        self.expiry: Expiry | None = None  # of a stream whose messages may have a TTL
+        self.transform: Callable[[bytes], bytes | None] | None = None  # gives the subject that is stored
         self._log = log
         self._dedupe = dedupe
         self._staging = staging
@@ -72,6 +93,7 @@ class Ingest:
         self._untold = 0  # bytes that may come before that is told: a commit follows anyway
         self._id_start = 0  # of the message's id in its frame
         self._id_size = 0
+        self._ttl_s = 0  # of the message; 0: none
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """Receive a message on one of the stream's subjects; the frame must not be kept."""
@@ -83,24 +105,38 @@ class Ingest:
         if self.hold is not None:
             self.hold()
         self._id_size = 0
+        self._ttl_s = 0
+        published = subject
+        if self.transform is not None and self.fast_path:
+            subject = self.transform(subject) or subject
+        if self.counters is not None:
+            if not (self.fast_path and self._count(self.counters, subject, frame)):
+                self._slow(published, frame.reply(), frame.headers(), frame.payload())
+            return
         if (
             not self.fast_path
+            or (self.bounded and self._is_full(subject, frame))
             or (self.max_size > 0 and frame.body_size > self.max_size)
             or (self.wants is not None and not self.wants(subject))
             or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
             or self._is_batched(frame)
         ):
             if not (self._may_stage(frame) and self._staging.take(subject, frame)):
-                self._slow(subject, frame.reply(), frame.headers(), frame.payload())
+                self._slow(published, frame.reply(), frame.headers(), frame.payload())
             return
         now = self.timestamp()
+        marks = _MARK_TTL if self._ttl_s > 0 else 0
         if self._id_size > 0:
-            seq = self._store_once(subject, frame, now)
+            seq = self._store_once(subject, frame, now, marks)
             if seq == 0:
                 return
         else:
             header_size = frame.header_size if frame.header_size > 0 else 0
-            seq = self._log.append(subject, frame.buf, frame.body_start, header_size, frame.body_size, now, 0)
+            seq = self._log.append(
+                subject, frame.buf, frame.body_start, header_size, frame.body_size, now, marks
+            )
+        if self._ttl_s > 0 and self.expiry is not None:
+            self.expiry.add(seq, now, self._ttl_s)
         if frame.reply_size > 0:
             self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
         self._keep_limits(subject)
@@ -108,7 +144,79 @@ class Ingest:
 
     def _may_stage(self, frame: Frame) -> bool:
         """Return True if messages of batches may take their fast path and this may be one."""
-        return self.fast_path and frame.header_size > 0 and self.max_size == 0 and self.wants is None
+        return (
+            self.fast_path
+            and frame.header_size > 0
+            and self.max_size == 0
+            and self.wants is None
+            and not self.bounded
+            and self.transform is None
+        )
+
+    def set_bounds(self, messages: int, size: int, of_subject: int) -> None:
+        """Set how much the stream may have before it refuses new messages; 0 means no limit."""
+        self.most_messages = messages
+        self.most_bytes = size
+        self.most_of_subject = of_subject
+        self.bounded = messages > 0 or size > 0 or of_subject > 0
+
+    def _is_full(self, subject: bytes, frame: Frame) -> bool:
+        """Return True if a limit may refuse the message."""
+        log = self._log
+        if 0 < self.most_messages <= log.messages:
+            return True
+        if self.most_bytes > 0:
+            size = len(subject) + frame.body_size + _OVERHEAD
+            if log.record_bytes + 4 * log.messages + size > self.most_bytes:  # see ``StreamCommits.bytes``
+                return True
+        if self.most_of_subject > 0:
+            node = log.index.find(subject)
+            return node is not None and node.count >= self.most_of_subject
+        return False
+
+    def _count(self, counters: "Counters", subject: bytes, frame: Frame) -> bool:
+        """Add to a counter; return False if the message needs the slow path."""
+        p = frame.buf
+        size = frame.header_size
+        start = frame.body_start
+        if (
+            size != frame.body_size
+            or size < len(_INCREMENT) + len(_END_OF_HEADERS)
+            or self.max_size > 0
+            or self.wants is not None
+            or self.bounded
+            or not equal_bytes(frame.buf, start, _INCREMENT)
+            or not equal_bytes(frame.buf, start + size - len(_END_OF_HEADERS), _END_OF_HEADERS)
+            or self._is_batched(frame)
+        ):
+            return False
+        at = start + len(_INCREMENT)
+        end = start + size - len(_END_OF_HEADERS)
+        while at < end and p[at] == _BLANK:
+            at += 1
+        negative = at < end and p[at] == _MINUS
+        if at < end and (p[at] == _PLUS or p[at] == _MINUS):
+            at += 1
+        if at == end or end - at > _MOST_DIGITS:
+            return False
+        value = 0
+        while at < end:
+            if p[at] < _ZERO or p[at] > _ZERO + 9:
+                return False
+            value = value * 10 + p[at] - _ZERO
+            at += 1
+        after = counters.after(subject, -value if negative else value)
+        if after is None:
+            return False
+        text = b'"val":"%d"}' % after.total
+        body = b"%b{%b" % (frame.buf[start : start + size], text)
+        seq = self._log.append(subject, body, 0, size, len(body), self.timestamp(), 0)
+        counters.stored(seq, after)
+        if frame.reply_size > 0:
+            self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, b",%b" % text)
+        self._keep_limits(subject)
+        self.tell(len(body))
+        return True
 
     def store(self, message: StagedMessage, now: int) -> None:
         """Store a message of a batch that is being committed."""
@@ -128,7 +236,7 @@ class Ingest:
         else:
             self.limit(subject)
 
-    def _store_once(self, subject: bytes, frame: Frame, now: int) -> int:
+    def _store_once(self, subject: bytes, frame: Frame, now: int, marks: int) -> int:
         """Store a message with an id; return 0 for a duplicate, which is answered."""
         p = frame.buf
         message_id = p[self._id_start : self._id_start + self._id_size]
@@ -139,13 +247,19 @@ class Ingest:
             self.tell()
             return 0
         seq = self._log.append(
-            subject, frame.buf, frame.body_start, frame.header_size, frame.body_size, now, _MARK_MSG_ID
+            subject,
+            frame.buf,
+            frame.body_start,
+            frame.header_size,
+            frame.body_size,
+            now,
+            marks | _MARK_MSG_ID,
         )
         self._dedupe.add(message_id, seq, now)
         return seq
 
     def _is_ordinary(self, subject: bytes, frame: Frame) -> bool:
-        """Return True if the headers need no rules; record an id, and check an expectation.
+        """Return True if the headers need no rules; record an id and a TTL, and check an expectation.
 
         Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
         """
@@ -173,6 +287,17 @@ class Ingest:
                 if expected_last or not self._holds(b"", p, at, end):
                     return False
                 expected_last = True
+                continue
+            if self.expiry is not None and at + 1 + len(_TTL) < end and equal_bytes(frame.buf, at + 1, _TTL):
+                at += 1 + len(_TTL)
+                start = at
+                while at < end and not (p[at] == _CR and at + 1 < end and p[at + 1] == _LF):
+                    at += 1
+                if self._ttl_s > 0:
+                    return False
+                self._ttl_s = self.expiry.plain_ttl(frame.buf[start:at])
+                if self._ttl_s == 0:
+                    return False
                 continue
             if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
                 return False

@@ -146,13 +146,21 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit("headers", Stage.SIZE, _check_header_size),  # the fast path leaves larger ones alone
     Limit("room", Stage.ROOM, _check_room, _room_is_limited),
-    Limit("max_msgs_per_subject", Stage.COUNT, _check_per_subject, _per_subject_refuses, batch_place=3),
+    Limit(
+        "max_msgs_per_subject",
+        Stage.COUNT,
+        _check_per_subject,
+        _per_subject_refuses,
+        batch_place=3,
+        in_ingest=True,
+    ),
     Limit(
         "max_msgs",
         Stage.COUNT,
         _check_messages,
         lambda stream: _discards_new(stream) and _limits_messages(stream.config),
         batch_place=1,
+        in_ingest=True,
         is_set=_limits_messages,
         exceeded=lambda stream: stream.log.messages > stream.config.max_msgs,
     ),
@@ -162,6 +170,7 @@ LIMITS: tuple[Limit, ...] = (
         _check_bytes,
         lambda stream: _discards_new(stream) and _limits_bytes(stream.config),
         batch_place=2,
+        in_ingest=True,
         is_set=_limits_bytes,
         exceeded=lambda stream: stream.bytes() > stream.config.max_bytes,
     ),
@@ -174,7 +183,9 @@ class LimitBook:
     def __init__(self, limits: tuple[Limit, ...]) -> None:
         self._conditional = tuple(limit for limit in limits if limit.applies is not _never)
         self._whole = tuple(limit for limit in limits if limit.is_set is not None)
-        self._of = {stage: tuple(limit.check for limit in limits if limit.stage is stage) for stage in Stage}
+        self._size, self._room, self._count = (
+            tuple(limit.check for limit in limits if limit.stage is stage) for stage in Stage
+        )
         in_order = sorted(limits, key=lambda limit: limit.batch_place)
         self._batched = tuple(limit.check for limit in in_order if limit.stage is Stage.COUNT)
 
@@ -184,18 +195,26 @@ class LimitBook:
 
     def check_size(self, stream: Stream, message: Incoming) -> None:
         """Raise ApiError if the message is too large for the stream."""
-        for check in self._of[Stage.SIZE]:
+        for check in self._size:
             check(stream, message, 0, None)
 
     def check_room(self, stream: Stream, message: Incoming, size: int) -> None:
         """Raise ApiError if the server or the account has no room for `size` bytes."""
-        for check in self._of[Stage.ROOM]:
+        for check in self._room:
             check(stream, message, size, None)
 
     def check_count(self, stream: Stream, message: Incoming, size: int, ahead: Ahead | None = None) -> None:
         """Raise ApiError if the stream is full and discards new messages."""
-        for check in self._of[Stage.COUNT] if ahead is None else self._batched:
+        for check in self._count if ahead is None else self._batched:
             check(stream, message, size, ahead)
+
+    def bounds(self, stream: Stream) -> tuple[int, int, int]:
+        """Return how many messages, bytes and messages of a subject the stream takes; 0: it refuses none."""
+        config = stream.config
+        if not _discards_new(stream):
+            return 0, 0, 0
+        of_subject = config.max_msgs_per_subject if _per_subject_refuses(stream) else 0
+        return max(config.max_msgs, 0), max(config.max_bytes, 0), of_subject
 
     def whole(self, config: StreamConfig) -> tuple[Callable[[Stream], bool], ...]:
         """Return the limits of the whole stream that are set, each as a test whether there is too much."""

@@ -237,7 +237,13 @@ def _count(stream: Stream, message: Incoming, ahead: Ahead | None) -> None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("subject_transform", Stage.ENTRY, _transform, lambda stream: stream.transform is not None),
+    Rule(
+        "subject_transform",
+        Stage.ENTRY,
+        _transform,
+        lambda stream: stream.transform is not None,
+        in_ingest=True,
+    ),
     Rule("sealed", Stage.ENTRY, _refuse_sealed, lambda stream: stream.config.sealed),
     Rule("read-only", Stage.ENTRY, _refuse_read_only, lambda stream: stream.failure is not None),
     Rule("increment", Stage.HEADERS, _take_increment, header=_INCREMENT, batch_place=1),
@@ -256,7 +262,14 @@ RULES: tuple[Rule, ...] = (
     Rule("duplicate", Stage.HEADERS, _refuse_duplicate, header=_MSG_ID, batch_place=4),
     Rule("expected last id", Stage.HEADERS, _expect_last_id, header=_EXPECTED_LAST_MSG_ID),
     Rule("rollup", Stage.HEADERS, _take_rollup, header=_ROLLUP, batch_place=10),
-    Rule("counter", Stage.HEADERS, _count, lambda stream: stream.config.allow_msg_counter, batch_place=6),
+    Rule(
+        "counter",
+        Stage.HEADERS,
+        _count,
+        lambda stream: stream.config.allow_msg_counter,
+        batch_place=6,
+        in_ingest=True,
+    ),
     Rule("republish", Stage.STORED, applies=lambda stream: stream.republish is not None),
     Rule("no_ack", Stage.STORED, applies=lambda stream: stream.config.no_ack),
     Rule("fast batches", Stage.STORED, applies=lambda stream: stream.config.allow_batched),
@@ -277,6 +290,7 @@ class RuleBook:
         self._entry = tuple(rule.check for rule in rules if rule.stage is Stage.ENTRY)
         of_publishers = [rule for rule in rules if rule.stage is Stage.HEADERS]
         self._single = tuple((rule.header, rule.check) for rule in of_publishers)
+        self._without_headers = tuple(rule.check for rule in of_publishers if not rule.header)
         in_order = sorted(of_publishers, key=lambda rule: rule.batch_place)
         self._batched = tuple((rule.header, rule.check) for rule in in_order)
 
@@ -294,6 +308,10 @@ class RuleBook:
 
         Raises ApiError if the message is refused, and Duplicate if a single message is stored already.
         """
+        if not message.block:
+            for check in self._without_headers:
+                check(stream, message, ahead)
+            return
         for header, check in self._single if ahead is None else self._batched:
             if header in message.block:  # as is an empty one
                 check(stream, message, ahead)

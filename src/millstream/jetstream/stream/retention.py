@@ -63,8 +63,8 @@ class Retention:
 
     @property
     def whole_limited(self) -> bool:
-        """Return True if there is a limit for all messages together."""
-        return bool(self._whole)
+        """Return True if a limit for all messages together may remove some."""
+        return bool(self._whole) and self._stream.config.discard is DiscardPolicy.OLD
 
     # -- after storing ----------------------------------------------------------------------------
 

@@ -174,6 +174,10 @@ class Stream(StreamCommits):
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
         self.ingest.max_size = max(config.max_msg_size, 0)
+        self.ingest.set_bounds(*limits.book.bounds(self))
+        self.ingest.transform = self.transform.apply if self.transform is not None else None
+        self.ingest.expiry = self.expiry if config.allow_msg_ttl else None
+        self.ingest.counters = self.counters if config.allow_msg_counter else None
         is_interest = config.retention is RetentionPolicy.INTEREST
         self.ingest.wants = self.consumers.interest.wants if is_interest else None
         applying: list[rules.Rule | limits.Limit] = [*rules.book.applying(self), *limits.book.applying(self)]

@@ -39,6 +39,7 @@ _PIECE: Final = 2 if pure_requested() else 16  # messages removed or replaced on
 _LOOKED_UP: Final = 64  # messages or buckets that are looked up
 _NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
+_KNOWN: Final = 256  # texts of TTLs whose meaning is kept
 _STALE: Final = 4096  # sequences that may be in the buckets although their messages are gone
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()
@@ -122,6 +123,7 @@ class Expiry:
         self._expiring = False  # messages are being removed in slices
         self._compacting = False  # buckets are being cleaned in slices
         self._record = Record()
+        self._known: dict[bytes, int] = {}  # seconds by the text of a TTL; 0: the slow path looks at it
 
     def __len__(self) -> int:
         return self._count
@@ -150,6 +152,19 @@ class Expiry:
             slices.begin(self._stream.world, "stale times", self._compact())
         if self._running and not self._expiring and (self._timer is None or number < self._timer_bucket):
             self._plan()
+
+    def plain_ttl(self, text: bytes) -> int:
+        """Return the TTL of a message in seconds; 0 if it needs the slow path."""
+        seconds = self._known.get(text)
+        if seconds is None:
+            try:
+                seconds = parse_ttl(text.lstrip(b" ").decode(errors="replace"))
+            except ApiError:
+                seconds = 0
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[text] = seconds
+        return seconds if seconds >= self._stream.config.subject_delete_marker_ttl // _NS else 0
 
     def _compact(self) -> Pieces[None]:
         """Clean all buckets: most of their messages are gone, as with a key that is often overwritten."""

@@ -1,0 +1,46 @@
+"""Consumers are found by the subjects that their filters match, as if each were asked."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.jetstream.consumers.filter_index import FilterIndex
+from millstream.subjects.match import matches
+
+SUBJECTS = [b"a", b"a.b", b"a.c", b"a.b.c", b"b.b", b"c"]
+PATTERNS = [b">", b"a", b"a.*", b"*.b", b"a.>", b"a.b.c", b"*", b"c"]
+FILTERS = st.lists(st.sampled_from(PATTERNS), max_size=3, unique=True).map(tuple)
+STEPS = st.lists(st.tuples(st.integers(0, 4), FILTERS, st.sampled_from(SUBJECTS)), max_size=20)
+
+
+def covers(filters: tuple[bytes, ...], subject: bytes) -> bool:
+    return not filters or any(matches(subject, pattern) for pattern in filters)
+
+
+@given(STEPS)
+def test_it_finds_whom_a_subject_concerns(steps: list[tuple[int, tuple[bytes, ...], bytes]]) -> None:
+    index: FilterIndex[int] = FilterIndex()
+    present: dict[int, tuple[bytes, ...]] = {}
+    for member, filters, subject in steps:
+        if member in present:
+            index.discard(present.pop(member), member)
+        else:
+            index.add(filters, member)
+            present[member] = filters
+        for each in (subject, b"a.b"):
+            found = [one for group in index.find(each) for one in group]
+            assert set(found) == {one for one, filters in present.items() if covers(filters, each)}
+        assert all(index.find(subject)), "a group is empty"
+
+
+def test_subjects_without_end_take_no_memory_without_end() -> None:
+    index: FilterIndex[str] = FilterIndex()
+    index.add((b"a.*",), "one")
+    for number in range(10_000):
+        assert index.find(b"a.%d" % number) == ({"one": None},)
+    assert len(index._known) <= 4096
+
+
+def test_a_filter_that_is_not_there_is_no_error() -> None:
+    index: FilterIndex[str] = FilterIndex()
+    index.discard((b"a",), "one")
+    assert index.find(b"a") == ()
