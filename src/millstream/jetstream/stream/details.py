@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from millstream.store.segment import Segment
 
 _ORDINALS_AT_ONCE: Final = 128  # messages of a segment that a piece of the search looks at
+_MARKS_AT_ONCE: Final = 256  # bytes of a segment's bitmap, of eight messages each
+_BITS: Final = tuple(tuple(bit for bit in range(8) if value >> bit & 1) for value in range(256))
 _MOST_TABLES: Final = 16  # segments whose tables are looked at
 
 
@@ -80,6 +82,8 @@ def first_deleted(log: Log) -> Pieces[list[int]]:
 
 def _gaps_of(log: Log, segment: Segment, expected: int, missing: list[int]) -> Pieces[int]:
     """Add what is missing in a segment from `expected` on; return the next expected sequence."""
+    if segment.count == segment.last_seq + 1 - segment.base_seq:  # all are there, or marked as removed
+        return (yield from _marks_of(log, segment, expected, missing))
     while len(missing) < DELETED_LISTED and log.segment_of(expected) is segment:  # it may go meanwhile
         ordinal = segment.next_live(segment.first_not_below(expected))
         for _ in range(_ORDINALS_AT_ONCE):
@@ -90,6 +94,26 @@ def _gaps_of(log: Log, segment: Segment, expected: int, missing: list[int]) -> P
             expected = seq + 1
             ordinal = segment.next_live(ordinal + 1)
         yield _ORDINALS_AT_ONCE
+    return expected
+
+
+def _marks_of(log: Log, segment: Segment, expected: int, missing: list[int]) -> Pieces[int]:
+    """Do the same for a segment whose sequences follow each other, by its bitmap of removed messages."""
+    while len(missing) < DELETED_LISTED and log.segment_of(expected) is segment:  # it may go meanwhile
+        first, skipped = divmod(expected - segment.base_seq, 8)
+        marks = (segment.removed or b"")[first : first + _MARKS_AT_ONCE]
+        seq = segment.base_seq + 8 * first
+        for mark in marks:
+            if mark:
+                bits = _BITS[mark >> skipped << skipped]
+                missing.extend([seq + bit for bit in bits])
+            seq += 8
+            skipped = 0
+        del missing[DELETED_LISTED:]
+        if seq > segment.last_seq or len(marks) < _MARKS_AT_ONCE:
+            return segment.last_seq + 1
+        expected = seq
+        yield _MARKS_AT_ONCE
     return expected
 
 
