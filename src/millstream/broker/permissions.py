@@ -22,6 +22,7 @@ from millstream.subjects.match import collide, is_subset, matches
 from millstream.subjects.tokens import is_literal, valid_subject
 
 _MAX_PUBLISH_CACHE: Final = 128
+_DOT: Final = ord(".")
 _MAX_DELIVERY_CACHE: Final = 256
 _MOST_REPLIES: Final = 65_536  # that a connection may answer, by `allow_responses`
 _DROPPED_AT_ONCE: Final = 33  # oldest entries that make room when a cache is full
@@ -46,7 +47,10 @@ class _Rules:
             return True
         if _has_empty_token(subject):
             return False
-        return any(self._covers(subject, pattern) for pattern in self._patterns)
+        for pattern in self._patterns:  # noqa: SIM110 - asked for each new subject
+            if self._covers(subject, pattern):
+                return True
+        return False
 
 
 class _QueueRules:
@@ -243,7 +247,7 @@ def _rule_problem(entry: str, queues: bool) -> str:
 
 def _has_empty_token(subject: bytes) -> bool:
     """Return True for a subject with an empty token, which matches no rule, not even `>`."""
-    return b".." in subject or subject[:1] in (b"", b".") or subject[-1:] == b"."
+    return not subject or b".." in subject or subject[0] == _DOT or subject[-1] == _DOT
 
 
 def _is_listed(queue: bytes, rules: list[bytes]) -> bool:

@@ -72,6 +72,8 @@ def replace(block: bytes, key: bytes, value: bytes) -> bytes:
 
 def claim(block: bytes, *headers: tuple[bytes, bytes]) -> bytes:
     """Return a well-formed block that ends in these headers and has no others of their names, in any case."""
+    if not block:
+        return make(*headers)
     block = without(block, *(key for key, _ in headers))
     return block[:-2] + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n"
 

@@ -92,7 +92,7 @@ class SubjectTransform:
         """Rewrite a subject that is known to match the source."""
         tokens = subject.split(b".")
         if self._moves is not None:
-            start = self._form % self._moves(tokens)
+            start: bytes = self._form % self._moves(tokens)
         else:
             start = b".".join([step if isinstance(step, bytes) else step(tokens) for step in self._steps])
         if not self._carries_rest:

@@ -22,7 +22,7 @@ class FilterIndex(Generic[Member]):
 
     def __init__(self) -> None:
         self._groups: dict[bytes, dict[Member, None]] = {}  # by pattern, none of them empty
-        self._tree = SubjectTree()  # of the patterns
+        self._tree: SubjectTree | None = None  # of the patterns; most streams have no consumers
         self._known: dict[bytes, tuple[dict[Member, None], ...]] = {}  # by subject
 
     def add(self, patterns: tuple[bytes, ...], member: Member) -> None:
@@ -31,6 +31,8 @@ class FilterIndex(Generic[Member]):
             group = self._groups.get(pattern)
             if group is None:
                 group = self._groups[pattern] = {}
+                if self._tree is None:
+                    self._tree = SubjectTree()
                 self._tree.insert(pattern, None, pattern)
                 self._known.clear()
             group[member] = None
@@ -40,7 +42,7 @@ class FilterIndex(Generic[Member]):
         for pattern in patterns or (_ANY,):
             group = self._groups.get(pattern, {})
             group.pop(member, None)
-            if not group and pattern in self._groups:
+            if not group and self._tree is not None and pattern in self._groups:
                 del self._groups[pattern]
                 self._tree.remove(pattern, None, pattern)
                 self._known.clear()
@@ -48,6 +50,8 @@ class FilterIndex(Generic[Member]):
     def find(self, subject: bytes) -> tuple[dict[Member, None], ...]:
         """Return the groups whose pattern matches a literal subject; none of them is empty."""
         found = self._known.get(subject)
+        if self._tree is None:
+            return ()
         if found is None:
             patterns: list[Any] = self._tree.match(subject).plain
             found = tuple([self._groups[pattern] for pattern in patterns])

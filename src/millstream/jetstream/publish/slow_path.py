@@ -29,6 +29,13 @@ _log = logging.getLogger("millstream.jetstream")
 
 _TOO_MANY: Final = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
+# Of messages that are republished:
+_STREAM: Final = names.STREAM.encode()
+_SUBJECT: Final = names.SUBJECT.encode()
+_SEQUENCE: Final = names.SEQUENCE.encode()
+_TIME_STAMP: Final = names.TIME_STAMP.encode()
+_LAST_SEQUENCE: Final = names.LAST_SEQUENCE.encode()
+_MSG_SIZE: Final = names.MSG_SIZE.encode()
 
 
 class Publishing:
@@ -36,6 +43,7 @@ class Publishing:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._refused_with: tuple[tuple[int, str], bytes] | None = None  # the last error, and its response
 
     def publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
         """Store a message and send the ack or the refusal."""
@@ -53,8 +61,14 @@ class Publishing:
         """Send a publisher the refusal of its message."""
         stream = self._stream
         if reply and not stream.config.no_ack:
-            answer = PubAckResponse(error=error.body, stream=stream.name)
-            stream.world.publish(reply, encode(answer), headers=status or None)
+            stream.world.publish(reply, self._refusal(error), headers=status or None)
+
+    def _refusal(self, error: ApiError) -> bytes:
+        """Return the response for an error; a full stream sends the same one again and again."""
+        if self._refused_with is None or self._refused_with[0] != (error.code, error.description):
+            text = encode(PubAckResponse(error=error.body, stream=self._stream.name))
+            self._refused_with = (error.code, error.description), text
+        return self._refused_with[1]
 
     def refuse_failed(self, reply: bytes) -> None:
         """Send a publisher the refusal of a message that raised an unexpected exception."""
@@ -176,15 +190,15 @@ class Publishing:
         if target is None:
             return
         extra: tuple[tuple[bytes, bytes], ...] = (
-            (names.STREAM.encode(), stream.name.encode()),
-            (names.SUBJECT.encode(), message.subject),
-            (names.SEQUENCE.encode(), b"%d" % seq),
-            (names.TIME_STAMP.encode(), format_time(now).encode()),
-            (names.LAST_SEQUENCE.encode(), b"%d" % before),
+            (_STREAM, stream.name.encode()),
+            (_SUBJECT, message.subject),
+            (_SEQUENCE, b"%d" % seq),
+            (_TIME_STAMP, format_time(now).encode()),
+            (_LAST_SEQUENCE, b"%d" % before),
         )
         republish = stream.config.republish
         if republish is not None and republish.headers_only:
-            extra = (*extra, (names.MSG_SIZE.encode(), b"%d" % len(payload)))
+            extra = (*extra, (_MSG_SIZE, b"%d" % len(payload)))
             payload = b""
         block = headers.claim(block, *extra)
         stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))

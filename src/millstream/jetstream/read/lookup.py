@@ -61,6 +61,8 @@ def last_of(log: Log, pattern: bytes) -> int:
     """Return the last sequence whose subject matches `pattern`; 0 if there is none."""
     if is_literal(pattern):
         return log.last_of(pattern)
+    if log.index.is_covered_by(pattern):
+        return log.last_match(log.last_seq, pattern)
     subjects = [subject for subject, _ in itertools.islice(log.index.match(pattern), _FEW_SUBJECTS + 1)]
     if len(subjects) > _FEW_SUBJECTS:  # then one of them is not far from the end
         return log.last_match(log.last_seq, pattern)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
@@ -39,7 +40,6 @@ _PIECE: Final = 2 if pure_requested() else 16  # messages removed or replaced on
 _LOOKED_UP: Final = 64  # messages or buckets that are looked up
 _NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_KNOWN: Final = 256  # texts of TTLs whose meaning is kept
 _STALE: Final = 4096  # sequences that may be in the buckets although their messages are gone
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()
@@ -51,7 +51,12 @@ _INT64: Final = 2**64
 def ttl_of(block: bytes) -> int:
     """Return the TTL in seconds, 0 without the header, or NEVER; raise ApiError if it is invalid."""
     value = headers.find(block, _TTL) if _TTL in block else None
-    return parse_ttl(value.decode(errors="replace")) if value else 0
+    return _seconds(value) if value else 0
+
+
+@lru_cache(maxsize=256)  # most messages of a stream have the same few
+def _seconds(text: bytes) -> int:
+    return parse_ttl(text.decode(errors="replace"))
 
 
 def parse_ttl(text: str) -> int:
@@ -123,7 +128,6 @@ class Expiry:
         self._expiring = False  # messages are being removed in slices
         self._compacting = False  # buckets are being cleaned in slices
         self._record = Record()
-        self._known: dict[bytes, int] = {}  # seconds by the text of a TTL; 0: the slow path looks at it
 
     def __len__(self) -> int:
         return self._count
@@ -155,15 +159,10 @@ class Expiry:
 
     def plain_ttl(self, text: bytes) -> int:
         """Return the TTL of a message in seconds; 0 if it needs the slow path."""
-        seconds = self._known.get(text)
-        if seconds is None:
-            try:
-                seconds = parse_ttl(text.lstrip(b" ").decode(errors="replace"))
-            except ApiError:
-                seconds = 0
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            self._known[text] = seconds
+        try:
+            seconds = _seconds(text.lstrip(b" "))
+        except ApiError:
+            return 0
         return seconds if seconds >= self._stream.config.subject_delete_marker_ttl // _NS else 0
 
     def _compact(self) -> Pieces[None]:
