@@ -29,6 +29,7 @@ from millstream.subjects.match import matches
 if TYPE_CHECKING:
     from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
 
+_CLOSE = 8  # subjects of a segment for each message that is looked at before all subjects are
 _WHOLE = WHOLE
 _NOT_THERE = NOT_THERE
 _LOST = LOST
@@ -195,6 +196,11 @@ class LogReading:
         """Return the first live sequence not below `seq` whose subject matches `pattern`; 0 if none."""
         if pattern == b">":
             return self.next_seq(seq)
+        position = self.position_of(seq)
+        if position < len(self.segments):
+            close = self._match_close(self.segments[position], seq, pattern)
+            if close:
+                return close
         lowest, highest = bounds(self.index, pattern, self.last_seq)
         if seq < lowest:
             seq = lowest
@@ -211,15 +217,31 @@ class LogReading:
                 if near:
                     return near
                 self.load(segment)
-            ordinal = segment.next_live(segment.first_not_below(seq))
-            if ordinal < segment.count and matches(segment.subject_at(ordinal), pattern):
-                return segment.seq_at(ordinal)  # as often; flags of all subjects cost more
+            close = self._match_close(segment, seq, pattern)
+            if close:
+                return close
             wanted = wanted_subjects(segment, pattern)
             if wanted is None:
                 continue
-            ordinal = segment.next_match(ordinal, wanted)
+            ordinal = segment.next_match(segment.next_live(segment.first_not_below(seq)), wanted)
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
+        return 0
+
+    def _match_close(self, segment: Segment, seq: int, pattern: bytes) -> int:
+        """Return the next match if it is among the next messages; 0 if it is not, or tables are not loaded.
+
+        Flags of all subjects of the segment would cost more than looking at so many messages.
+        """
+        if not segment.loaded:
+            return 0
+        left = 1 + len(segment.subjects) // _CLOSE
+        ordinal = segment.next_live(segment.first_not_below(seq))
+        while left > 0 and ordinal < segment.count:
+            if matches(segment.subject_at(ordinal), pattern):
+                return segment.seq_at(ordinal)
+            ordinal = segment.next_live(ordinal + 1)
+            left -= 1
         return 0
 
     def _match_near(self, segment: Segment, seq: int, pattern: bytes) -> int:

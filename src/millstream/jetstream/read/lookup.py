@@ -62,7 +62,7 @@ def last_of(log: Log, pattern: bytes) -> int:
     if is_literal(pattern):
         return log.last_of(pattern)
     if log.index.is_covered_by(pattern):
-        return log.last_match(log.last_seq, pattern)
+        return log.last_match(log.last_seq, b">")
     subjects = [subject for subject, _ in itertools.islice(log.index.match(pattern), _FEW_SUBJECTS + 1)]
     if len(subjects) > _FEW_SUBJECTS:  # then one of them is not far from the end
         return log.last_match(log.last_seq, pattern)
