@@ -28,4 +28,4 @@ class Caller(Protocol):
     def is_gone(self) -> bool: ...
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once when the caller disconnects, or now if it has; return a function to cancel this."""
+        """Call `callback` once the caller disconnects, or now if it has; return a function to cancel it."""
