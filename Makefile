@@ -64,8 +64,8 @@ bench-scale: build dev  ## what grows with size, against nats-server
 	$(BIN)/python -m benchmarks.paths
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
-	$(BIN)/python tests/compat/js_config/record_configs.py
-	$(BIN)/python tests/golden/jsapi/capture.py
+	$(BIN)/python -m tests.conformance.jetstream_config.record
+	$(BIN)/python -m tests.golden.jsapi.capture
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --server nats-server --record
 	@git diff --stat -- tests/golden
 

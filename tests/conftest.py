@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 import hypothesis
 import pytest
-from tests import short_jvm
 
 from millstream.base.build import pure_requested
 from millstream.testing import reference
@@ -29,6 +28,7 @@ from millstream.testing.reference import (
     ServerProcessError,
     inherited_environment,
 )
+from tests.kits.spark import short_jvm
 
 _IDLE_SERVERS_KEPT = 12
 RERUNS_OF_REFERENCE = 2

@@ -3,14 +3,14 @@
 from collections.abc import Generator, Iterator
 
 import pytest
-from compat_kit import PATIENCE_S, Dial
-from papers import Papers
-from shapes import ShapeBook
-from tests.recordings import Judge
-from transcripts import compare
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.papers import Papers
+from tests.kits.conformance.wire import PATIENCE_S, Dial
+from tests.kits.recordings.book import Judge
+from tests.kits.recordings.shapes import ShapeBook
+from tests.kits.recordings.transcripts import compare
 
 
 @pytest.fixture

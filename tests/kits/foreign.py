@@ -11,8 +11,9 @@ from pathlib import Path
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.paths import GOLDEN
 
-STORES = sorted((Path(__file__).parent / "stores").glob("*.tar.xz"))
+STORES = sorted((GOLDEN / "foreign_stores").glob("*.tar.xz"))
 LONG_AGO_NS = 1_600_000_000_000_000_000
 
 Photograph = dict[str, tuple[object, ...]]

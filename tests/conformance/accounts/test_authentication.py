@@ -6,7 +6,9 @@ from typing import Any
 
 import nkeys
 import pytest
-from compat_kit import (
+
+from millstream.testing.reference import ServerProcess, ServerProcessError
+from tests.kits.conformance.wire import (
     AUTHORIZATION_VIOLATION,
     Dial,
     ServerFactory,
@@ -15,8 +17,6 @@ from compat_kit import (
     nkey_user,
     publish,
 )
-
-from millstream.testing.reference import ServerProcess, ServerProcessError
 
 PLAIN = "s3cret-word"
 # Of hashed-word and hashed-b; fixed, so that the ids of tests are.  The lowest cost keeps them fast.

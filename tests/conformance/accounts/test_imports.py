@@ -4,10 +4,10 @@ import json
 import re
 
 import pytest
-from compat_kit import Dial, ServerFactory, login, message, publish
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import Dial, ServerFactory, login, message, publish
 
 ACCOUNTS = """
 accounts {

@@ -1,9 +1,9 @@
 """Limits of an account, and contradictory accounts."""
 
 import pytest
-from compat_kit import Dial, ServerFactory, eventually, login, message, monitor, publish
 
 from millstream.testing.reference import ServerProcessError
+from tests.kits.conformance.wire import Dial, ServerFactory, eventually, login, message, monitor, publish
 
 LIMITS = """
 accounts {

@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from compat_kit import Dial, ServerFactory, message, publish
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.wire import Dial, ServerFactory, message, publish
 
 MAPPINGS = """
 mappings {

@@ -3,9 +3,17 @@
 import time
 
 import pytest
-from compat_kit import Dial, ServerFactory, login, message, publish, publish_refused, subscribe_refused
 
 from millstream.testing.reference import ServerProcess, ServerProcessError
+from tests.kits.conformance.wire import (
+    Dial,
+    ServerFactory,
+    login,
+    message,
+    publish,
+    publish_refused,
+    subscribe_refused,
+)
 
 PERMISSIONS = """
 authorization {

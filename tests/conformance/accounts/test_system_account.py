@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from compat_kit import AUTHORIZATION_VIOLATION, Dial, ServerFactory, login, message, publish
-from shapes import ShapeBook
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import AUTHORIZATION_VIOLATION, Dial, ServerFactory, login, message, publish
+from tests.kits.recordings.shapes import ShapeBook
 
 SYSTEM = """
 server_name: probe

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from bucket_kit import MakeKeyValue, MakeObjects
-from compat_kit import ServerFactory, library
 from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig, ObjectStoreConfig, StorageType
 from nats.js.kv import KeyValue
@@ -15,6 +13,8 @@ from nats.js.object_store import ObjectStore
 from millstream.testing.garbage import garbage_collected
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.buckets import MakeKeyValue, MakeObjects
+from tests.kits.conformance.wire import ServerFactory, library
 
 _numbers = itertools.count(1)
 

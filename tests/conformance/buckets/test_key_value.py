@@ -4,13 +4,13 @@ import asyncio
 
 import nats.js.errors
 import pytest
-from bucket_kit import MakeKeyValue, heard, told, until_stored
-from compat_kit import ServerFactory, library
 from nats.js import JetStreamContext
 from nats.js.api import RePublish, StorageType
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NoKeysError
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.buckets import MakeKeyValue, heard, told, until_stored
+from tests.kits.conformance.wire import ServerFactory, library
 
 
 @pytest.mark.parametrize("direct", [False, True])

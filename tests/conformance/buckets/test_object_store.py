@@ -7,8 +7,6 @@ import io
 import random
 
 import pytest
-from bucket_kit import MakeObjects, heard, until_stored
-from compat_kit import ServerFactory, library
 from nats.js import JetStreamContext
 from nats.js.api import ObjectLink, ObjectMeta, ObjectMetaOptions, StorageType
 from nats.js.errors import (
@@ -22,6 +20,8 @@ from nats.js.errors import (
 from nats.js.object_store import ObjectStore
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.buckets import MakeObjects, heard, until_stored
+from tests.kits.conformance.wire import ServerFactory, library
 
 _CHUNK = 128 * 1024  # of the library, if it is not told another
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 import pytest
-from compat_kit import PATIENT_SERVER, Dial, ServerFactory, login
-from consumer_kit import Client
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.consumers import Client
+from tests.kits.conformance.wire import PATIENT_SERVER, Dial, ServerFactory, login
 
 _ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
 _USED = dict.fromkeys(ServerKind, 0)

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from compat_kit import eventually
-from consumer_kit import FUTURE, NEVER, PAST, SECOND, Client, soon
+
+from tests.kits.conformance.consumers import FUTURE, NEVER, PAST, SECOND, Client, soon
+from tests.kits.conformance.wire import eventually
 
 PAUSE = "io.nats.jetstream.api.v1.consumer_pause_response"
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from consumer_kit import FUTURE, NEVER, PAST, SECOND, Client, Inbox, soon
+from tests.kits.conformance.consumers import FUTURE, NEVER, PAST, SECOND, Client, Inbox, soon
 
 EVENT = "$JS.EVENT."
 TYPES = "io.nats.jetstream."

@@ -4,8 +4,9 @@ import re
 from typing import Any
 
 import pytest
-from compat_kit import eventually
-from consumer_kit import FUTURE, SECOND, Client
+
+from tests.kits.conformance.consumers import FUTURE, SECOND, Client
+from tests.kits.conformance.wire import eventually
 
 FIELDS = [
     "stream_name",

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from compat_kit import http_get, monitor
-from consumer_kit import Client
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.consumers import Client
+from tests.kits.conformance.wire import http_get, monitor
 
 
 def filled(js: Client) -> None:

@@ -6,8 +6,9 @@ What a configuration may say is compared in js_config.
 from typing import Any
 
 import pytest
-from compat_kit import eventually
-from consumer_kit import FUTURE, Client
+
+from tests.kits.conformance.consumers import FUTURE, Client
+from tests.kits.conformance.wire import eventually
 
 TYPES = "io.nats.jetstream.api.v1."
 NOT_EMPTY = (10038, "expected an empty request payload")

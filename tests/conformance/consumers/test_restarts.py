@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from compat_kit import Dial, ServerFactory
-from consumer_kit import FUTURE, SECOND, Client
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.consumers import FUTURE, SECOND, Client
+from tests.kits.conformance.wire import Dial, ServerFactory
 
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"
 

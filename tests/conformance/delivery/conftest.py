@@ -5,10 +5,10 @@ import string
 from collections.abc import Callable, Generator
 
 import pytest
-from compat_kit import Dial, ServerFactory, login
-from delivering_kit import ACCOUNTS, Scene, config_text
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.delivery import ACCOUNTS, Scene, config_text
+from tests.kits.conformance.wire import Dial, ServerFactory, login
 
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _used = dict.fromkeys(ServerKind, 0)  # accounts; when all of a server are used, there is another server

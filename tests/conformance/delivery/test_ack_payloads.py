@@ -1,7 +1,8 @@
 """What clients can answer to a delivery, what that does, and what they hear back."""
 
 import pytest
-from delivering_kit import SECOND, Scene
+
+from tests.kits.conformance.delivery import SECOND, Scene
 
 ACK_POLICIES = ["explicit", "all"]
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compat_kit import eventually
-from delivering_kit import MILLISECOND, SECOND, Heard, Scene
+
+from tests.kits.conformance.delivery import MILLISECOND, SECOND, Heard, Scene
+from tests.kits.conformance.wire import eventually
 
 KIB = 1024
 SIZE = 100 * KIB  # of a message; the first window is 2 MiB, and a request goes out when half of it is used

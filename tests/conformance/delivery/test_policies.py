@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from delivering_kit import FUTURE, PAST, SECOND, Scene
 
 from millstream.subjects.match import matches
+from tests.kits.conformance.delivery import FUTURE, PAST, SECOND, Scene
 
 SUBJECTS: Final = ("a.1", "b.1", "a.2", "c.1", "a.1", "b.2", "a.2", "b.1")
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from delivering_kit import MILLISECOND, SECOND, Scene
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.delivery import MILLISECOND, SECOND, Scene
 
 
 def test_delivery_starts_when_somebody_listens(js: Scene) -> None:

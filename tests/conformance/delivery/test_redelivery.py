@@ -4,7 +4,8 @@ import time
 from typing import Any
 
 import pytest
-from delivering_kit import MILLISECOND, SECOND, Scene
+
+from tests.kits.conformance.delivery import MILLISECOND, SECOND, Scene
 
 SOON = 100 * MILLISECOND
 

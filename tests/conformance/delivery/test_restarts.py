@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory
-from delivering_kit import MILLISECOND, SECOND, Scene
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.delivery import MILLISECOND, SECOND, Scene
+from tests.kits.conformance.wire import ServerFactory
 
 LONG = 60 * SECOND
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from delivering_kit import MILLISECOND, SECOND, Scene
+
+from tests.kits.conformance.delivery import MILLISECOND, SECOND, Scene
 
 LONG = 30 * SECOND
 

@@ -3,11 +3,10 @@
 import asyncio
 from typing import Any
 
-from config_suite import Suite
-from consumer_config_scenarios import CONSUMER_CONFIG
-from stream_config_scenarios import STREAM_CONFIG
-
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.config_suite import Suite
+from tests.kits.conformance.consumer_configs import CONSUMER_CONFIG
+from tests.kits.conformance.stream_configs import STREAM_CONFIG
 
 
 async def record(suite: Suite) -> None:

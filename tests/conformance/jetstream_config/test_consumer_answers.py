@@ -1,11 +1,11 @@
 """Requests to create and update consumers are answered as nats-server answered when it was recorded."""
 
 import pytest
-from compat_kit import ServerFactory
-from config_suite import Scenario
-from consumer_config_scenarios import CONSUMER_CONFIG
 
 from millstream.testing.reference import ServerKind
+from tests.kits.conformance.config_suite import Scenario
+from tests.kits.conformance.consumer_configs import CONSUMER_CONFIG
+from tests.kits.conformance.wire import ServerFactory
 
 _RECORDED = CONSUMER_CONFIG.recorded()
 _CASES = [

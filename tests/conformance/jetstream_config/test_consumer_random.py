@@ -6,11 +6,11 @@ from typing import Any
 
 import nats
 import pytest
-from compat_kit import ServerFactory
 
 from millstream.jetstream.options import JetStreamLimits
 from millstream.testing.consumer_rules import ConsumerRules
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.wire import ServerFactory
 
 _SECOND = 10**9
 _REQUESTS = 15  # about one stream

@@ -1,9 +1,10 @@
 """Requests to create and update streams are answered as nats-server answered when it was recorded."""
 
 import pytest
-from compat_kit import ServerFactory
-from config_suite import Scenario
-from stream_config_scenarios import STREAM_CONFIG
+
+from tests.kits.conformance.config_suite import Scenario
+from tests.kits.conformance.stream_configs import STREAM_CONFIG
+from tests.kits.conformance.wire import ServerFactory
 
 _RECORDED = STREAM_CONFIG.recorded()
 _CASES = [

@@ -8,10 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from compat_kit import Dial, Message, ServerFactory, header_block, login, publish, publish_refused
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import (
+    Dial,
+    Message,
+    ServerFactory,
+    header_block,
+    login,
+    publish,
+    publish_refused,
+)
 
 CONFIG = """
 accounts {

@@ -6,7 +6,11 @@ import urllib.request
 from typing import Any
 
 import pytest
-from compat_kit import (
+
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import (
     Dial,
     ServerFactory,
     closed_reason,
@@ -16,11 +20,7 @@ from compat_kit import (
     monitor,
     publish,
 )
-from shapes import ShapeBook
-
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.recordings.shapes import ShapeBook
 
 ENDPOINTS = [
     "varz",

@@ -1,10 +1,10 @@
 """Subscriptions and what reaches them: sids, limits, wildcards, headers, order."""
 
 import pytest
-from compat_kit import Dial, eventually, header_message, message, publish
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import Dial, eventually, header_message, message, publish
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass, field
 
 import pytest
-from compat_kit import Dial, ServerFactory
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient, WireError
+from tests.kits.conformance.wire import Dial, ServerFactory
 
 SESSIONS = 40
 STEPS = 60

@@ -5,9 +5,9 @@ is still answered, `ENDS` that the server closes the connection after the answer
 """
 
 import pytest
-from compat_kit import Dial
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.wire import Dial
 
 STAYS = True
 ENDS = False

@@ -9,10 +9,10 @@ import random
 import socket
 
 import pytest
-from compat_kit import Dial, ServerFactory
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import Dial, ServerFactory
 
 BATCHES = 10
 CASES_IN_A_BATCH = 40

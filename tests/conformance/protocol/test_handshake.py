@@ -4,10 +4,10 @@ import json
 import re
 
 import pytest
-from compat_kit import Dial, ServerFactory, message, publish
 
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import mask_ids
+from tests.kits.conformance.wire import Dial, ServerFactory, message, publish
 
 FIRST_INFO_KEYS = [
     "server_id",

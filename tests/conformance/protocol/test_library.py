@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import nats.errors
 import pytest
-from compat_kit import NatsConnection, ServerFactory, library, nkey_user
 from nats.aio.msg import Msg
 
 from millstream.testing.garbage import garbage_collected
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.wire import NatsConnection, ServerFactory, library, nkey_user
 
 # The library does not close the transports of attempts to connect that failed.
 pytestmark = [

@@ -4,10 +4,18 @@ import json
 import socket
 
 import pytest
-from compat_kit import Dial, ServerFactory, closed_reason, eventually, message, monitor, publish
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.wire import (
+    Dial,
+    ServerFactory,
+    closed_reason,
+    eventually,
+    message,
+    monitor,
+    publish,
+)
 
 LIMITS = """
 max_control_line: 256

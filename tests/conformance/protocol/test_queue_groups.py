@@ -3,10 +3,9 @@
 from collections import Counter
 from itertools import chain
 
-from compat_kit import Dial, message, publish
-
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import Dial, message, publish
 
 MESSAGES = 300
 

@@ -1,9 +1,9 @@
 """Spelling that must be understood: case, blanks, line ends, and frames cut anywhere."""
 
 import pytest
-from compat_kit import Dial, message, publish
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.wire import Dial, message, publish
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from compat_kit import AUTHORIZATION_VIOLATION, ServerFactory, library, message, monitor, publish
-from papers import Papers
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess, ServerProcessError
 from millstream.testing.websocket import Opcode, UpgradeRefused, WebSocketStream, deflate
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.papers import Papers
+from tests.kits.conformance.wire import (
+    AUTHORIZATION_VIOLATION,
+    ServerFactory,
+    library,
+    message,
+    monitor,
+    publish,
+)
 
 PLAIN = """
 websocket {

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compat_kit import Dial, ServerFactory, login
-from publishing_kit import ACCOUNTS, Scenario, config_text
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.publishing import ACCOUNTS, Scenario, config_text
+from tests.kits.conformance.wire import Dial, ServerFactory, login
 
 _next_account = itertools.count()
 

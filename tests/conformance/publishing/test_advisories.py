@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from compat_kit import ServerFactory
-from publishing_kit import Scenario, config_text
+from tests.kits.conformance.publishing import Scenario, config_text
+from tests.kits.conformance.wire import ServerFactory
 
 STREAMS = "$JS.EVENT.ADVISORY.STREAM.>"
 API = "$JS.EVENT.ADVISORY.API"

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from compat_kit import ServerFactory
-from publishing_kit import SECOND, Headers, Scenario, config_text
+from tests.kits.conformance.publishing import SECOND, Headers, Scenario, config_text
+from tests.kits.conformance.wire import ServerFactory
 
 ADVISORIES = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>"
 

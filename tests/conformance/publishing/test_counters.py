@@ -1,6 +1,6 @@
 """Streams that count."""
 
-from publishing_kit import Scenario
+from tests.kits.conformance.publishing import Scenario
 
 
 def test_a_message_adds_and_is_stored_as_the_sum(js: Scenario) -> None:

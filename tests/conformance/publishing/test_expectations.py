@@ -1,6 +1,6 @@
 """Message ids, what a publisher expects of a stream, and rollups."""
 
-from publishing_kit import SECOND, Scenario
+from tests.kits.conformance.publishing import SECOND, Scenario
 
 
 def test_a_duplicate_is_answered_with_the_sequence_of_the_first(js: Scenario) -> None:

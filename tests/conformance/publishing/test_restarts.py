@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from compat_kit import ServerFactory
-from publishing_kit import SECOND, Scenario, config_text
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.publishing import SECOND, Scenario, config_text
+from tests.kits.conformance.wire import ServerFactory
 
 
 @pytest.fixture

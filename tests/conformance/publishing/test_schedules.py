@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from publishing_kit import Scenario
+from tests.kits.conformance.publishing import Scenario
 
 NEVER_SOON = "@at 2099-01-01T00:00:00Z"
 

@@ -1,6 +1,6 @@
 """Messages that are stored under another subject, or published again under one."""
 
-from publishing_kit import Scenario
+from tests.kits.conformance.publishing import Scenario
 
 
 def test_messages_are_stored_under_the_transformed_subject(js: Scenario) -> None:

@@ -4,7 +4,7 @@ Streams of many kinds wait for the same second, the shortest time to live.  Wher
 before, it is two.
 """
 
-from publishing_kit import SECOND, Scenario
+from tests.kits.conformance.publishing import SECOND, Scenario
 
 
 def test_a_time_to_live_has_many_forms(js: Scenario) -> None:

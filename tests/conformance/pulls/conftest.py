@@ -3,8 +3,9 @@
 import itertools
 
 import pytest
-from compat_kit import Dial, ServerFactory
-from pull_scene import PullScene
+
+from tests.kits.conformance.pulls import PullScene
+from tests.kits.conformance.wire import Dial, ServerFactory
 
 _numbers = itertools.count(1)
 

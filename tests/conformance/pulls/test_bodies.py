@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from compat_kit import eventually
-from pull_scene import PullScene
 
 from millstream.testing.reference import ServerKind
+from tests.kits.conformance.pulls import PullScene
+from tests.kits.conformance.wire import eventually
 
 
 @pytest.mark.parametrize(

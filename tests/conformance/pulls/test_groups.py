@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from compat_kit import eventually
-from pull_scene import MILLISECOND, SECOND, PullScene, pending
+
+from tests.kits.conformance.pulls import MILLISECOND, SECOND, PullScene, pending
+from tests.kits.conformance.wire import eventually
 
 LONG = 20 * SECOND
 POLICIES = ["overflow", "pinned_client", "prioritized"]

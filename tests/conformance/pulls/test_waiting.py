@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from compat_kit import Dial, ServerFactory, eventually, header_message, login
-from pull_scene import MILLISECOND, SECOND, PullScene, pending, timeout
+
+from tests.kits.conformance.pulls import MILLISECOND, SECOND, PullScene, pending, timeout
+from tests.kits.conformance.wire import Dial, ServerFactory, eventually, header_message, login
 
 PAYLOAD = "x" * 100
 LONG = 20 * SECOND  # longer than any test

@@ -4,9 +4,9 @@ import signal
 import time
 
 import pytest
-from compat_kit import Dial, ServerFactory, closed_reason, message, publish
 
 from millstream.testing.wire import WireClient, WireError
+from tests.kits.conformance.wire import Dial, ServerFactory, closed_reason, message, publish
 
 FAST_PINGS = 'ping_interval: "200ms", ping_max: 2'
 

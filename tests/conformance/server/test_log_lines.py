@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Sequence
 
 import pytest
-from compat_kit import ServerFactory, publish
-from papers import Papers
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess, command_for
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.papers import Papers
+from tests.kits.conformance.wire import ServerFactory, publish
 
 USERS = """authorization { timeout: 30, users: [
     {user: ann, password: p}

@@ -4,9 +4,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from compat_kit import Dial, ServerFactory, eventually, http_get
 
 from millstream.testing.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
+from tests.kits.conformance.wire import Dial, ServerFactory, eventually, http_get
 
 
 @pytest.mark.oracle

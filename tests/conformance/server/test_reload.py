@@ -4,7 +4,10 @@ import signal
 
 import bcrypt
 import pytest
-from compat_kit import (
+
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import (
     AUTHORIZATION_VIOLATION,
     Dial,
     ServerFactory,
@@ -15,9 +18,6 @@ from compat_kit import (
     publish_refused,
     subscribe_refused,
 )
-
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
 
 
 def users(*entries: str, extra: str = "") -> str:

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from compat_kit import ServerFactory, library
-from snapshot_kit import Site
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.snapshots import Site
+from tests.kits.conformance.wire import ServerFactory, library
 
 Servers = dict[ServerKind, ServerProcess]
 

@@ -12,13 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compat_kit import library
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_kit import Site, Snapshot, consumers_of, entries_of, messages_of, old_archive
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.snapshots import (
+    Site,
+    Snapshot,
+    consumers_of,
+    entries_of,
+    messages_of,
+    old_archive,
+)
+from tests.kits.conformance.wire import library
+from tests.kits.paths import GOLDEN
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 WAYS = pytest.mark.parametrize(
@@ -28,7 +36,7 @@ INWARD = pytest.mark.parametrize(
     ("origin", "target"), [(MILLSTREAM, MILLSTREAM), (NATS, MILLSTREAM)], ids=str
 )
 Servers = dict[ServerKind, ServerProcess]
-STORES = sorted((Path(__file__).parents[2] / "foreign" / "stores").glob("*.tar.xz"))
+STORES = sorted((GOLDEN / "foreign_stores").glob("*.tar.xz"))
 _numbers = itertools.count(1)
 _HOUR = 3600 * 10**9
 

@@ -8,10 +8,12 @@ import json
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory, library
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
-from snapshot_kit import (
+
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerKind
+from tests.kits.conformance.snapshots import (
     END,
     TIME,
     Entry,
@@ -23,9 +25,7 @@ from snapshot_kit import (
     pack,
     state,
 )
-
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind
+from tests.kits.conformance.wire import ServerFactory, library
 
 PREFIX = "io.nats.jetstream."
 TWO = (state(messages=2, bytes=68, first_seq=1, last_seq=2), message(1, b"one"), message(2, b"two"))

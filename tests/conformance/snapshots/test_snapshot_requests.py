@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory, library
 from nats.aio.msg import Msg
-from snapshot_kit import Site, consumers_of, entries_of, messages_of
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.snapshots import Site, consumers_of, entries_of, messages_of
+from tests.kits.conformance.wire import ServerFactory, library
 
 PREFIX = "io.nats.jetstream."
 

@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from compat_kit import Dial, ServerFactory, login
-from sourcing_kit import ACCOUNTS, Scene, config_text
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.sourcing import ACCOUNTS, Scene, config_text
+from tests.kits.conformance.wire import Dial, ServerFactory, login
 
 _next_account = itertools.count()
 

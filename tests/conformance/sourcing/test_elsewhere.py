@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory
-from sourcing_kit import Scene
+
+from tests.kits.conformance.sourcing import Scene
+from tests.kits.conformance.wire import ServerFactory
 
 _ACCOUNTS = """
 jetstream: {max_mem: 1G, max_file: 1G%s}

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from compat_kit import header_block
-from sourcing_kit import SECOND, Scene
+
+from tests.kits.conformance.sourcing import SECOND, Scene
+from tests.kits.conformance.wire import header_block
 
 
 def origin(js: Scene, **config: Any) -> None:

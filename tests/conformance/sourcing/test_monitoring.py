@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable
 
-from compat_kit import ServerFactory, monitor
-from sourcing_kit import Scene
+from tests.kits.conformance.sourcing import Scene
+from tests.kits.conformance.wire import ServerFactory, monitor
 
 
 def test_inflows_and_their_consumers_are_shown(

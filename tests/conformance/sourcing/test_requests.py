@@ -4,7 +4,8 @@ from collections import deque
 from typing import Any
 
 import pytest
-from sourcing_kit import Heard, Scene, mask
+
+from tests.kits.conformance.sourcing import Heard, Scene, mask
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory
-from sourcing_kit import Scene
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.sourcing import Scene
+from tests.kits.conformance.wire import ServerFactory
 
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"
 

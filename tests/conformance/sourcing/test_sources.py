@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from sourcing_kit import SECOND, Scene
+
+from tests.kits.conformance.sourcing import SECOND, Scene
 
 
 def origins(js: Scene, *names: str, **config: Any) -> None:

@@ -1,11 +1,11 @@
 """JetStream of accounts: what they have and use, limits, accounts without it, domains, the system account."""
 
 import pytest
-from compat_kit import ServerFactory
-from stream_session import OpenSession, Session
-from test_stream_lifecycle import CLUSTER_ONLY, ENDPOINTS
 
 from millstream.testing.reference import ServerProcess
+from tests.conformance.streams.test_lifecycle import CLUSTER_ONLY, ENDPOINTS
+from tests.kits.conformance.streams import OpenSession, Session
+from tests.kits.conformance.wire import ServerFactory
 
 MEGABYTE = 2**20
 

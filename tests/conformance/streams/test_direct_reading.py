@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from stream_session import JsWith, Prepare, Session
+
+from tests.kits.conformance.streams import JsWith, Prepare, Session
 
 DIRECT = "$JS.API.DIRECT.GET"
 SUBJECTS = ["a.>", "b.>"]

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory
-from stream_session import OpenSession, Session
+
+from tests.kits.conformance.streams import OpenSession, Session
+from tests.kits.conformance.wire import ServerFactory
 
 STORAGES = pytest.mark.parametrize("storage", ["file", "memory"])
 SUBJECTS = ["a.>", "b.>"]

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from compat_kit import ServerFactory, monitor, publish
-from stream_session import OpenSession, Session
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.streams import OpenSession, Session
+from tests.kits.conformance.wire import ServerFactory, monitor, publish
 
 CONFIG = """
 server_name: probe

@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from stream_session import Session
+
+from tests.kits.conformance.streams import Session
 
 SUBJECTS = ["a.1", "a.2", "b.1", "b.2", "a.b.c", "c"]
 PATTERNS = [*SUBJECTS, "a.*", "*.1", "a.>", "*", "b.*", "x", "a.*.c", "*.*", "*.>"]

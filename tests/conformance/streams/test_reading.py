@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from stream_session import JsWith, Prepare, Session
+
+from tests.kits.conformance.streams import JsWith, Prepare, Session
 
 SUBJECTS = ["a.>", "b.>"]
 SEVEN = ("a.1", "a.2", "b.1", "a.1", "b.2", "a.3", "b.1")

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from compat_kit import Dial, ServerFactory, closed_reason
-from papers import Papers
 
 from millstream.testing.certs import IssuedCertificate
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.testing.websocket import WebSocketStream
+from tests.kits.conformance.papers import Papers
+from tests.kits.conformance.wire import Dial, ServerFactory, closed_reason
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 BEYOND_S = 1.1  # certificates know whole seconds

@@ -5,7 +5,12 @@ import socket
 import ssl
 
 import pytest
-from compat_kit import (
+
+from millstream.testing.patience import PATIENCE_S
+from millstream.testing.reference import ServerProcess
+from millstream.testing.wire import WireClient
+from tests.kits.conformance.papers import Papers
+from tests.kits.conformance.wire import (
     AUTHORIZATION_VIOLATION,
     Dial,
     ServerFactory,
@@ -15,11 +20,6 @@ from compat_kit import (
     monitor,
     publish,
 )
-from papers import Papers
-
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
 
 
 def secure(dial: Dial, server: ServerProcess, context: ssl.SSLContext) -> WireClient:

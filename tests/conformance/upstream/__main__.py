@@ -1,4 +1,4 @@
-"""Run the tests of the nats.py project against `millstream serve`: ``python -m tests.upstream CHECKOUT``.
+"""Run the tests of the nats.py project against `millstream serve`: ``python -m tests.conformance.upstream CHECKOUT``.
 
 Those tests start a program called `nats-server`.  Here they find one that is Millstream: a script in a
 temporary folder that comes first on the PATH, with the home folder moved away because they look there
@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.upstream.suites import SUITES, Suite
-
 import millstream
+from tests.conformance.upstream.suites import SUITES, Suite
 
 _NO_TESTS_SELECTED: Final = 5  # pytest's exit code
 _VERSION: Final = re.compile(r"nats-server: (v\S+)")
@@ -54,7 +53,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.upstream",
+        prog="python -m tests.conformance.upstream",
         description="Run nats.py's own tests against millstream serve. Other options go to pytest.",
         allow_abbrev=False,
     )

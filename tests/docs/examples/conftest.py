@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from page_room import Room
+
+from tests.kits.docs.room import Room
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """How pages are read: what a block is, how it is marked, and when an output is the one that is shown."""
 
 import pytest
-from page_blocks import Block, Command, PageError, commands, is_shown, pages, read_blocks
+
+from tests.kits.docs.blocks import Block, Command, PageError, commands, is_shown, pages, read_blocks
 
 PAGE = """\
 Words.

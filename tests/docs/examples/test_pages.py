@@ -5,8 +5,9 @@ marks what cannot be run; a block that is neither run nor marked fails its page.
 """
 
 import pytest
-from page_blocks import pages, read_page
-from page_room import Room, Visit
+
+from tests.kits.docs.blocks import pages, read_page
+from tests.kits.docs.room import Room, Visit
 
 # One room, so one worker.
 pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]

@@ -1,9 +1,9 @@
 """docs/compat.md names the tests that prove it."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.kits.paths import ROOT
+
 PAGE = (ROOT / "docs/compat.md").read_text().partition("## Where it is tested")[2]
 NAMED = {name.rpartition("/")[2] for name in re.findall(r"`((?:[\w-]+/)*test_\w+\.py)`", PAGE)}
 

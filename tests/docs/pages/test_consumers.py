@@ -1,10 +1,9 @@
 """The page about consumers shows the table that the code follows."""
 
-from pathlib import Path
-
 from millstream.jetstream.consumers.message_states import MOVES, Event, State
+from tests.kits.paths import DOCS
 
-PAGE = Path(__file__).parents[2] / "docs" / "consumers.md"
+PAGE = DOCS / "consumers.md"
 
 
 def row(state: State) -> str:

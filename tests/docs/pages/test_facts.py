@@ -5,7 +5,8 @@ from pathlib import Path
 
 import bcrypt
 import pytest
-from page_blocks import ROOT, pages
+
+from tests.kits.docs.blocks import ROOT, pages
 
 _LINK = re.compile(r"\]\((?P<target>[^)\s#:]*)(?:#(?P<anchor>[^)\s]+))?\)")
 

@@ -3,15 +3,14 @@
 import os
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 
 from millstream.link.options import FIELDS
 from millstream.link.sections import section_keys
 from millstream.spark.option_table import OPTIONS, Use
+from tests.kits.paths import DOCS
 
-DOCS = Path(__file__).parents[3] / "docs"
 USES = {
     Use.ALL: "all",
     Use.READ: "read, stream",

@@ -1,13 +1,11 @@
 """The pages about moving streams and about connections name every option of the commands."""
 
-from pathlib import Path
-
 import pytest
 import typer.main
 
 from millstream.cli.app import app
+from tests.kits.paths import DOCS
 
-DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "moving.md").read_text() + (DOCS / "connecting.md").read_text()
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 

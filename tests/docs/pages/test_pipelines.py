@@ -1,7 +1,6 @@
 """The page about pipelines names every key of every table of the file."""
 
 import re
-from pathlib import Path
 
 import pytest
 from msgspec import Struct
@@ -19,8 +18,9 @@ from millstream.spark.jobs.settings import (
     StreamingJob,
     key_descriptions,
 )
+from tests.kits.paths import DOCS
 
-PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+PAGE = DOCS / "pipelines.md"
 COMMON = set(key_descriptions(StreamingJob)) | set(key_descriptions(Job))
 SECTIONS: list[tuple[str, set[str]]] = [
     ("The file", set(key_descriptions(Pipeline))),

@@ -3,9 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.kits.paths import ROOT
+
 PAGE = (ROOT / "docs/reliability.md").read_text()
 
 # By the name of the method, whatever it is called on.

@@ -1,12 +1,12 @@
 """The page for users says all there is: every column and error, as the code has it."""
 
 import inspect
-from pathlib import Path
 
 from millstream.spark import errors
 from millstream.spark.schema import COLUMNS
+from tests.kits.paths import DOCS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+PAGE = (DOCS / "spark.md").read_text()
 
 
 def test_every_column_has_its_row() -> None:

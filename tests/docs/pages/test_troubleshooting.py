@@ -3,10 +3,10 @@
 import os
 from itertools import groupby
 
-from mistakes_page import PAGE, rows
-from mistakes_python import PROGRAMS
-from mistakes_sql import SQL
-from mistakes_table import MISTAKES
+from tests.kits.mistakes.page import PAGE, rows
+from tests.kits.mistakes.python import PROGRAMS
+from tests.kits.mistakes.sql import SQL
+from tests.kits.mistakes.table import MISTAKES
 
 
 def wanted() -> dict[str, list[tuple[str, str]]]:

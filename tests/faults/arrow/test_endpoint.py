@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 import nats
 import pyarrow as pa
 import pytest
-from arrow_kit import fill, parse, publish, read, read_now
 
 from millstream import Server
 from millstream.jetstream.stream.stream import Stream
 from millstream.server.arrow import conversation, reception
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.arrow.endpoint import fill, parse, publish, read, read_now
 
 LARGE = 400  # messages of 100 KB: far more than sockets hold
 

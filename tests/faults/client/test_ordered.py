@@ -7,20 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from client_kit import (
-    BEAT_S,
-    CALM_BEAT_S,
-    PATIENCE_S,
-    Connect,
-    Lab,
-    eventually,
-    is_flow_control,
-    is_heartbeat,
-    is_message,
-    nth,
-    read,
-    read_numbers,
-)
 
 from millstream.client import (
     Client,
@@ -34,6 +20,20 @@ from millstream.client import (
 )
 from millstream.testing.fault_proxy import Faults
 from millstream.testing.frame_proxy import Fate, Frame, FrameProxy
+from tests.kits.client import (
+    BEAT_S,
+    CALM_BEAT_S,
+    PATIENCE_S,
+    Connect,
+    Lab,
+    eventually,
+    is_flow_control,
+    is_heartbeat,
+    is_message,
+    nth,
+    read,
+    read_numbers,
+)
 
 
 @pytest_asyncio.fixture

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import nats
 import pytest
-from fault_kit import WatchedServer
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from millstream.testing.fault_proxy import FaultProxy, Faults
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.faults import WatchedServer
 
 
 @pytest.fixture

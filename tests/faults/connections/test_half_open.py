@@ -6,11 +6,11 @@ import ssl
 from collections.abc import Iterator
 
 import pytest
-from fault_kit import WatchedServer, Witness, dial, in_the_end, open_files, read_to_end, reset
 
 from millstream.broker.options import Authorization, TlsOptions, User, WebSocketOptions
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.wire import WireClient, WireError
+from tests.kits.faults import WatchedServer, Witness, dial, in_the_end, open_files, read_to_end, reset
 
 TIMEOUT_S = 0.4
 LONGER_S = 2.0  # where another client has to be in time

@@ -5,12 +5,12 @@ import random
 import socket
 
 import pytest
-from fault_kit import WatchedServer, Witness, dial, read_to_end
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millstream.broker.close_reason import CloseReason
 from millstream.testing.wire import WireClient
+from tests.kits.faults import WatchedServer, Witness, dial, read_to_end
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 MEGABYTE = 1 << 20

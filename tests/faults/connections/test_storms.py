@@ -7,7 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from fault_kit import (
+
+from millstream.testing.certs import CertificateAuthority
+from millstream.testing.reference import ServerKind, ServerProcess
+from millstream.testing.wire import WireClient, WireError
+from tests.kits.faults import (
     WatchedServer,
     Witness,
     dial,
@@ -16,10 +20,6 @@ from fault_kit import (
     reset,
     resident_bytes,
 )
-
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient, WireError
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 

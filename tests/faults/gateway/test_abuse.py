@@ -13,11 +13,11 @@ import h2.settings
 import httpx
 import pytest
 import websockets
-from gateway_kit import PATIENCE_S, Gateway, Lab, MakeGateway, eventually, settings_for, with_limits
 
 from millstream.gateway.admission import Admission
 from millstream.gateway.errors import Overloaded
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v1 import PATIENCE_S, Gateway, Lab, MakeGateway, eventually, settings_for, with_limits
 
 
 @pytest.fixture

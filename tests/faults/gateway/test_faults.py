@@ -8,7 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import (
+
+from millstream.gateway.link import CallerLink
+from millstream.gateway.settings import Nats
+from millstream.testing.fault_proxy import FaultProxy
+from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v1 import (
     PATIENCE_S,
     Gateway,
     GatewayProcess,
@@ -19,11 +24,6 @@ from gateway_kit import (
     is_ready,
     payload_of,
 )
-
-from millstream.gateway.link import CallerLink
-from millstream.gateway.settings import Nats
-from millstream.testing.fault_proxy import FaultProxy
-from millstream.testing.reference import ServerKind, ServerProcess
 
 SECOND_NS = 1_000_000_000
 StartServer = Callable[..., ServerProcess]

@@ -5,10 +5,10 @@ import json
 
 import httpx
 import pytest
-from gateway_v2_kit import PATIENCE_S, Gateway, is_up
 
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Group, Listener, Nats, Settings
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, is_up
 
 _SUBJECTS = [
     "a%20b",

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from gateway_v2_kit import PATIENCE_S, Gateway, GatewayProcess, gateway_process
+
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, GatewayProcess, gateway_process
 
 SECOND_NS = 1_000_000_000
 SENT = [str(number) for number in range(20)]

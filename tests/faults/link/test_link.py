@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from wire_kit import ServerFactory, eventually, options_for
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
@@ -36,6 +35,7 @@ from millstream.link.verbs import STREAM_INFO
 from millstream.testing.fault_proxy import FaultProxy
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.link import ServerFactory, eventually, options_for
 
 QUICK = Reconnect(first_s=0.01, longest_s=0.05)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gate_kit import client, running
 
 from millstream.protocol import headers
+from tests.kits.security.gate import client, running
 
 CONFIG = """
 accounts {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from gate_kit import client, running
 
 from millstream.subjects.tree import SubjectTree
+from tests.kits.security.gate import client, running
 
 DEPTH = 400_000
 ENOUGH = 100_000  # for the stack: a hundred bytes for each would be more than it has

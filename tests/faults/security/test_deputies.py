@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gate_kit import Client, client, running
+
+from tests.kits.security.gate import Client, client, running
 
 CONFIG = """
 jetstream { domain: hub }

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from gate_kit import Client, client, running
 
 from millstream.broker import handshake, reload
 from millstream.broker.broker import Broker
@@ -20,6 +19,7 @@ from millstream.server.blocking_server import BlockingServer
 from millstream.testing.fake_transport import FakeClient, FakeLoop
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
+from tests.kits.security.gate import Client, client, running
 
 _BEFORE = """
 authorization { users: [

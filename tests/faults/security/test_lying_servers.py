@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lying_server import Client, LyingServer, info, names, snapshot, state
 
 from millstream.cli.archives import FORM
 from millstream.cli.main import main
 from millstream.transfer import snapshots
 from millstream.transfer.archive import ArchiveReading, ArchiveWriting
 from millstream.transfer.folder import BackupWriter
-
-sys.path.append(str(Path(__file__).parent.parent / "foreign"))
-from foreign_kit import FOREIGN, photograph
+from tests.kits.foreign import FOREIGN, photograph
+from tests.kits.security.lying_server import Client, LyingServer, info, names, snapshot, state
 
 
 @pytest.fixture

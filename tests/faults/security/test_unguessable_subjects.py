@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gate_kit import client, running
-
 from millstream.base.ids import secret_token
+from tests.kits.security.gate import client, running
 
 CONFIG = """
 accounts {

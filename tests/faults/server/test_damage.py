@@ -17,9 +17,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from server_kit import Caller
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import Caller
 
 DAMAGED = b"$JS.EVENT.ADVISORY.STREAM.DAMAGED.*"
 LARGE = 900_000

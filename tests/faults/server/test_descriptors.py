@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from server_kit import Caller
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import Caller
 
 
 @contextmanager

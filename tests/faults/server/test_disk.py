@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server_kit import PATIENCE_S, Caller
 
 from millstream.server.blocking_server import BlockingServer
 from millstream.server.disk_writers import DiskWriters
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import PATIENCE_S, Caller
 
 STORE_FAILED = 10077
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server_kit import Caller, is_anything_deleted
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import Caller, is_anything_deleted
 
 
 def _mounted(path: Path, *options: str) -> bool:

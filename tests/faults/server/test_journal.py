@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from server_kit import Caller, files_of_running, read_of_running
 
 from millstream.store.commit_journal import Entry, journals, read_batches
 from millstream.store.fs import RealFileSystem
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.server.process import Caller, files_of_running, read_of_running
 
 STREAMS = 40
 

@@ -1,7 +1,7 @@
 """kill -9 under load, again and again: what was acknowledged is there, and the server starts every time.
 
 A killed process loses what it had in memory; what it had written stays, because the machine goes on.  (A
-machine that stops is ``test_store_crash`` and ``tests/model/test_stream_model.py``.)  So also streams that
+machine that stops is `tests/faults/store/test_crash.py` and `tests/model/jetstream/test_stream.py`.)  So also streams that
 are acknowledged before a sync must lose nothing here.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from server_kit import Caller, Ledger, Publisher
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import Caller, Ledger, Publisher
 
 KILLS = 9  # of each of the tests below
 CONNECTIONS = 3

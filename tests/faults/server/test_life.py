@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from server_kit import Caller, Ledger, Publisher
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess, command_for
 from millstream.testing.wire import WireError
+from tests.kits.server.process import Caller, Ledger, Publisher
 
 
 def server_on(store: Path) -> ServerProcess:

@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from server_kit import Caller, Ledger, Publisher
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import RealFileSystem
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import Caller, Ledger, Publisher
 
 KILLS = 3
 

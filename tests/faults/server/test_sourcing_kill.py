@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 from random import Random
 
-from server_kit import Caller, Ledger, Publisher
-
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.server.process import Caller, Ledger, Publisher
 
 KILLS = 6
 NEWEST = 50

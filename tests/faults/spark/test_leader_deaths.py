@@ -5,8 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cluster_kit import Cluster
-from death_kit import ClusterStreams, exactly_once
 from pyspark.sql.types import StructType
 
 from millstream.spark.connections import close_idle_links
@@ -16,6 +14,8 @@ from millstream.spark.schema import default_schema
 from millstream.spark.sink import stream_writer
 from millstream.spark.stream import StreamReader
 from millstream.spark.writing.identity import TaskIdentity
+from tests.kits.cluster import Cluster
+from tests.kits.spark.deaths import ClusterStreams, exactly_once
 
 COUNT = 1000
 

@@ -6,11 +6,11 @@ import errno
 from random import Random
 
 import pytest
-from store_scenario import Life, read_all
 
 from millstream.store import commit
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.store.scenario import Life, read_all
 
 BLOCK_SIZES = (0, 150)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from store_scenario import SEGMENT, Life, read_all
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.blocks import find_blocks
@@ -14,6 +13,7 @@ from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE
 from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 COUNT = 60
 SEALED, LAST, SUMMARY = "sealed", "last", "summary"

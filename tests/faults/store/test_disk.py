@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from store_scenario import SEGMENT, Life, read_all
 
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.testing.crashfs import CrashFileSystem, Keep
+from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 
 def started(fs: CrashFileSystem, count: int = 10) -> Life:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from store_scenario import read_all
 
 from millstream.store import commit as commit_module
 from millstream.store import fill
@@ -16,6 +15,7 @@ from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, end_mark, seq_in_mark
 from millstream.store.recovery import open_log
 from millstream.testing.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
+from tests.kits.store.scenario import read_all
 
 SEGMENT = 8_000
 SEEDS = {Keep.NOTHING: 1, Keep.EVERYTHING: 1, Keep.PREFIX: 4, Keep.SECTORS: 4}

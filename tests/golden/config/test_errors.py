@@ -7,7 +7,7 @@ import pytest
 
 from millstream.config import ConfigError, load_file
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "config"
+GOLDEN = Path(__file__).parent
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.conf")))

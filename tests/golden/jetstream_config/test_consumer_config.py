@@ -2,15 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
 from millstream.testing.consumer_rules import ConsumerRules
+from tests.kits.paths import GOLDEN
 
-_TEXT = (Path(__file__).parents[3] / "golden" / "jetstream" / "consumer_config.json").read_text()
+_TEXT = (GOLDEN / "jetstream_config" / "consumer_config.json").read_text()
 _GOLDEN: dict[str, Any] = json.loads(
     re.sub(r"<(\w)\*(\d+)>", lambda run: run[1] * int(run[2]), _TEXT)  # what is only there to be long
 )

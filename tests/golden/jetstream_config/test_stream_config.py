@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,9 @@ from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.requests import StreamConfigRequest
 from millstream.jsapi.stream_types import StreamConfig
+from tests.kits.paths import GOLDEN
 
-_TEXT = (Path(__file__).parents[2] / "golden" / "jetstream" / "stream_config.json").read_text()
+_TEXT = (GOLDEN / "jetstream_config" / "stream_config.json").read_text()
 _GOLDEN: dict[str, Any] = json.loads(
     re.sub(r"<(\w)\*(\d+)>", lambda run: run[1] * int(run[2]), _TEXT)  # what is only there to be long
 )

@@ -16,7 +16,7 @@ from millstream.jsapi import (
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
 from millstream.jsapi.go_types import Struct
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "jsapi"
+GOLDEN = Path(__file__).parent
 ANSWERS = sorted(GOLDEN.glob("*.*.json"))
 COMPLAINTS = json.loads((GOLDEN / "complaints.json").read_text())
 LENIENT = {"ConsumerUnpinRequest", "ConsumerResetRequest"}

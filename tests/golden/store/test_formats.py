@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from store_kit import commit, commit_all, one_record, put
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import MemoryFileSystem
@@ -11,8 +10,9 @@ from millstream.store.numbers import pack_rising
 from millstream.store.record import Kind
 from millstream.store.recovery import open_log
 from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.store.log import commit, commit_all, one_record, put
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+GOLDEN = Path(__file__).parent
 TIME = 1_700_000_000_000_000_000
 
 

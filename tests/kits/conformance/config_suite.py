@@ -1,7 +1,7 @@
 """Requests about configurations, put to a server one scenario after the other, and what nats-server answered.
 
 A scenario has an account of its own, which may have limits, on one of the suite's servers.  What nats-server
-answered is in `tests/golden/jetstream/<suite>.json`; `python tests/compat/js_config/record_configs.py` asks
+answered is in `tests/golden/jetstream_config/<suite>.json`; `python -m tests.conformance.jetstream_config.record` asks
 it anew.
 """
 
@@ -15,12 +15,13 @@ from typing import Any, Final
 import nats
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.paths import GOLDEN
 
 SUBSCRIBE: Final = "SUBSCRIBE"  # a step that is no request: somebody listens to the subject that is its body
 PLAIN: Final = "plain"
 TIGHT: Final = "tight"
 
-_GOLDEN: Final = Path(__file__).parents[2] / "golden" / "jetstream"
+_GOLDEN: Final = GOLDEN / "jetstream_config"
 
 Answer = dict[str, Any]  # an error, a configuration, or neither
 

@@ -1,12 +1,12 @@
 """Requests to create and update consumers, accepted and refused: one or more for every rule.
 
 A scenario has an account of its own, which may have limits, on one of two servers: `plain`, or `tight`, which
-has limits for consumers.  What nats-server answered is in tests/golden/jetstream/consumer_config.json.
+has limits for consumers.  What nats-server answered is in tests/golden/jetstream_config/consumer_config.json.
 """
 
 from typing import Any
 
-from config_suite import PLAIN, SUBSCRIBE, TIGHT, Scenario, Step, Suite
+from tests.kits.conformance.config_suite import PLAIN, SUBSCRIBE, TIGHT, Scenario, Step, Suite
 
 MILLISECOND = 10**6
 SECOND = 10**9

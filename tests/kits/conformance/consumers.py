@@ -11,9 +11,8 @@ from collections import deque
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from compat_kit import Message, as_bytes, header_block, publish
-
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import Message, as_bytes, header_block, publish
 
 SECOND: Final = 10**9
 FUTURE: Final = "2100-01-01T00:00:00Z"

@@ -7,11 +7,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compat_kit import PATIENT_SERVER, Message, as_bytes, eventually, header_block, publish
-from transcripts import Conversation, accounts_text, masked
-
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import PATIENT_SERVER, Message, as_bytes, eventually, header_block, publish
+from tests.kits.recordings.transcripts import Conversation, accounts_text, masked
 
 SECOND = 1_000_000_000
 ACCOUNTS = 200

@@ -1,12 +1,12 @@
 """Requests to create and update streams, accepted and refused: one or more for every rule.
 
 A scenario has an account of its own, which may have limits, on one of two servers: `plain`, with plenty
-of everything, or `tight`.  What nats-server answered is in tests/golden/jetstream/stream_config.json.
+of everything, or `tight`.  What nats-server answered is in tests/golden/jetstream_config/stream_config.json.
 """
 
 from typing import Any
 
-from config_suite import PLAIN, TIGHT, Scenario, Step, Suite
+from tests.kits.conformance.config_suite import PLAIN, TIGHT, Scenario, Step, Suite
 
 SECOND = 10**9
 MEGABYTE = 2**20

@@ -16,10 +16,10 @@ has several blanks in a row, as tables have, their number does not matter.
 import re
 import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.kits.paths import ROOT
+
 MARKS: Final = {"not run", "soak", "file", "continues", "until Ctrl-C", "differs"}
 WITH_VALUE: Final = {"not run", "soak", "file", "differs"}
 

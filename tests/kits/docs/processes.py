@@ -146,7 +146,7 @@ class Interpreter:
         self._errors = Path(f"{notes}.err")
         self._read = 0
         reader, writer = os.pipe()
-        program = str(Path(__file__).parent / "page_interpreter.py")
+        program = str(Path(__file__).parent / "interpreter.py")
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", program, str(writer)],

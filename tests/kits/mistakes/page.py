@@ -1,10 +1,11 @@
 """Texts of the page: words in capitals stand for what differs from case to case."""
 
 import re
-from pathlib import Path
 from typing import Final
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+from tests.kits.paths import DOCS
+
+PAGE: Final = DOCS / "troubleshooting.md"
 _WORDS: Final = {
     **dict.fromkeys(("HOST", "FILE", "FOLDER", "SERVER", "STREAM", "PACKAGE"), r"[^\s']+"),
     **dict.fromkeys(("PORT", "LINE", "COLUMN", "NUMBER"), r"\d+"),

@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mistakes_kit import Site
-from mistakes_table import _OFF, _OFF_ADVICE, _REFUSED, _START_ONE, _WRONG_LOGIN
-
 import millstream
 import millstream.client
+from tests.kits.mistakes.site import Site
+from tests.kits.mistakes.table import _OFF, _OFF_ADVICE, _REFUSED, _START_ONE, _WRONG_LOGIN
 
 PYTHON = "Programs in Python"
 

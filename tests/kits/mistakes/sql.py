@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mistakes_table import PIPELINE
+from tests.kits.mistakes.table import PIPELINE
 
 
 @dataclass(frozen=True)

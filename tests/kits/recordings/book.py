@@ -14,8 +14,6 @@ from typing import Final
 
 import pytest
 
-GOLDEN: Final = Path(__file__).parent / "golden"
-
 _SECTION: Final = "== "
 
 Lines = list[str]

@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from tests.recordings import GOLDEN, Judge
+from tests.kits.paths import GOLDEN
+from tests.kits.recordings.book import Judge
 
 _RECORDINGS: Final = GOLDEN / "shapes"
 

@@ -2,8 +2,8 @@
 
 A test only acts: it asks, publishes, waits.  Each step is a line of its transcript, with what differs from
 run to run masked, and at the end the transcript has to be the recorded one.  So nothing an answer has can be
-forgotten in an assertion, and what nats-server says is there to be read: in `tests/golden/jetstream`, in a
-folder named as the tests', or in `tests/golden/core`.  `make oracle` records anew.
+forgotten in an assertion, and what nats-server says is there to be read: `tests/conformance/pulls/test_groups.py`
+has its recordings in `tests/golden/pulls/groups.txt`.  `make oracle` records anew.
 
 Not here: what the clients of each folder can do (its `…_kit`), and how messages look in their transcripts.
 """
@@ -12,19 +12,19 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import pytest
-from compat_kit import Message, publish
-from tests.recordings import GOLDEN, Book
 
 from millstream.testing.wire import WireClient
+from tests.kits.conformance.wire import Message, publish
+from tests.kits.paths import GOLDEN, TESTS
+from tests.kits.recordings.book import Book
 
 Masks = Sequence[tuple[re.Pattern[str], str]]
 Heard = TypeVar("Heard", bound=Message)
 
-_HERE: Final = Path(__file__).parent
+_CONFORMANCE: Final = TESTS / "conformance"
 _ANSWERS: Final = "answer"
 _ANSWERS_SID: Final = "1"
 
@@ -112,5 +112,5 @@ def compare(item: pytest.Function, lines: list[str]) -> None:
     """Hold what a test has written down against its recording, or make that of it."""
     kind = item.funcargs["server_kind"]
     name = item.name.replace(f"{kind}-", "").replace(f"-{kind}", "").replace(f"[{kind}]", "")
-    folder = GOLDEN / "core" if item.path.parent == _HERE else GOLDEN / "jetstream" / item.path.parent.name
+    folder = GOLDEN / item.path.parent.relative_to(_CONFORMANCE)
     Book(folder / f"{item.path.stem.removeprefix('test_')}.txt").compare(item, name, lines)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from cluster_kit import Cluster
-from mortal_source import FOLDER, committed
-from tests import short_jvm
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkError
 from millstream.link.options import LinkOptions, parse_servers
+from tests.kits.cluster import Cluster
+from tests.kits.spark import short_jvm
+from tests.kits.spark.mortal_source import FOLDER, committed
 
 PROGRAM = Path(__file__).parent / "mortal_driver.py"
 LIMIT_S = 600
@@ -140,7 +140,7 @@ class Driver:
     def start(self) -> None:
         assert self._process is None
         job = json.dumps({**self._job, "once": self.once})
-        paths = os.pathsep.join([str(PROGRAM.parent), *sys.path])
+        paths = os.pathsep.join(sys.path)
         with (self.folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), job],

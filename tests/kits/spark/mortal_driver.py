@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mortal_source import FOLDER, MortalSource, pass_by
 from pyspark.sql import SparkSession
 
 from millstream.spark.jobs import inputs
@@ -22,6 +21,7 @@ from millstream.spark.jobs.files import LocalFiles
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.pipeline import runner
 from millstream.spark.pipeline.load import convert_pipeline
+from tests.kits.spark.mortal_source import FOLDER, MortalSource, pass_by
 
 GUARANTEES = ("at-least-once", "dedupe", "fenced")
 BATCH = 200  # messages in one micro-batch

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Self
 
 import pyspark
-from tests import short_jvm
+
+from tests.kits.spark import short_jvm
 
 BIN = Path(pyspark.__file__).parent / "bin"
 LIMIT_S = 600

@@ -4,12 +4,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from arrow_log_kit import ALL, append, commit, new_log, table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.store.cursor import Cursor
 from millstream.store.record import Record
+from tests.kits.arrow.log import ALL, append, commit, new_log, table_of
 
 pytest.importorskip("pyspark")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pull_kit import SECOND, START, Desk
 
 from millstream.jsapi.enums import PriorityPolicy
+from tests.kits.jetstream.pulls import SECOND, START, Desk
 
 MAX_WAITING = 4
 SIZE = 10

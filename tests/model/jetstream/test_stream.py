@@ -24,7 +24,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from naive_stream import Message, NaiveStream
 
 from millstream.jetstream import parts
 from millstream.jetstream.account import AccountJetStream
@@ -37,6 +36,7 @@ from millstream.store.record import Record
 from millstream.store.recovery import new_log, open_log
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 from millstream.testing.fake_world import FakeWorld
+from tests.kits.naive.stream import Message, NaiveStream
 
 HOUR = 3600 * 1_000_000_000
 PATTERNS = ["s.a", "s.*", "s.>", ">", "s.c.*", "s.zz"]

@@ -6,9 +6,9 @@ import tracemalloc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from naive_parser import WORDS, Limits, naive_events, real_events
 
 from millstream.protocol.parser import Op, Parser
+from tests.kits.naive.parser import WORDS, Limits, naive_events, real_events
 
 LIMITS = st.builds(
     Limits,

@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from naive_log import Message, NaiveLog
 
 from millstream.store.block_file import open_segment_file
 from millstream.store.commit import Commit
@@ -35,6 +34,7 @@ from millstream.store.losses import Damage
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.naive.log import Message, NaiveLog
 
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"x.y.z", b"x.y"])
 PATTERNS = st.sampled_from([b">", b"a", b"a.*", b"a.>", b"*", b"*.b", b"*.*.*", b"x.y.z", b"none", b"none.>"])

@@ -5,10 +5,10 @@ import resource
 from pathlib import Path
 
 import pytest
-from gateway_kit import GatewayProcess, Lab
 
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v1 import GatewayProcess, Lab
 
 READERS = 900
 STALLED = 100

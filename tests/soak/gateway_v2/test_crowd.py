@@ -5,7 +5,8 @@ import resource
 from pathlib import Path
 
 import pytest
-from gateway_v2_kit import Gateway, gateway_process
+
+from tests.kits.gateway.v2 import Gateway, gateway_process
 
 READERS = 900
 STALLED = 100

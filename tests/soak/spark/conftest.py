@@ -1,14 +1,11 @@
 """Where kits of other folders are, and what all tests here need."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "client"))  # cluster_kit
-
-from death_kit import Driver, MakeDriver
+from tests.kits.spark.deaths import Driver, MakeDriver
 
 
 @pytest.fixture

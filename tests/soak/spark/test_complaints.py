@@ -1,6 +1,6 @@
 """What a user of Spark is told when something is wrong: the text names the cause.
 
-A missing stream in a table, a purge ahead of a query and a damaged offset are in `tests/spark`.
+A missing stream in a table, a purge ahead of a query and a damaged offset are in `tests/system/spark`.
 """
 
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from death_kit import Streams
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.spark.deaths import Streams
 
 LOGIN = {"nats.user": "ann", "nats.password": "right"}
 

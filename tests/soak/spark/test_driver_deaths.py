@@ -6,9 +6,9 @@ The control, a sink that promises less, shows that doubles would be seen.
 from collections.abc import Iterator
 
 import pytest
-from death_kit import MakeDriver, Streams, exactly_once
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.spark.deaths import MakeDriver, Streams, exactly_once
 
 PHASES = ("before-log", "planned", "read", "write", "before-commit", "after-commit")
 OF_FILES = ("before-log", "planned", "read", "after-commit")  # Spark's own sink has no places to die in

@@ -1,6 +1,6 @@
 """The first batch and the last one under Spark itself: where a query starts, idles, and ends.
 
-`tests/spark` has the same for the reader alone, in seconds.
+`tests/system/spark` has the same for the reader alone, in seconds.
 """
 
 import json
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from death_kit import MakeDriver, Streams, exactly_once
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.spark.deaths import MakeDriver, Streams, exactly_once
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]
 

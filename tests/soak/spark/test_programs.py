@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from death_kit import Streams, exactly_once, wait_until
-from program_kit import BIN, Program, run
 
 from millstream.testing.ports import free_ports
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.paths import TESTS
+from tests.kits.spark.deaths import Streams, exactly_once, wait_until
+from tests.kits.spark.programs import BIN, Program, run
 
 COUNT = 300
 
@@ -80,7 +81,7 @@ def test_a_client_of_spark_connect_reads_and_copies_a_stream(streams: Streams, t
         "spark-internal",
     ) as server:  # fmt: skip
         server.wait_for_log("Spark Connect server started")
-        client = str(Path(__file__).parent / "connect_client.py")
+        client = str(TESTS / "kits/spark/connect_client.py")
         output = run(tmp_path, sys.executable, client, f"sc://127.0.0.1:{port}", streams.url, str(tmp_path))
     found = json.loads(output.splitlines()[-1])
     assert found["all"] == [str(number) for number in range(1, COUNT + 1)]

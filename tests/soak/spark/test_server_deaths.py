@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from cluster_kit import Cluster
-from death_kit import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.cluster import Cluster
+from tests.kits.spark.deaths import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
 
 OUTAGE_S = 2.0  # long enough for several attempts to connect
 BATCHES = 14  # of 200 messages

@@ -10,11 +10,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from source_kit import Lab
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.paths import TESTS
+from tests.kits.spark.source import Lab
 
-PROGRAM = Path(__file__).parent / "flaky_sink.py"
+PROGRAM = TESTS / "kits/spark/flaky_sink.py"
 
 
 def payloads(lab: Lab, stream: str) -> Counter[int]:

@@ -16,13 +16,13 @@ import bcrypt
 import nats
 import nkeys
 import pytest
-from arrow_kit import ask, fill, parse, publish, read
 
 from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.arrow.endpoint import ask, fill, parse, publish, read
 
 
 @asynccontextmanager

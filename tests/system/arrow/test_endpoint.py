@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import nats
 import pytest
-from arrow_kit import ask, fill, publish, read
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.js.api import StorageType, StreamConfig
@@ -21,6 +20,7 @@ from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.arrow.endpoint import ask, fill, publish, read
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from client_kit import KINDS, Connect, Lab, close_quickly, connect_quickly
 
 from millstream.client import Client
 from millstream.testing.garbage import garbage_collected
 from millstream.testing.reference import ServerProcess
+from tests.kits.client import KINDS, Connect, Lab, close_quickly, connect_quickly
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from client_kit import BEAT_S, PATIENCE_S
 
 from millstream.base.ids import nuid
 from millstream.client import (
@@ -20,6 +19,7 @@ from millstream.client import (
 from millstream.client.blocking_client import BlockingOrderedConsumer
 from millstream.testing.reference import ServerProcess
 from millstream.testing.wire import WireClient
+from tests.kits.client import BEAT_S, PATIENCE_S
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from client_kit import BEAT_S, Connect, Lab, eventually, read_numbers
-from cluster_kit import Cluster
 from nats.errors import Error as NatsError
 
 from millstream.client import Client
+from tests.kits.client import BEAT_S, Connect, Lab, eventually, read_numbers
+from tests.kits.cluster import Cluster
 
 pytestmark = [pytest.mark.oracle, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(120)]
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client_kit import CALM_BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
 
 import millstream.client
 from millstream.client import (
@@ -26,6 +25,7 @@ from millstream.client.state import IllegalMove
 from millstream.jsapi.enums import ReplayPolicy
 from millstream.jsapi.errors import Err
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.client import CALM_BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
 
 
 async def test_messages_come_in_stream_order_with_all_that_is_known_of_them(lab: Lab) -> None:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer.main
-from foreign_kit import FOREIGN, photograph, run
 
 from millstream.base.errors import MillstreamError
 from millstream.cli.app import app
 from millstream.cli.main import main
 from millstream.server.process_files import pid_file
-
-sys.path.append(str(Path(__file__).parent.parent / "security"))
-from lying_server import LyingServer, names, snapshot
+from tests.kits.foreign import FOREIGN, photograph, run
+from tests.kits.paths import ROOT
+from tests.kits.security.lying_server import LyingServer, names, snapshot
 
 NOWHERE = "nats://127.0.0.1:1"
 
@@ -185,7 +183,7 @@ def test_a_pid_file_takes_the_place_of_nothing_but_a_process_id(tmp_path: Path) 
 
 
 def test_make_clean_removes_only_what_make_has_made(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
+    root = ROOT
     project = tmp_path / "project"
     (project / "src/millstream").mkdir(parents=True)
     (project / "Makefile").write_bytes((root / "Makefile").read_bytes())

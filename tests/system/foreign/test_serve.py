@@ -12,13 +12,13 @@ from pathlib import Path
 
 import nats
 import pytest
-from foreign_kit import FOREIGN, STORES, nats_server_store, photograph, run
 
 import millstream
 from millstream.jetstream import store_folder
 from millstream.jetstream.store_folder import MARK, RESERVE, ForeignStore, claim
 from millstream.store.errors import StoreError
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.foreign import FOREIGN, STORES, nats_server_store, photograph, run
 
 
 def serve(folder: Path, **environment: str) -> tuple[int, str]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from gateway_kit import Gateway, Lab, MakeGateway, running_gateway, settings_for
 
 from millstream.gateway.settings import Settings
 from millstream.testing.garbage import garbage_collected
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v1 import Gateway, Lab, MakeGateway, running_gateway, settings_for
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ import httpx
 import msgspec
 import pytest
 import websockets
-from gateway_kit import PATIENCE_S, Gateway, Lab, MakeGateway, curl, settings_for
 
 from millstream.base.ids import nuid
 from millstream.gateway.settings import Auth, Cors, Listener, Settings, Tls
@@ -19,6 +18,7 @@ from millstream.gateway.v2.media_types import passive_type
 from millstream.link.deliveries import Message
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v1 import PATIENCE_S, Gateway, Lab, MakeGateway, curl, settings_for
 
 _EVIL = (
     "https://evil.example",

@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import PATIENCE_S, GatewayProcess, eventually, write
 
 from millstream.cli.main import main
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v1 import PATIENCE_S, GatewayProcess, eventually, write
 
 
 @pytest.fixture

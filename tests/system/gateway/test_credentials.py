@@ -10,7 +10,10 @@ from typing import NamedTuple
 import httpx
 import nkeys
 import pytest
-from gateway_kit import (
+
+from millstream.gateway.settings import Auth, Logging
+from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v1 import (
     PATIENCE_S,
     Gateway,
     GatewayProcess,
@@ -20,9 +23,6 @@ from gateway_kit import (
     with_limits,
     write,
 )
-
-from millstream.gateway.settings import Auth, Logging
-from millstream.testing.reference import ServerProcess
 
 CONFIG = """
 authorization {

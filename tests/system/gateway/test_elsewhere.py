@@ -11,11 +11,11 @@ import httpx
 import pytest_asyncio
 import uvicorn
 import websockets
-from gateway_kit import PATIENCE_S, eventually, settings_for
 
 from millstream.base.ids import nuid
 from millstream.gateway.app import build_app
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v1 import PATIENCE_S, eventually, settings_for
 
 
 @pytest_asyncio.fixture

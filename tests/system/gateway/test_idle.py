@@ -9,7 +9,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gateway_kit import PATIENCE_S, GatewayProcess
+
+from tests.kits.gateway.v1 import PATIENCE_S, GatewayProcess
 
 _CONNECTIONS = 9_900  # the limit is 10,000
 _REQUEST = b"GET /v1/data/alive HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -10,11 +10,20 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, Lab, MakeGateway, curl, eventually, settings_for, with_limits
 
 from millstream.gateway.settings import Cors, Listener, Tls
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v1 import (
+    PATIENCE_S,
+    Gateway,
+    Lab,
+    MakeGateway,
+    curl,
+    eventually,
+    settings_for,
+    with_limits,
+)
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import uuid
 from typing import Any
 
 import pytest
-from gateway_kit import PATIENCE_S, Gateway, Lab, eventually
+
+from tests.kits.gateway.v1 import PATIENCE_S, Gateway, Lab, eventually
 
 HOUR_NS = 3_600_000_000_000
 

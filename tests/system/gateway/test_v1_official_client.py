@@ -8,7 +8,8 @@ from typing import Any
 import httpmq
 import pytest
 import pytest_asyncio
-from gateway_kit import PATIENCE_S, Gateway
+
+from tests.kits.gateway.v1 import PATIENCE_S, Gateway
 
 
 class Client:

@@ -12,11 +12,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from gateway_kit import MakeGateway, settings_for
 
 from millstream.gateway.settings import Group
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v1 import MakeGateway, settings_for
 
 REPOSITORY = "https://github.com/alwitt/httpmq-python"
 PASSED = 11

@@ -4,9 +4,9 @@ import base64
 
 import msgspec
 import pytest
-from gateway_kit import Gateway, Lab, MakeGateway, settings_for, with_limits
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v1 import Gateway, Lab, MakeGateway, settings_for, with_limits
 
 
 async def stored(lab: Lab, sequence: int) -> bytes:

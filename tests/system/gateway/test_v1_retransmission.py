@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from gateway_kit import Lab, eventually, payload_of
+
+from tests.kits.gateway.v1 import Lab, eventually, payload_of
 
 SECOND_NS = 1_000_000_000
 

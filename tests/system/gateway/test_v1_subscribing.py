@@ -6,9 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Lab, Lines, MakeGateway, eventually, payload_of, settings_for, with_limits
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v1 import (
+    Gateway,
+    Lab,
+    Lines,
+    MakeGateway,
+    eventually,
+    payload_of,
+    settings_for,
+    with_limits,
+)
 
 SECOND_NS = 1_000_000_000
 

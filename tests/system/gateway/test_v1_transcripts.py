@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, curl, curl_stream, eventually
 
 from millstream.base.ids import nuid
+from tests.kits.gateway.v1 import Gateway, curl, curl_stream, eventually
 
 JSON = ("--header", "Content-Type: application/json")
 SECOND_NS = 1_000_000_000

@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_v2_kit import PATIENCE_S, Gateway, is_up
 
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Limits, Listener, Nats, Settings
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, is_up
 
 GatewayFactory = Callable[..., Any]
 # Longer than a test waits: what is answered was not answered because the gateway gave up.

@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 import nats
-from gateway_v2_kit import Gateway
+
+from tests.kits.gateway.v2 import Gateway
 
 
 def _lines(*messages: dict[str, Any]) -> bytes:

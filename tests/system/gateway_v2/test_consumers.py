@@ -1,6 +1,6 @@
 """Administration of consumers."""
 
-from gateway_v2_kit import Gateway
+from tests.kits.gateway.v2 import Gateway
 
 
 async def test_a_consumer_is_created_read_changed_and_deleted(gateway: Gateway) -> None:

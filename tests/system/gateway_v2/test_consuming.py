@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gateway_v2_kit import Gateway
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v2 import Gateway
 
 
 async def _acknowledge(gateway: Gateway, consumer: str, *acks: dict[str, Any], **more: Any) -> list[str]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_v2_kit import PATIENCE_S, Gateway
 
 from millstream.gateway.settings import BOTH_GROUPS
 from millstream.gateway.v1.routes import routes_for
 from millstream.gateway.v2.routes import operations_of
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway
 
 _CHANGING = ("date", "httpmq-request-id", "content-length")  # the last: answers say what time it is
 _V2 = [each for each in operations_of(BOTH_GROUPS) if each.method == "GET" and not each.socket]

@@ -3,7 +3,8 @@
 import json
 
 import httpx
-from gateway_v2_kit import PATIENCE_S, Gateway, Lines
+
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, Lines
 
 
 async def test_publishing_batches_and_live_streams_share_a_connection(gateway: Gateway) -> None:

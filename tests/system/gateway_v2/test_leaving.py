@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 import websockets
-from gateway_v2_kit import PATIENCE_S, Gateway, Lines, eventually
+
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, Lines, eventually
 
 _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND

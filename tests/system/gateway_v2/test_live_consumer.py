@@ -5,9 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gateway_v2_kit import PATIENCE_S, Gateway, Lines, is_up
-
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, Lines, is_up
 
 _HOUR = 3600 * 1_000_000_000
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gateway_v2_kit import Gateway, Lines, eventually, is_up
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v2 import Gateway, Lines, eventually, is_up
 
 _EVENTS = {"Accept": "text/event-stream"}
 

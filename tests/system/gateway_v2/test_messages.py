@@ -1,7 +1,8 @@
 """Reading what a stream holds, without a consumer."""
 
 import pytest
-from gateway_v2_kit import Gateway
+
+from tests.kits.gateway.v2 import Gateway
 
 
 async def test_a_message_is_read_by_its_sequence(gateway: Gateway) -> None:

@@ -4,9 +4,9 @@ import base64
 
 import nats
 import pytest
-from gateway_v2_kit import Gateway
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.gateway.v2 import Gateway
 
 
 async def test_the_body_is_stored_byte_for_byte(gateway: Gateway) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gateway_v2_kit import Gateway
+
+from tests.kits.gateway.v2 import Gateway
 
 _DIGITS = "9" * 5000
 _BIG = "9" * 25

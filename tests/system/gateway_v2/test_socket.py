@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import websockets
-from gateway_v2_kit import PATIENCE_S, Gateway, eventually
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v2 import PATIENCE_S, Gateway, eventually
 
 _HOUR = 3600 * 1_000_000_000
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gateway_v2_kit import Gateway
 
 from millstream.testing.reference import ServerProcess
+from tests.kits.gateway.v2 import Gateway
 
 _NANOSECONDS = 1_000_000_000
 

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from wire_kit import Operator, RogueServer, ServerFactory, options_for
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
@@ -26,6 +25,7 @@ from millstream.link.parser import Op
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.link import Operator, RogueServer, ServerFactory, options_for
 
 SEED = make_seed(KeyKind.USER, b"k" * 32)
 USERS = f"""

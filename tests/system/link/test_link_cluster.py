@@ -1,18 +1,14 @@
 """A link on a real cluster: its members tell each other's addresses, and the link uses them."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from wire_kit import eventually
 
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.servers import Reconnect
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
-from cluster_kit import Cluster
+from tests.kits.cluster import Cluster
+from tests.kits.link import eventually
 
 pytestmark = [pytest.mark.oracle, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(120)]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from wire_kit import ServerFactory, options_for
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
@@ -29,6 +28,7 @@ from millstream.testing.certs import CertificateAuthority
 from millstream.testing.fault_proxy import FaultProxy, Faults
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerProcess
+from tests.kits.link import ServerFactory, options_for
 
 
 @pytest.fixture

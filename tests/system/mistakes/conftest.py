@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from mistakes_kit import Site, open_site
+
+from tests.kits.mistakes.site import Site, open_site
 
 
 @pytest.fixture(scope="session")

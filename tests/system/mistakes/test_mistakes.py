@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from mistakes_kit import Site
-from mistakes_page import pattern_of
-from mistakes_table import MISTAKES, Mistake
+
+from tests.kits.mistakes.page import pattern_of
+from tests.kits.mistakes.site import Site
+from tests.kits.mistakes.table import MISTAKES, Mistake
 
 LIMIT_S = 100
 _LOGGED = re.compile(r"^\[\d+\] \S+ \S+ \[FTL\] ")

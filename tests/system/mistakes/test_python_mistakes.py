@@ -1,9 +1,10 @@
 """Mistakes in programs are exceptions whose text says what to do."""
 
 import pytest
-from mistakes_kit import Site
-from mistakes_page import pattern_of
-from mistakes_python import PROGRAMS, Program
+
+from tests.kits.mistakes.page import pattern_of
+from tests.kits.mistakes.python import PROGRAMS, Program
+from tests.kits.mistakes.site import Site
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from mistakes_page import pattern_of
-from mistakes_sql import SQL, Sql
 from pyspark.sql import SparkSession
 
 from millstream.spark.pipeline.load import PipelineError, load_pipeline
 from millstream.spark.pipeline.sql_check import check_sql
+from tests.kits.mistakes.page import pattern_of
+from tests.kits.mistakes.sql import SQL, Sql
 
 pytestmark = [pytest.mark.timeout(600)]
 

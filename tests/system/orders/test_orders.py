@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.order_desk.junk import send_everything
 
 from millstream.testing.ports import free_ports
+from tests.kits.order_junk import send_everything
+from tests.kits.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_S = 100
 SPARK_PATIENCE_S = 600
 CTRL_C = b"\x03"

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import nats
-from examples.orders.figures import Watcher
-from examples.orders.shop import CONSUMERS, STREAM, Traffic, is_complete, open_shop
 from nats.js import JetStreamContext
-from tests.order_desk.junk import BODIES, NO_ORDERS, send_everything
 
 import millstream
+from examples.orders.figures import Watcher
+from examples.orders.shop import CONSUMERS, STREAM, Traffic, is_complete, open_shop
+from tests.kits.order_junk import BODIES, NO_ORDERS, send_everything
 
 
 async def until(happened: Callable[[], Awaitable[bool]]) -> None:

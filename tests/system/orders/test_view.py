@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
 from examples.orders.figures import ConsumerFigures, Figures, Jobs, archived
 from examples.orders.view import Lines, Moment, line, picture
-from rich.console import Console
 
 JOB = {"state": "running", "rows": 900_000, "batches": 4000, "lag": {"ORDERS": 7}, "rate": 50}
 FIGURES = Figures(

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_kit import Lab
 
 from millstream.spark.connections import close_idle_links
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.spark.source import Lab
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from source_kit import Lab, run_to_end
+
+from tests.kits.spark.source import Lab, run_to_end
 
 pytestmark = [
     pytest.mark.timeout(600),

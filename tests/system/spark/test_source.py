@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
-from source_kit import STARTS, Lab, rows, run_to_end
 
 from millstream.spark import source
 from millstream.spark.lag import LagListener, QueryLag
 from millstream.spark.schema import default_schema
+from tests.kits.spark.source import STARTS, Lab, rows, run_to_end
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from source_kit import Lab, Query
 
 from millstream.spark.errors import DataLoss, OptionError
+from tests.kits.spark.source import Lab, Query
 
 MakeQuery = Callable[..., Query]
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from source_kit import rows
 
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
@@ -13,6 +12,7 @@ from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.spark.errors import SourceUnavailable
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.spark.source import rows
 
 ServerFactory = Callable[..., ServerProcess]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from source_kit import ALL, Lab, partitions, read, rows, schema_of, source_of
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
@@ -16,6 +15,7 @@ from millstream.spark.partitions import RangePartition
 from millstream.testing.fault_proxy import FaultProxy
 from millstream.testing.ports import free_ports
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.spark.source import ALL, Lab, partitions, read, rows, schema_of, source_of
 
 ODD_BLOCKS = (
     b"NATS/1.0\r\nA: 1\r\nB: 2\r\nA: 3\r\n\r\n",

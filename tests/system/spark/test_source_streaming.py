@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from source_kit import Lab, Query, Row
 
 from millstream.spark.errors import CheckpointError, DataLoss, OptionError, StreamMissing
 from millstream.testing.reference import ServerProcess
+from tests.kits.spark.source import Lab, Query, Row
 
 MakeQuery = Callable[..., Query]
 

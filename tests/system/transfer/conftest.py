@@ -1,12 +1,8 @@
 """Servers of both kinds for the whole session, and names that no two tests share."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent.parent / "client"))  # cluster_kit
 
 _numbers = itertools.count(1)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from nats.errors import Error as NatsError
-from transfer_kit import HOUR, command, run_aside, run_millstream, site_of
 
 from millstream.cli.archives import FORM
 from millstream.testing.patience import PATIENCE_S
@@ -20,6 +19,7 @@ from millstream.transfer.backup import back_up
 from millstream.transfer.errors import BadBackup
 from millstream.transfer.folder import open_backup
 from millstream.transfer.progress import Silence
+from tests.kits.transfer import HOUR, command, run_aside, run_millstream, site_of
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 Servers = dict[ServerKind, ServerProcess]

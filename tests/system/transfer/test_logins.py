@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from transfer_kit import run_aside
 
 from millstream.base.seeds import Signer
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.transfer import run_aside
 
 # The second where the server closes before all that was sent has been read.
 REFUSALS = ("authorization violation", "reset by peer")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nats.js.errors import NoStreamResponseError
-from transfer_kit import HOUR, Site, command, run_aside, site_of
 
 from millstream.cli.archives import FORM
 from millstream.testing.patience import PATIENCE_S
@@ -20,6 +19,7 @@ from millstream.transfer.marks import COPY, FROZEN
 from millstream.transfer.plan import Method, PromoteOptions, plan
 from millstream.transfer.progress import Silence
 from millstream.transfer.promotion import Promotion
+from tests.kits.transfer import HOUR, Site, command, run_aside, site_of
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 OUTWARD = pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import pytest
-from cluster_kit import Cluster
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeout
-from transfer_kit import HOUR, PATIENCE_S, Site, command, eventually, site_of
 
 from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.cluster import Cluster
+from tests.kits.transfer import HOUR, PATIENCE_S, Site, command, eventually, site_of
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 COPY = ("--cut-over",)

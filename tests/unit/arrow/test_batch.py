@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from arrow_log_kit import ALL, FIRST_TIME, Direct, append, commit, fill, new_log, seqs, table_of
 
 from millstream.arrow.batch import MOST_BYTES, MOST_ROWS
 from millstream.arrow.schema import DEFAULT_COLUMNS
 from millstream.store.commit import segment_path
 from millstream.store.fs import MemoryFileSystem
+from tests.kits.arrow.log import ALL, FIRST_TIME, Direct, append, commit, fill, new_log, seqs, table_of
 
 HEADERS = b"NATS/1.0\r\nNats-Msg-Id: id-1\r\nA: 1\r\nB: x: y\r\nA:2\r\na: 3\r\n\r\n"
 EXPECTED_SCHEMA = pa.schema(

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from arrow_log_kit import Direct, append, commit, fill, new_log, seqs, table_of
 
 from millstream.arrow.batch import Batch
 from millstream.arrow.lease import Lease, take_lease
@@ -13,6 +12,7 @@ from millstream.arrow.reader import Reading
 from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.fs import RealFileSystem
 from millstream.store.log import Log
+from tests.kits.arrow.log import Direct, append, commit, fill, new_log, seqs, table_of
 
 
 def rows_of(lease: Lease) -> list[int]:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from broker_kit import Recorder, client, loop_of, make_accounts, make_broker
 
 from millstream.broker import reload
 from millstream.broker.broker import Broker
@@ -23,6 +22,7 @@ from millstream.broker.options import (
     User,
 )
 from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import Recorder, client, loop_of, make_accounts, make_broker
 
 MANY = AT_ONCE * 300  # several slices
 

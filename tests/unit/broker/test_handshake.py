@@ -4,7 +4,6 @@ import json
 
 import bcrypt
 import pytest
-from broker_kit import Recorder, client, loop_of, make_accounts, make_broker
 
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
@@ -17,6 +16,7 @@ from millstream.broker.options import (
     User,
 )
 from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import Recorder, client, loop_of, make_accounts, make_broker
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 REFUSED = b"-ERR 'Authorization Violation'\r\n"

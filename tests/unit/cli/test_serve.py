@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.recordings import GOLDEN, Book
 
 import millstream
 from millstream.cli.endings import ended
@@ -19,6 +18,8 @@ from millstream.cli.serve import serve as serve_command
 from millstream.cli.signals import COMMANDS, SignalError, send_signal
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, command_for
+from tests.kits.paths import GOLDEN
+from tests.kits.recordings.book import Book
 
 
 def serve(arguments: list[str]) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from http_kit import REQUEST, Peer, connected, peering, raw, serving, until
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -18,6 +17,7 @@ from hyperframe.frame import (
 )
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.http import REQUEST, Peer, connected, peering, raw, serving, until
 
 PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR = 0x1, 0x3, 0x5, 0x6
 COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 0x9, 0xB

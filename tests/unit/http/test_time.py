@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from http_kit import Site, connected, peering, raw, rest_of, serving, until
 from hyperframe.frame import DataFrame, GoAwayFrame, HeadersFrame, RstStreamFrame
 
 from millstream.http.http1 import PREFACE
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.http import Site, connected, peering, raw, rest_of, serving, until
 
 HOST = b"Host: x\r\n"
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"
@@ -184,7 +184,7 @@ async def test_a_body_over_http2_that_stops_is_not_waited_for() -> None:
     "stall", [lambda peer: peer.greet(INITIAL_WINDOW_SIZE=0), lambda peer: peer.greet(INITIAL_WINDOW_SIZE=10)]
 )
 async def test_an_answer_without_a_window_is_given_up_but_a_stream_may_wait(stall: Callable) -> None:  # type: ignore[type-arg]
-    from http_kit import Peer
+    from tests.kits.http import Peer
 
     async with serving(write_timeout_s=30) as site, connected(site.port) as (reader, writer):
         peer = Peer(reader, writer)

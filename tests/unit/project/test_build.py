@@ -13,8 +13,9 @@ import pytest
 import millstream
 from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.paths import ROOT
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = ROOT / "src"
 
 
 def run(code: str, source: Path, *, pure: str | None) -> subprocess.CompletedProcess[str]:

@@ -2,12 +2,11 @@
 
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-_ROOT = Path(__file__).parents[2]
+from tests.kits.paths import ROOT
 
 # The last versions that have each defect, or a version that breaks what we use.
 _DEFECTS = [
@@ -31,7 +30,7 @@ _DEFECTS = [
 
 
 def _requirements() -> Iterator[Requirement]:
-    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for text in project["dependencies"]:
         yield Requirement(text)
     for extra in project["optional-dependencies"].values():
@@ -57,4 +56,4 @@ def test_nothing_asks_for_the_asyncio_of_pypi() -> None:
     """httpmq does, so it is installed without what it asks for."""
     names = {requirement.name.lower() for requirement in _requirements()}
     assert not names & {"asyncio", "httpmq"}
-    assert '--no-deps "httpmq==0.1.0"' in (_ROOT / "Makefile").read_text()
+    assert '--no-deps "httpmq==0.1.0"' in (ROOT / "Makefile").read_text()

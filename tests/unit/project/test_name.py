@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from millstream.testing.patience import PATIENCE_S
+from tests.kits.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 OLD_NAME = ("mill" + "race").encode()
 
 

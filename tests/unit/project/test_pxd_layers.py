@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.kits.paths import ROOT
+
 SOURCE = ROOT / "src"
 PXD_FILES = sorted(SOURCE.rglob("*.pxd"))
 _CIMPORT = re.compile(

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scripted_server import ScriptedServer, api
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
@@ -13,6 +12,7 @@ from millstream.spark.options import Fetching
 from millstream.spark.partitions import ARROW, PULL, RangePartition
 from millstream.spark.readers.arrow import ArrowUnusable
 from millstream.spark.readers.ranges import _read_arrow
+from tests.kits.spark.scripted_server import ScriptedServer, api
 
 CREATED = "2026-01-02T03:04:05Z"
 

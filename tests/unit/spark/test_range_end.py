@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql.types import StructField, StructType
-from scripted_server import ScriptedServer, api, delivered, status
 
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.connections import close_idle_links
@@ -19,6 +18,7 @@ from millstream.spark.partitions import DIRECT, PULL, RangePartition
 from millstream.spark.readers import ranges
 from millstream.spark.readers.ranges import read_range
 from millstream.spark.schema import COLUMNS
+from tests.kits.spark.scripted_server import ScriptedServer, api, delivered, status
 
 SCHEMA = StructType([StructField(name, COLUMNS[name]) for name in ("seq", "data")])
 NOT_FOUND = api({"error": {"code": 404, "err_code": 10037, "description": "no message found"}})

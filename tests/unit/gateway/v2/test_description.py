@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ from millstream.gateway.settings import BOTH_GROUPS, Group, Settings
 from millstream.gateway.v2.about import description_of
 from millstream.gateway.v2.docs_page import PAGE
 from millstream.gateway.v2.routes import Routes, operations_of
+from tests.kits.paths import DOCS
 
-_PAGE = Path(__file__).parents[3] / "docs" / "gateway-v2.md"
+_PAGE = DOCS / "gateway-v2.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,14 @@
-"""Requests about consumers where disk and order matter; tests/compat has what they say."""
+"""Requests about consumers where disk and order matter; `tests/conformance` has what they say."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where the kit for streams is
-
-from stream_kit import NO_SPACE, Site, block, parts
-
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi
 from millstream.testing.fake_world import FakeWorld
+from tests.kits.jetstream.stream import NO_SPACE, Site, block, parts
 
 INBOX = b"_INBOX.test"
 FUTURE = "2100-01-01T00:00:00Z"

@@ -6,12 +6,12 @@ import errno
 from collections.abc import Callable
 
 import pytest
-from journal_kit import CREATED, FOLDER, Desk, acked, config_of, delivered
 
 from millstream.jetstream.consumers.entries import encode_config
 from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep
+from tests.kits.jetstream.journal import CREATED, FOLDER, Desk, acked, config_of, delivered
 
 
 def test_there_is_nothing_to_begin_with() -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from journal_kit import Desk, config_of
 
 from millstream.jetstream.consumers.journal import Alive, Changes, ConsumerState
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.jetstream.journal import Desk, config_of
 
 SIZES = {"segment_size": 6000, "smallest_log": 2000, "slice_size": 500}
 NAMES = ("a", "b", "c")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from monitor_kit import document, eventually, get
 
 from millstream.broker.options import TlsOptions
 from millstream.config.options import MonitorOptions, ServerOptions
@@ -16,6 +15,7 @@ from millstream.server.blocking_server import BlockingServer
 from millstream.testing.certs import CertificateAuthority
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.wire import WireClient
+from tests.kits.server.monitor import document, eventually, get
 
 CONFIG = """
 host: 127.0.0.1, port: -1, http: "127.0.0.1:-1", server_name: "watched&<tested>"

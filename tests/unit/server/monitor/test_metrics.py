@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from monitor_kit import get
 from prometheus_client.parser import text_string_to_metric_families
 
 from millstream.server.blocking_server import BlockingServer
 from millstream.testing.wire import WireClient
+from tests.kits.server.monitor import get
 
 
 @pytest.fixture
