@@ -1,4 +1,6 @@
-"""Run the tests of the nats.py project against `millstream serve`: ``python -m tests.conformance.upstream CHECKOUT``.
+"""Run the tests of the nats.py project against `millstream serve`.
+
+    python -m tests.conformance.upstream CHECKOUT
 
 Those tests start a program called `nats-server`.  Here they find one that is Millstream: a script in a
 temporary folder that comes first on the PATH, with the home folder moved away because they look there

@@ -1,8 +1,8 @@
 """kill -9 under load, again and again: what was acknowledged is there, and the server starts every time.
 
-A killed process loses what it had in memory; what it had written stays, because the machine goes on.  (A
-machine that stops is `tests/faults/store/test_crash.py` and `tests/model/jetstream/test_stream.py`.)  So also streams that
-are acknowledged before a sync must lose nothing here.
+A killed process loses what it had in memory; what it had written stays, because the machine goes on.  So
+streams that are acknowledged before a sync must lose nothing here, too.  `tests/faults/store/test_crash.py`
+and `tests/model/jetstream/test_stream.py` stop the machine.
 """
 
 from __future__ import annotations

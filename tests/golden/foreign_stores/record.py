@@ -1,4 +1,6 @@
-"""Record what several versions of nats-server leave on disk: `python -m tests.golden.foreign_stores.record BINARY…`.
+"""Record what several versions of nats-server leave on disk.
+
+    python -m tests.golden.foreign_stores.record BINARY…
 
 Each binary is started in an empty folder, gets a stream, a key-value bucket and a consumer, and is stopped.
 The folder goes to `stores/nats-server-<version>.tar.xz`, a few kB each.  Tests do not need the binaries.

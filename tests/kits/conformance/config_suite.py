@@ -1,8 +1,8 @@
 """Requests about configurations, put to a server one scenario after the other, and what nats-server answered.
 
 A scenario has an account of its own, which may have limits, on one of the suite's servers.  What nats-server
-answered is in `tests/golden/jetstream_config/<suite>.json`; `python -m tests.conformance.jetstream_config.record` asks
-it anew.
+answered is in `tests/golden/jetstream_config`, in a file named as the suite.
+`python -m tests.conformance.jetstream_config.record` records it again.
 """
 
 import json

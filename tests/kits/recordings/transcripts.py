@@ -2,10 +2,11 @@
 
 A test only acts: it asks, publishes, waits.  Each step is a line of its transcript, with what differs from
 run to run masked, and at the end the transcript has to be the recorded one.  So nothing an answer has can be
-forgotten in an assertion, and what nats-server says is there to be read: `tests/conformance/pulls/test_groups.py`
-has its recordings in `tests/golden/pulls/groups.txt`.  `make oracle` records anew.
+forgotten in an assertion, and what nats-server says is there to be read: the recordings of
+`tests/conformance/publishing/test_acks.py` are in `tests/golden/publishing/acks.txt`.  `make oracle`
+records them again.
 
-Not here: what the clients of each folder can do (its `…_kit`), and how messages look in their transcripts.
+Not here: what the clients of each subject can do, and how messages look in their transcripts.
 """
 
 import re
