@@ -19,10 +19,10 @@ import hypothesis
 import pytest
 
 from millstream.base.build import pure_requested
-from millstream.testing import reference
-from millstream.testing.nursery import Nursery
-from millstream.testing.patience import let_nats_py_wait
-from millstream.testing.reference import (
+from tests.kits import reference
+from tests.kits.nursery import Nursery
+from tests.kits.patience import let_nats_py_wait
+from tests.kits.reference import (
     ServerKind,
     ServerProcess,
     ServerProcessError,

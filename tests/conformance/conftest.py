@@ -4,13 +4,13 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.conformance.clients import PATIENCE_S, Dial
 from tests.kits.conformance.papers import Papers
-from tests.kits.conformance.wire import PATIENCE_S, Dial
 from tests.kits.recordings.book import Judge
 from tests.kits.recordings.shapes import ShapeBook
 from tests.kits.recordings.transcripts import compare
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 
 @pytest.fixture

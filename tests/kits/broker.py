@@ -7,7 +7,7 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.broker.observer import Observer
 from millstream.broker.options import Account, Authorization, BrokerOptions, User
-from millstream.testing.fake_transport import FakeClient, FakeLoop
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 
 class Recorder(Observer):

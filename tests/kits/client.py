@@ -18,9 +18,9 @@ import millstream.client
 from millstream.base.ids import nuid
 from millstream.client import Client, OrderedConsumer, OrderedMessage
 from millstream.link.servers import Reconnect
-from millstream.testing.frame_proxy import Fate, Frame
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.frame_proxy import Fate, Frame
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 BEAT_S: Final = 0.2  # heartbeats, where a test waits for some
 CALM_BEAT_S: Final = 2.0  # where none may be missed, however slow the server is

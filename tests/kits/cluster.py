@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
-from millstream.testing.ports import free_ports
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.ports import free_ports
+from tests.kits.reference import ServerKind, ServerProcess
 
 _SIZE: Final = 3
 

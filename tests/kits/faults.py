@@ -12,8 +12,8 @@ from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.config.options import ServerOptions
 from millstream.server.blocking_server import BlockingServer
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import WireClient, WireError
+from tests.kits.patience import PATIENCE_S
+from tests.kits.wire import WireClient, WireError
 
 T = TypeVar("T")
 

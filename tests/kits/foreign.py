@@ -9,9 +9,9 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
 from tests.kits.paths import GOLDEN
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 STORES = sorted((GOLDEN / "foreign_stores").glob("*.tar.xz"))
 LONG_AGO_NS = 1_600_000_000_000_000_000

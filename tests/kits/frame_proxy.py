@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from millstream.testing.fault_proxy import READ_SIZE, FaultProxy, Faults
+from tests.kits.fault_proxy import READ_SIZE, FaultProxy, Faults
 
 _END = b"\r\n"
 

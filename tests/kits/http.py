@@ -13,7 +13,7 @@ from millstream.http.asgi import CALLER, Application, Receive, Scope, Send
 from millstream.http.http1 import PREFACE
 from millstream.http.limits import Limits
 from millstream.http.listener import Listener
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 class Site:

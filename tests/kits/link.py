@@ -14,8 +14,8 @@ from typing import Any, Self
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 ServerFactory = Callable[..., ServerProcess]
 

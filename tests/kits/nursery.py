@@ -35,6 +35,7 @@ from types import FrameType
 from typing import IO, Final
 
 from millstream.base.errors import MillstreamError
+from tests.kits.paths import ROOT
 
 _SIZE_BYTES: Final = 4
 _NONE: Final = 0  # in place of a process id: there is none
@@ -171,9 +172,10 @@ class Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "millstream.testing.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.kits.nursery", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
+                cwd=ROOT,  # where Python finds `tests`; each forked process goes to the folder of its request
                 env=self._environment,
             )
         self._reader = threading.Thread(target=self._read, args=(self._socket,), daemon=True)

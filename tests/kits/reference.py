@@ -6,11 +6,11 @@ so only the kind differs::
     with ServerProcess(ServerKind.NATS_SERVER, monitor=True) as server:
         connection = await nats.connect(server.client_url)
 
-This process reserves the ports from the first start to `close` (`millstream.testing.ports`), so a restarted
+This process reserves the ports from the first start to `close` (`tests.kits.ports`), so a restarted
 server finds its own.  The log shows when the server is ready and when a reload is done, so nothing here
 sleeps or polls.
 
-Not here: talking to the server (`millstream.testing.wire`, or any NATS client).
+Not here: talking to the server (`tests.kits.wire`, or any NATS client).
 """
 
 import importlib.metadata
@@ -32,9 +32,9 @@ from types import TracebackType
 from typing import ClassVar, Final, Self
 
 from millstream.base.errors import MillstreamError
-from millstream.testing.nursery import ForkedProcess, Nursery
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.ports import reserve_port
+from tests.kits.nursery import ForkedProcess, Nursery
+from tests.kits.patience import PATIENCE_S
+from tests.kits.ports import reserve_port
 
 _HOST: Final = "127.0.0.1"
 _WEBSOCKET_LINE: Final = re.compile(r"Listening for websocket clients on wss?://(?:\S*):(\d+)")

@@ -17,9 +17,9 @@ from nats.errors import TimeoutError as NatsTimeout
 
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
 from millstream.transfer.api import JetStreamApi
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 HOUR = 3600 * 10**9
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import WireError
+from tests.kits.patience import PATIENCE_S
+from tests.kits.wire import WireError
 
 _FINAL: Final = 0x80
 _COMPRESSED: Final = 0x40

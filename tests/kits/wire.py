@@ -7,7 +7,7 @@ only the server's own PINGs, whose timing is random, and even that can be switch
         client.handshake()
         assert client.round_trip(b"SUB foo 1\\r\\nPUB foo 2\\r\\nhi\\r\\n") == b"MSG foo 1 2\\r\\nhi\\r\\n"
 
-Not here: TLS certificates (`millstream.testing.certs`), WebSocket frames (`millstream.testing.websocket`).
+Not here: TLS certificates (`tests.kits.certs`), WebSocket frames (`tests.kits.websocket`).
 """
 
 import json
@@ -18,7 +18,7 @@ import time
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 # The CONNECT options of a well-behaved library; `WireClient.handshake` can override each.
 QUIET_CONNECT: Final[dict[str, Any]] = {

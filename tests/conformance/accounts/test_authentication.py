@@ -7,8 +7,7 @@ from typing import Any
 import nkeys
 import pytest
 
-from millstream.testing.reference import ServerProcess, ServerProcessError
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     AUTHORIZATION_VIOLATION,
     Dial,
     ServerFactory,
@@ -17,6 +16,7 @@ from tests.kits.conformance.wire import (
     nkey_user,
     publish,
 )
+from tests.kits.reference import ServerProcess, ServerProcessError
 
 PLAIN = "s3cret-word"
 # Of hashed-word and hashed-b; fixed, so that the ids of tests are.  The lowest cost keeps them fast.

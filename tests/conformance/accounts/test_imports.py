@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Dial, ServerFactory, login, message, publish
+from tests.kits.conformance.clients import Dial, ServerFactory, login, message, publish
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 ACCOUNTS = """
 accounts {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from millstream.testing.reference import ServerProcessError
-from tests.kits.conformance.wire import Dial, ServerFactory, eventually, login, message, monitor, publish
+from tests.kits.conformance.clients import Dial, ServerFactory, eventually, login, message, monitor, publish
+from tests.kits.reference import ServerProcessError
 
 LIMITS = """
 accounts {

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from tests.kits.conformance.wire import Dial, ServerFactory, message, publish
+from tests.kits.conformance.clients import Dial, ServerFactory, message, publish
+from tests.kits.reference import ServerProcess
 
 MAPPINGS = """
 mappings {

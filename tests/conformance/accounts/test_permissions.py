@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from millstream.testing.reference import ServerProcess, ServerProcessError
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     Dial,
     ServerFactory,
     login,
@@ -14,6 +13,7 @@ from tests.kits.conformance.wire import (
     publish_refused,
     subscribe_refused,
 )
+from tests.kits.reference import ServerProcess, ServerProcessError
 
 PERMISSIONS = """
 authorization {

@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import AUTHORIZATION_VIOLATION, Dial, ServerFactory, login, message, publish
+from tests.kits.conformance.clients import (
+    AUTHORIZATION_VIOLATION,
+    Dial,
+    ServerFactory,
+    login,
+    message,
+    publish,
+)
 from tests.kits.recordings.shapes import ShapeBook
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 SYSTEM = """
 server_name: probe

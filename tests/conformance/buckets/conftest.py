@@ -10,11 +10,11 @@ from nats.js.api import KeyValueConfig, ObjectStoreConfig, StorageType
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
-from millstream.testing.garbage import garbage_collected
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
 from tests.kits.conformance.buckets import MakeKeyValue, MakeObjects
-from tests.kits.conformance.wire import ServerFactory, library
+from tests.kits.conformance.clients import ServerFactory, library
+from tests.kits.garbage import garbage_collected
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 _numbers = itertools.count(1)
 

@@ -8,9 +8,9 @@ from nats.js import JetStreamContext
 from nats.js.api import RePublish, StorageType
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NoKeysError
 
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.conformance.buckets import MakeKeyValue, heard, told, until_stored
-from tests.kits.conformance.wire import ServerFactory, library
+from tests.kits.conformance.clients import ServerFactory, library
+from tests.kits.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("direct", [False, True])

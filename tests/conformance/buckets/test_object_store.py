@@ -19,9 +19,9 @@ from nats.js.errors import (
 )
 from nats.js.object_store import ObjectStore
 
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.conformance.buckets import MakeObjects, heard, until_stored
-from tests.kits.conformance.wire import ServerFactory, library
+from tests.kits.conformance.clients import ServerFactory, library
+from tests.kits.patience import PATIENCE_S
 
 _CHUNK = 128 * 1024  # of the library, if it is not told another
 

@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.reference import ServerProcess
 
 SCENARIOS: Final = Path(__file__).parent / "javascript"
 _PACKAGE_FILES: Final = ("package.json", "package-lock.json")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from millstream.config import ConfigError, load_file
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, command_for
 from tests.kits.paths import GOLDEN
+from tests.kits.patience import PATIENCE_S
 from tests.kits.recordings.book import Book
+from tests.kits.reference import ServerKind, command_for
 
 USER_KEY = "UCK5N7N66OBOINFXAYC2ACJQYFSOD4VYNU6APEJTAVFZB2SVHLKGEW7L"
 

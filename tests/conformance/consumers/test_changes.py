@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import eventually
 from tests.kits.conformance.consumers import FUTURE, NEVER, PAST, SECOND, Client, soon
-from tests.kits.conformance.wire import eventually
 
 PAUSE = "io.nats.jetstream.api.v1.consumer_pause_response"
 

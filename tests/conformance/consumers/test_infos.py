@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import eventually
 from tests.kits.conformance.consumers import FUTURE, SECOND, Client
-from tests.kits.conformance.wire import eventually
 
 FIELDS = [
     "stream_name",

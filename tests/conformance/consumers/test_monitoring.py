@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.clients import http_get, monitor
 from tests.kits.conformance.consumers import Client
-from tests.kits.conformance.wire import http_get, monitor
+from tests.kits.reference import ServerProcess
 
 
 def filled(js: Client) -> None:

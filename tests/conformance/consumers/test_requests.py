@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import eventually
 from tests.kits.conformance.consumers import FUTURE, Client
-from tests.kits.conformance.wire import eventually
 
 TYPES = "io.nats.jetstream.api.v1."
 NOT_EMPTY = (10038, "expected an empty request payload")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.clients import Dial, ServerFactory
 from tests.kits.conformance.consumers import FUTURE, SECOND, Client
-from tests.kits.conformance.wire import Dial, ServerFactory
+from tests.kits.reference import ServerProcess
 
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"
 

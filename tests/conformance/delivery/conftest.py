@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.clients import Dial, ServerFactory, login
 from tests.kits.conformance.delivery import ACCOUNTS, Scene, config_text
-from tests.kits.conformance.wire import Dial, ServerFactory, login
+from tests.kits.reference import ServerKind, ServerProcess
 
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _used = dict.fromkeys(ServerKind, 0)  # accounts; when all of a server are used, there is another server

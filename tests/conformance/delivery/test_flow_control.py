@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import eventually
 from tests.kits.conformance.delivery import MILLISECOND, SECOND, Heard, Scene
-from tests.kits.conformance.wire import eventually
 
 KIB = 1024
 SIZE = 100 * KIB  # of a message; the first window is 2 MiB, and a request goes out when half of it is used

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.conformance.delivery import MILLISECOND, SECOND, Scene
+from tests.kits.reference import ServerProcess
 
 
 def test_delivery_starts_when_somebody_listens(js: Scene) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.delivery import MILLISECOND, SECOND, Scene
-from tests.kits.conformance.wire import ServerFactory
+from tests.kits.reference import ServerProcess
 
 LONG = 60 * SECOND
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.conformance.config_suite import Suite
 from tests.kits.conformance.consumer_configs import CONSUMER_CONFIG
 from tests.kits.conformance.stream_configs import STREAM_CONFIG
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 async def record(suite: Suite) -> None:

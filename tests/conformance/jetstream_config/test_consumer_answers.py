@@ -2,10 +2,10 @@
 
 import pytest
 
-from millstream.testing.reference import ServerKind
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.config_suite import Scenario
 from tests.kits.conformance.consumer_configs import CONSUMER_CONFIG
-from tests.kits.conformance.wire import ServerFactory
+from tests.kits.reference import ServerKind
 
 _RECORDED = CONSUMER_CONFIG.recorded()
 _CASES = [

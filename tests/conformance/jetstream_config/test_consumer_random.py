@@ -8,9 +8,9 @@ import nats
 import pytest
 
 from millstream.jetstream.options import JetStreamLimits
-from millstream.testing.consumer_rules import ConsumerRules
-from millstream.testing.patience import PATIENCE_S
-from tests.kits.conformance.wire import ServerFactory
+from tests.kits.conformance.clients import ServerFactory
+from tests.kits.consumer_rules import ConsumerRules
+from tests.kits.patience import PATIENCE_S
 
 _SECOND = 10**9
 _REQUESTS = 15  # about one stream

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.config_suite import Scenario
 from tests.kits.conformance.stream_configs import STREAM_CONFIG
-from tests.kits.conformance.wire import ServerFactory
 
 _RECORDED = STREAM_CONFIG.recorded()
 _CASES = [

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     Dial,
     Message,
     ServerFactory,
@@ -20,6 +18,8 @@ from tests.kits.conformance.wire import (
     publish,
     publish_refused,
 )
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 CONFIG = """
 accounts {

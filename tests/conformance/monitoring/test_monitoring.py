@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     Dial,
     ServerFactory,
     closed_reason,
@@ -20,7 +17,10 @@ from tests.kits.conformance.wire import (
     monitor,
     publish,
 )
+from tests.kits.patience import PATIENCE_S
 from tests.kits.recordings.shapes import ShapeBook
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 ENDPOINTS = [
     "varz",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Dial, eventually, header_message, message, publish
+from tests.kits.conformance.clients import Dial, eventually, header_message, message, publish
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient, WireError
-from tests.kits.conformance.wire import Dial, ServerFactory
+from tests.kits.conformance.clients import Dial, ServerFactory
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient, WireError
 
 SESSIONS = 40
 STEPS = 60

@@ -6,8 +6,8 @@ is still answered, `ENDS` that the server closes the connection after the answer
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from tests.kits.conformance.wire import Dial
+from tests.kits.conformance.clients import Dial
+from tests.kits.reference import ServerProcess
 
 STAYS = True
 ENDS = False

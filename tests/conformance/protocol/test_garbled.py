@@ -10,9 +10,9 @@ import socket
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Dial, ServerFactory
+from tests.kits.conformance.clients import Dial, ServerFactory
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 BATCHES = 10
 CASES_IN_A_BATCH = 40

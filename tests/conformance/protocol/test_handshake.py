@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import mask_ids
-from tests.kits.conformance.wire import Dial, ServerFactory, message, publish
+from tests.kits.conformance.clients import Dial, ServerFactory, message, publish
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import mask_ids
 
 FIRST_INFO_KEYS = [
     "server_id",

@@ -8,10 +8,10 @@ import nats.errors
 import pytest
 from nats.aio.msg import Msg
 
-from millstream.testing.garbage import garbage_collected
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from tests.kits.conformance.wire import NatsConnection, ServerFactory, library, nkey_user
+from tests.kits.conformance.clients import NatsConnection, ServerFactory, library, nkey_user
+from tests.kits.garbage import garbage_collected
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 # The library does not close the transports of attempts to connect that failed.
 pytestmark = [

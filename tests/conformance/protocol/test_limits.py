@@ -5,9 +5,7 @@ import socket
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     Dial,
     ServerFactory,
     closed_reason,
@@ -16,6 +14,8 @@ from tests.kits.conformance.wire import (
     monitor,
     publish,
 )
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 LIMITS = """
 max_control_line: 256

@@ -3,9 +3,9 @@
 from collections import Counter
 from itertools import chain
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Dial, message, publish
+from tests.kits.conformance.clients import Dial, message, publish
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 MESSAGES = 300
 

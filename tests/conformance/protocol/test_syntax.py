@@ -2,8 +2,8 @@
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
-from tests.kits.conformance.wire import Dial, message, publish
+from tests.kits.conformance.clients import Dial, message, publish
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 @pytest.mark.parametrize(

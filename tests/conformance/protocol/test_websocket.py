@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess, ServerProcessError
-from millstream.testing.websocket import Opcode, UpgradeRefused, WebSocketStream, deflate
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.papers import Papers
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     AUTHORIZATION_VIOLATION,
     ServerFactory,
     library,
@@ -18,6 +13,11 @@ from tests.kits.conformance.wire import (
     monitor,
     publish,
 )
+from tests.kits.conformance.papers import Papers
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess, ServerProcessError
+from tests.kits.websocket import Opcode, UpgradeRefused, WebSocketStream, deflate
+from tests.kits.wire import WireClient
 
 PLAIN = """
 websocket {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.clients import Dial, ServerFactory, login
 from tests.kits.conformance.publishing import ACCOUNTS, Scenario, config_text
-from tests.kits.conformance.wire import Dial, ServerFactory, login
+from tests.kits.reference import ServerProcess
 
 _next_account = itertools.count()
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.publishing import Scenario, config_text
-from tests.kits.conformance.wire import ServerFactory
 
 
 def test_a_publish_is_answered_with_stream_and_sequence(js: Scenario) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.publishing import SECOND, Headers, Scenario, config_text
-from tests.kits.conformance.wire import ServerFactory
 
 ADVISORIES = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>"
 

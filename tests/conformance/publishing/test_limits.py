@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.publishing import SECOND, Scenario, config_text
-from tests.kits.conformance.wire import ServerFactory
 
 
 def test_the_oldest_go_when_there_are_too_many(js: Scenario) -> None:

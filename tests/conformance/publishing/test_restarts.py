@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.publishing import SECOND, Scenario, config_text
-from tests.kits.conformance.wire import ServerFactory
+from tests.kits.reference import ServerProcess
 
 
 @pytest.fixture

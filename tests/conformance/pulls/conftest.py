@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from tests.kits.conformance.clients import Dial, ServerFactory
 from tests.kits.conformance.pulls import PullScene
-from tests.kits.conformance.wire import Dial, ServerFactory
 
 _numbers = itertools.count(1)
 

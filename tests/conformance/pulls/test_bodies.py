@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerKind
+from tests.kits.conformance.clients import eventually
 from tests.kits.conformance.pulls import PullScene
-from tests.kits.conformance.wire import eventually
+from tests.kits.reference import ServerKind
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import eventually
 from tests.kits.conformance.pulls import MILLISECOND, SECOND, PullScene, pending
-from tests.kits.conformance.wire import eventually
 
 LONG = 20 * SECOND
 POLICIES = ["overflow", "pinned_client", "prioritized"]

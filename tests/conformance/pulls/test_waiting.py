@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import Dial, ServerFactory, eventually, header_message, login
 from tests.kits.conformance.pulls import MILLISECOND, SECOND, PullScene, pending, timeout
-from tests.kits.conformance.wire import Dial, ServerFactory, eventually, header_message, login
 
 PAYLOAD = "x" * 100
 LONG = 20 * SECOND  # longer than any test

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from millstream.testing.wire import WireClient, WireError
-from tests.kits.conformance.wire import Dial, ServerFactory, closed_reason, message, publish
+from tests.kits.conformance.clients import Dial, ServerFactory, closed_reason, message, publish
+from tests.kits.wire import WireClient, WireError
 
 FAST_PINGS = 'ping_interval: "200ms", ping_max: 2'
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess, command_for
-from millstream.testing.wire import WireClient
+from tests.kits.conformance.clients import ServerFactory, publish
 from tests.kits.conformance.papers import Papers
-from tests.kits.conformance.wire import ServerFactory, publish
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess, command_for
+from tests.kits.wire import WireClient
 
 USERS = """authorization { timeout: 30, users: [
     {user: ann, password: p}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
-from tests.kits.conformance.wire import Dial, ServerFactory, eventually, http_get
+from tests.kits.conformance.clients import Dial, ServerFactory, eventually, http_get
+from tests.kits.reference import ServerKind, ServerProcess, ServerProcessError, find_nats_server
 
 
 @pytest.mark.oracle

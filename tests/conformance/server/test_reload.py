@@ -5,9 +5,7 @@ import signal
 import bcrypt
 import pytest
 
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     AUTHORIZATION_VIOLATION,
     Dial,
     ServerFactory,
@@ -18,6 +16,8 @@ from tests.kits.conformance.wire import (
     publish_refused,
     subscribe_refused,
 )
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 
 def users(*entries: str, extra: str = "") -> str:

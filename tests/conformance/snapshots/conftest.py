@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.clients import ServerFactory, library
 from tests.kits.conformance.snapshots import Site
-from tests.kits.conformance.wire import ServerFactory, library
+from tests.kits.reference import ServerKind, ServerProcess
 
 Servers = dict[ServerKind, ServerProcess]
 

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.clients import library
 from tests.kits.conformance.snapshots import (
     Site,
     Snapshot,
@@ -25,8 +24,9 @@ from tests.kits.conformance.snapshots import (
     messages_of,
     old_archive,
 )
-from tests.kits.conformance.wire import library
 from tests.kits.paths import GOLDEN
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM
 WAYS = pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind
+from tests.kits.conformance.clients import ServerFactory, library
 from tests.kits.conformance.snapshots import (
     END,
     TIME,
@@ -25,7 +24,8 @@ from tests.kits.conformance.snapshots import (
     pack,
     state,
 )
-from tests.kits.conformance.wire import ServerFactory, library
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind
 
 PREFIX = "io.nats.jetstream."
 TWO = (state(messages=2, bytes=68, first_seq=1, last_seq=2), message(1, b"one"), message(2, b"two"))

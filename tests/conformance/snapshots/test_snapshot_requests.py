@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.clients import ServerFactory, library
 from tests.kits.conformance.snapshots import Site, consumers_of, entries_of, messages_of
-from tests.kits.conformance.wire import ServerFactory, library
+from tests.kits.patience import PATIENCE_S
 
 PREFIX = "io.nats.jetstream."
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
+from tests.kits.conformance.clients import Dial, ServerFactory, login
 from tests.kits.conformance.sourcing import ACCOUNTS, Scene, config_text
-from tests.kits.conformance.wire import Dial, ServerFactory, login
+from tests.kits.reference import ServerProcess
 
 _next_account = itertools.count()
 

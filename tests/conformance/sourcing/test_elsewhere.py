@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.sourcing import Scene
-from tests.kits.conformance.wire import ServerFactory
 
 _ACCOUNTS = """
 jetstream: {max_mem: 1G, max_file: 1G%s}

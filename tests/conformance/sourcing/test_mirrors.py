@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import header_block
 from tests.kits.conformance.sourcing import SECOND, Scene
-from tests.kits.conformance.wire import header_block
 
 
 def origin(js: Scene, **config: Any) -> None:

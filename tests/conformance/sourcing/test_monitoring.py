@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable
 
+from tests.kits.conformance.clients import ServerFactory, monitor
 from tests.kits.conformance.sourcing import Scene
-from tests.kits.conformance.wire import ServerFactory, monitor
 
 
 def test_inflows_and_their_consumers_are_shown(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.sourcing import Scene
-from tests.kits.conformance.wire import ServerFactory
+from tests.kits.patience import PATIENCE_S
 
 _CONFIG = "jetstream: {max_mem: 1GB, max_file: 1GB}"
 

@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.clients import PATIENT_SERVER, Dial, ServerFactory, login
 from tests.kits.conformance.streams import JsWith, OpenSession, Prepare, Session
-from tests.kits.conformance.wire import PATIENT_SERVER, Dial, ServerFactory, login
+from tests.kits.reference import ServerKind, ServerProcess
 
 _ACCOUNTS: Final = 150  # of a shared server; a test that comes when all are used gets a new server
 _READ_ONLY: Final = 10  # accounts that many tests share, since they only look

@@ -2,10 +2,10 @@
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.conformance.streams.test_lifecycle import CLUSTER_ONLY, ENDPOINTS
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.streams import OpenSession, Session
-from tests.kits.conformance.wire import ServerFactory
+from tests.kits.reference import ServerProcess
 
 MEGABYTE = 2**20
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.kits.conformance.clients import ServerFactory
 from tests.kits.conformance.streams import OpenSession, Session
-from tests.kits.conformance.wire import ServerFactory
 
 ENDPOINTS = (
     "STREAM.CREATE.S",

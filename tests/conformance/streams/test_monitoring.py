@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.conformance.clients import ServerFactory, monitor, publish
 from tests.kits.conformance.streams import OpenSession, Session
-from tests.kits.conformance.wire import ServerFactory, monitor, publish
+from tests.kits.reference import ServerKind, ServerProcess
 
 CONFIG = """
 server_name: probe

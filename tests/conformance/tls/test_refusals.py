@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream.testing.certs import IssuedCertificate
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.websocket import WebSocketStream
+from tests.kits.certs import IssuedCertificate
+from tests.kits.conformance.clients import Dial, ServerFactory, closed_reason
 from tests.kits.conformance.papers import Papers
-from tests.kits.conformance.wire import Dial, ServerFactory, closed_reason
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.websocket import WebSocketStream
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 BEYOND_S = 1.1  # certificates know whole seconds

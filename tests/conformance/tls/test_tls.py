@@ -6,11 +6,7 @@ import ssl
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.papers import Papers
-from tests.kits.conformance.wire import (
+from tests.kits.conformance.clients import (
     AUTHORIZATION_VIOLATION,
     Dial,
     ServerFactory,
@@ -20,6 +16,10 @@ from tests.kits.conformance.wire import (
     monitor,
     publish,
 )
+from tests.kits.conformance.papers import Papers
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 
 def secure(dial: Dial, server: ServerProcess, context: ssl.SSLContext) -> WireClient:

@@ -17,9 +17,9 @@ import pytest
 from millstream import Server
 from millstream.jetstream.stream.stream import Stream
 from millstream.server.arrow import conversation, reception
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.arrow.endpoint import fill, parse, publish, read, read_now
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 LARGE = 400  # messages of 100 KB: far more than sockets hold
 

@@ -18,8 +18,6 @@ from millstream.client import (
     StreamChanged,
     StreamNotFound,
 )
-from millstream.testing.fault_proxy import Faults
-from millstream.testing.frame_proxy import Fate, Frame, FrameProxy
 from tests.kits.client import (
     BEAT_S,
     CALM_BEAT_S,
@@ -34,6 +32,8 @@ from tests.kits.client import (
     read,
     read_numbers,
 )
+from tests.kits.fault_proxy import Faults
+from tests.kits.frame_proxy import Fate, Frame, FrameProxy
 
 
 @pytest_asyncio.fixture

@@ -11,9 +11,9 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from millstream.testing.fault_proxy import FaultProxy, Faults
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.fault_proxy import FaultProxy, Faults
 from tests.kits.faults import WatchedServer
+from tests.kits.patience import PATIENCE_S
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from millstream.broker.options import Authorization, TlsOptions, User, WebSocketOptions
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.wire import WireClient, WireError
+from tests.kits.certs import CertificateAuthority
 from tests.kits.faults import WatchedServer, Witness, dial, in_the_end, open_files, read_to_end, reset
+from tests.kits.wire import WireClient, WireError
 
 TIMEOUT_S = 0.4
 LONGER_S = 2.0  # where another client has to be in time

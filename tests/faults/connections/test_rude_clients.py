@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millstream.broker.close_reason import CloseReason
-from millstream.testing.wire import WireClient
 from tests.kits.faults import WatchedServer, Witness, dial, read_to_end
+from tests.kits.wire import WireClient
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 MEGABYTE = 1 << 20

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient, WireError
+from tests.kits.certs import CertificateAuthority
 from tests.kits.faults import (
     WatchedServer,
     Witness,
@@ -20,6 +18,8 @@ from tests.kits.faults import (
     reset,
     resident_bytes,
 )
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.wire import WireClient, WireError
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 

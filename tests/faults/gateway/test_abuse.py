@@ -16,8 +16,8 @@ import websockets
 
 from millstream.gateway.admission import Admission
 from millstream.gateway.errors import Overloaded
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.gateway.v1 import PATIENCE_S, Gateway, Lab, MakeGateway, eventually, settings_for, with_limits
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture

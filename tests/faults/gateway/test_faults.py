@@ -11,8 +11,7 @@ import pytest
 
 from millstream.gateway.link import CallerLink
 from millstream.gateway.settings import Nats
-from millstream.testing.fault_proxy import FaultProxy
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.fault_proxy import FaultProxy
 from tests.kits.gateway.v1 import (
     PATIENCE_S,
     Gateway,
@@ -24,6 +23,7 @@ from tests.kits.gateway.v1 import (
     is_ready,
     payload_of,
 )
+from tests.kits.reference import ServerKind, ServerProcess
 
 SECOND_NS = 1_000_000_000
 StartServer = Callable[..., ServerProcess]

@@ -32,10 +32,10 @@ from millstream.link.publisher import Publisher
 from millstream.link.servers import Reconnect
 from millstream.link.subscriptions import Overflow
 from millstream.link.verbs import STREAM_INFO
-from millstream.testing.fault_proxy import FaultProxy
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.fault_proxy import FaultProxy
 from tests.kits.link import ServerFactory, eventually, options_for
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 QUICK = Reconnect(first_s=0.01, longest_s=0.05)
 

@@ -14,8 +14,8 @@ import pytest
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, ServerAddress
 from millstream.spark.readers.arrow import Offer, _doubt, find_offer
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.security.lying_server import Client, LyingServer
 
 SUBJECT = "$MILLSTREAM.ARROW.INFO"

@@ -21,7 +21,7 @@ from millstream import Server
 from millstream.config.load import load
 from millstream.server.arrow import clients, conversation, places
 from millstream.server.arrow.clients import Clients
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 SILENT = 600
 MOST_THREADS = 4

@@ -13,8 +13,8 @@ import pytest
 
 from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer
 from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.wire import WireClient
 
 CONFIG = """
 jetstream { max_mem: 1GB, max_file: 1GB }

@@ -16,10 +16,10 @@ from millstream.broker.options import Authorization, BrokerOptions, Permissions,
 from millstream.jetstream.publish.schedule import Schedules
 from millstream.jetstream.publish.slow_path import Publishing
 from millstream.server.blocking_server import BlockingServer
-from millstream.testing.fake_transport import FakeClient, FakeLoop
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import WireClient
+from tests.kits.fake_transport import FakeClient, FakeLoop
+from tests.kits.patience import PATIENCE_S
 from tests.kits.security.gate import Client, client, running
+from tests.kits.wire import WireClient
 
 _BEFORE = """
 authorization { users: [

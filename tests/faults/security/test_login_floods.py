@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import bcrypt
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.wire import WireClient
 
 COST = 9  # of bcrypt: some 20 ms on a quiet machine, enough for a queue to be seen
 FLOOD = 90  # fewer than wait for a server that does not accept them

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.websocket import Opcode, WebSocketStream, deflate
-from millstream.testing.wire import WireClient, WireError
+from tests.kits.certs import CertificateAuthority
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.websocket import Opcode, WebSocketStream, deflate
+from tests.kits.wire import WireClient, WireError
 
 FLOOD = 400
 TIMEOUT_S = 2.0

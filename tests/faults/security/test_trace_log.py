@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient, WireError
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.security.gate import client
+from tests.kits.wire import WireClient, WireError
 
 FORGED = b"[1] 2026/01/01 00:00:00.000000 [INF] forged"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller
 
 DAMAGED = b"$JS.EVENT.ADVISORY.STREAM.DAMAGED.*"

@@ -24,7 +24,7 @@ import pytest
 
 from millstream.server.blocking_server import BlockingServer
 from millstream.server.disk_writers import DiskWriters
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import PATIENCE_S, Caller
 
 STORE_FAILED = 10077

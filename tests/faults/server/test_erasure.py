@@ -11,10 +11,10 @@ import pytest
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import RealFileSystem
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller, files_of_running, is_anything_deleted
+from tests.kits.wire import WireClient
 
 MANY = 40_000
 NS = 1_000_000_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller, is_anything_deleted
 
 

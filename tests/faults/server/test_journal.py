@@ -12,10 +12,10 @@ import pytest
 
 from millstream.store.commit_journal import Entry, journals, read_batches
 from millstream.store.fs import RealFileSystem
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller, files_of_running, read_of_running
+from tests.kits.wire import WireClient
 
 STREAMS = 40
 

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller, Ledger, Publisher
 
 KILLS = 9  # of each of the tests below

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess, command_for
-from millstream.testing.wire import WireError
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess, command_for
 from tests.kits.server.process import Caller, Ledger, Publisher
+from tests.kits.wire import WireError
 
 
 def server_on(store: Path) -> ServerProcess:

@@ -10,8 +10,8 @@ import pytest
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import RealFileSystem
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller, Ledger, Publisher
 
 KILLS = 3

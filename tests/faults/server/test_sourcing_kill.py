@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from random import Random
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import Caller, Ledger, Publisher
 
 KILLS = 6

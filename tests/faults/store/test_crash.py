@@ -9,7 +9,7 @@ import pytest
 
 from millstream.store import commit
 from millstream.store.errors import StoreError
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.store.scenario import Life, read_all
 
 BLOCK_SIZES = (0, 150)

@@ -12,7 +12,7 @@ from millstream.store.blocks import find_blocks
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
 from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 COUNT = 60

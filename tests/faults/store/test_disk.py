@@ -15,7 +15,7 @@ from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem, Keep
+from tests.kits.crashfs import CrashFileSystem, Keep
 from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 

@@ -14,7 +14,7 @@ from millstream.store.fs import RealFile
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, end_mark, seq_in_mark
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
 from tests.kits.store.scenario import read_all
 
 SEGMENT = 8_000

@@ -16,8 +16,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
 from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 # No subject or reply has a blank or a control character; the number of a subscription is its client's own.
 _MESSAGE = rb"(?:H?MSG [^\x00-\x20]+ [^ \t\n]+ (?:[^\x00-\x20]+ )?(?:[0-9]+ )?[0-9]+"

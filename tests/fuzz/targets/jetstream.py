@@ -18,7 +18,7 @@ from typing import Any
 
 from millstream.jetstream.api import Api
 from millstream.store.fs import MemoryFileSystem
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 from tests.kits.paths import GOLDEN
 
 MOST_STEPS = 60

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
-from millstream.testing.consumer_rules import ConsumerRules
+from tests.kits.consumer_rules import ConsumerRules
 from tests.kits.paths import GOLDEN
 
 _TEXT = (GOLDEN / "jetstream_config" / "consumer_config.json").read_text()

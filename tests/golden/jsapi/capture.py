@@ -16,8 +16,8 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.golden.jsapi.complaints import COMPLAINTS
+from tests.kits.reference import ServerKind, ServerProcess
 
 FOLDER = Path(__file__).parent
 TIME = "2026-01-02T03:04:05.678901234Z"

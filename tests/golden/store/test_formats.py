@@ -9,7 +9,7 @@ from millstream.store.fs import MemoryFileSystem
 from millstream.store.numbers import pack_rising
 from millstream.store.record import Kind
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
 from tests.kits.store.log import commit, commit_all, one_record, put
 
 GOLDEN = Path(__file__).parent

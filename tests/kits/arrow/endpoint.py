@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pyarrow as pa
 from nats.aio.client import Client
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 MakeKeyValue = Callable[..., Awaitable[KeyValue]]
 MakeObjects = Callable[..., Awaitable[ObjectStore]]

@@ -13,9 +13,9 @@ import nats
 import nkeys
 from nats.aio.client import Client as NatsConnection
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 # Of a configuration: both servers wait 2 s for CONNECT, which a busy machine may need for itself.
 # What a busy machine may not do in time: log in, and read what was sent.

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import nats
 
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.paths import GOLDEN
+from tests.kits.patience import PATIENCE_S
 
 SUBSCRIBE: Final = "SUBSCRIBE"  # a step that is no request: somebody listens to the subject that is its body
 PLAIN: Final = "plain"

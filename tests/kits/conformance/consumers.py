@@ -11,8 +11,8 @@ from collections import deque
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Message, as_bytes, header_block, publish
+from tests.kits.conformance.clients import Message, as_bytes, header_block, publish
+from tests.kits.wire import WireClient
 
 SECOND: Final = 10**9
 FUTURE: Final = "2100-01-01T00:00:00Z"

@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import PATIENT_SERVER, Message, as_bytes, eventually, publish, text_block
+from tests.kits.conformance.clients import PATIENT_SERVER, Message, as_bytes, eventually, publish, text_block
+from tests.kits.patience import PATIENCE_S
 from tests.kits.recordings.transcripts import Conversation, accounts_text, masked
+from tests.kits.wire import WireClient
 
 MILLISECOND: Final = 1_000_000
 SECOND: Final = 1_000_000_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from millstream.testing.certs import CertificateAuthority, IssuedCertificate
+from tests.kits.certs import CertificateAuthority, IssuedCertificate
 
 
 @dataclass(frozen=True)

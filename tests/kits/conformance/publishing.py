@@ -7,10 +7,17 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import PATIENT_SERVER, Message, as_bytes, eventually, header_block, publish
+from tests.kits.conformance.clients import (
+    PATIENT_SERVER,
+    Message,
+    as_bytes,
+    eventually,
+    header_block,
+    publish,
+)
+from tests.kits.patience import PATIENCE_S
 from tests.kits.recordings.transcripts import Conversation, accounts_text, masked
+from tests.kits.wire import WireClient
 
 SECOND = 1_000_000_000
 ACCOUNTS = 200

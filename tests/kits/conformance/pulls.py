@@ -7,8 +7,8 @@ waited for: the consumer's own count of deliveries and of waiting requests says 
 
 from typing import Any, Final
 
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Message, as_bytes, eventually, publish
+from tests.kits.conformance.clients import Message, as_bytes, eventually, publish
+from tests.kits.wire import WireClient
 
 SECOND: Final = 1_000_000_000
 MILLISECOND: Final = 1_000_000

@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 
 from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer, EntryReader
 from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame, read_frames
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 TIME = 1_700_000_000_000_000_000
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Message, as_bytes, eventually, header_block, publish
+from tests.kits.conformance.clients import Message, as_bytes, eventually, header_block, publish
+from tests.kits.wire import WireClient
 
 _TIMES: Final = frozenset({"ts", "created", "first_ts", "last_ts", "time", "now", "start"})
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"

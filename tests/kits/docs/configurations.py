@@ -16,8 +16,8 @@ from millstream.gateway.config_file import load_settings
 from millstream.gateway.settings import Auth
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import load_pipeline
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.certs import CertificateAuthority
+from tests.kits.reference import ServerKind, ServerProcess
 
 Check = Callable[[str, Path], None]
 

@@ -10,7 +10,7 @@ import sys
 import traceback
 import types
 
-from millstream.testing.patience import let_nats_py_wait
+from tests.kits.patience import let_nats_py_wait
 
 
 def main() -> None:

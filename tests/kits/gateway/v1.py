@@ -21,7 +21,7 @@ import msgspec
 from millstream.base.ids import nuid
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Group, Listener, Nats, Settings
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 _LONG_S: Final = 2 * PATIENCE_S  # so what is answered was not answered because the gateway gave up
 _LISTENS: Final = re.compile(r"listens on https?://\S+:(\d+)")

@@ -12,8 +12,8 @@ import httpx
 
 from millstream.base.ids import nuid
 from millstream.gateway.server import GatewayServer
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 
 class Gateway:

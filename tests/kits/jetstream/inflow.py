@@ -15,7 +15,7 @@ from millstream.protocol.parser import Frame
 from millstream.store.fs import FileSystem
 from millstream.store.record import Record
 from millstream.subjects.match import matches
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.fake_world import FakeWorld, Published
 
 SECOND = 1_000_000_000
 

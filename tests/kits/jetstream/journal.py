@@ -9,8 +9,8 @@ from millstream.jetstream.stream.committer import Committer
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.store.errors import StoreError
-from millstream.testing.crashfs import CrashFileSystem, Keep
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.crashfs import CrashFileSystem, Keep
+from tests.kits.fake_world import FakeWorld
 
 FOLDER = "streams/S/consumers"
 CREATED = 1_700_000_000_000_000_001

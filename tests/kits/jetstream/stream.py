@@ -14,7 +14,7 @@ from millstream.jetstream.stream.stream import Stream
 from millstream.protocol import headers
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, MemoryFileSystem
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.fake_world import FakeWorld, Published
 
 SECOND = 1_000_000_000
 NO_SPACE = "No space left on device"

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millstream.testing.certs import CertificateAuthority, IssuedCertificate
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.certs import CertificateAuthority, IssuedCertificate
+from tests.kits.reference import ServerKind, ServerProcess
 
 PASSWORD = 'authorization { user: ops, password: "s3cret" }\n'
 PIPELINE = """\

@@ -17,10 +17,10 @@ from typing import Final, Generic, TypeVar
 
 import pytest
 
-from millstream.testing.wire import WireClient
-from tests.kits.conformance.wire import Message, publish
+from tests.kits.conformance.clients import Message, publish
 from tests.kits.paths import GOLDEN, TESTS
 from tests.kits.recordings.book import Book
+from tests.kits.wire import WireClient
 
 Masks = Sequence[tuple[re.Pattern[str], str]]
 Heard = TypeVar("Heard", bound=Message)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.server.blocking_server import BlockingServer
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 def get(url: str, context: ssl.SSLContext | None = None) -> tuple[int, dict[str, str], bytes]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import QUIET_CONNECT, WireClient
+from tests.kits.patience import PATIENCE_S
+from tests.kits.wire import QUIET_CONNECT, WireClient
 
 API = b"$JS.API."
 _numbers = itertools.count(1)

@@ -10,7 +10,7 @@ import nats
 from nats.aio.client import Client
 
 from millstream.server.server import Server
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 CONFIG = """
 host: 127.0.0.1

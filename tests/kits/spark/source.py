@@ -25,8 +25,8 @@ from millstream.spark.pipeline.restarts import passing_cause
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 ALL = tuple(COLUMNS)
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.subjects.match import matches
-from millstream.testing.fake_transport import FakeClient, FakeLoop
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.a", b"a.b", b"a.b.c", b"a..b"])
 PATTERNS = st.sampled_from([b"a", b"a.a", b"*", b"a.*", b">", b"a.>", b"*.b", b"a.b.c"])

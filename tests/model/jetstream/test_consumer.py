@@ -19,8 +19,8 @@ from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, RetentionPolicy
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.testing.crashfs import CrashFileSystem, Keep
-from millstream.testing.fake_world import Delivered, FakeWorld
+from tests.kits.crashfs import CrashFileSystem, Keep
+from tests.kits.fake_world import Delivered, FakeWorld
 
 SECOND = 1_000_000_000
 ACK_WAIT_S = 10

@@ -34,8 +34,8 @@ from millstream.protocol import headers
 from millstream.store.log import DEFAULT_SEGMENT_SIZE
 from millstream.store.record import Record
 from millstream.store.recovery import new_log, open_log
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.fake_world import FakeWorld
 from tests.kits.naive.stream import Message, NaiveStream
 
 HOUR = 3600 * 1_000_000_000

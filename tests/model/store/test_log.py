@@ -33,7 +33,7 @@ from millstream.store.log import Log
 from millstream.store.losses import Damage
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.naive.log import Message, NaiveLog
 
 SUBJECTS = st.sampled_from([b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"x.y.z", b"x.y"])

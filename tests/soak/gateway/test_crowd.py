@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v1 import GatewayProcess, Lab
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 READERS = 900
 STALLED = 100

@@ -14,7 +14,7 @@ from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.pipeline.load import convert_pipeline
 from millstream.spark.pipeline.progress import State
 from millstream.spark.pipeline.runner import PipelineRun
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
 pytestmark = [pytest.mark.timeout(600)]

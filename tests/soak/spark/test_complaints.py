@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.deaths import Streams
 
 LOGIN = {"nats.user": "ann", "nats.password": "right"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.deaths import MakeDriver, Streams, exactly_once
 
 PHASES = ("before-log", "planned", "read", "write", "before-commit", "after-commit")

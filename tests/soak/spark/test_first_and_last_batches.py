@@ -13,7 +13,7 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.deaths import MakeDriver, Streams, exactly_once
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from millstream.testing.ports import free_ports
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.paths import TESTS
+from tests.kits.ports import free_ports
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.deaths import Streams, exactly_once, wait_until
 from tests.kits.spark.programs import BIN, Program, run
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.cluster import Cluster
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.deaths import ClusterStreams, Driver, MakeDriver, Streams, exactly_once
 
 OUTAGE_S = 2.0  # long enough for several attempts to connect

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.paths import TESTS
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.source import Lab
 
 PROGRAM = TESTS / "kits/spark/flaky_sink.py"

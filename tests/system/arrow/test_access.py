@@ -20,9 +20,9 @@ import pytest
 from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.arrow.endpoint import ask, fill, parse, publish, read
+from tests.kits.certs import CertificateAuthority
+from tests.kits.patience import PATIENCE_S
 
 
 @asynccontextmanager

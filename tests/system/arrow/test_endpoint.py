@@ -19,8 +19,8 @@ from nats.js.api import StorageType, StreamConfig
 from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.arrow.endpoint import ask, fill, publish, read
+from tests.kits.patience import PATIENCE_S
 
 
 @pytest.fixture

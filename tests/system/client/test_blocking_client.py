@@ -17,9 +17,9 @@ from millstream.client import (
     connect_blocking,
 )
 from millstream.client.blocking_client import BlockingOrderedConsumer
-from millstream.testing.reference import ServerProcess
-from millstream.testing.wire import WireClient
 from tests.kits.client import BEAT_S, PATIENCE_S
+from tests.kits.reference import ServerProcess
+from tests.kits.wire import WireClient
 
 
 @pytest.fixture

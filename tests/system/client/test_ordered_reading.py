@@ -24,8 +24,8 @@ from millstream.client import (
 from millstream.client.state import IllegalMove
 from millstream.jsapi.enums import ReplayPolicy
 from millstream.jsapi.errors import Err
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.client import CALM_BEAT_S, PATIENCE_S, Connect, Lab, eventually, read, read_numbers
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 async def test_messages_come_in_stream_order_with_all_that_is_known_of_them(lab: Lab) -> None:

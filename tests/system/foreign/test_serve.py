@@ -17,8 +17,8 @@ import millstream
 from millstream.jetstream import store_folder
 from millstream.jetstream.store_folder import MARK, RESERVE, ForeignStore, claim
 from millstream.store.errors import StoreError
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.foreign import FOREIGN, STORES, nats_server_store, photograph, run
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 def serve(folder: Path, **environment: str) -> tuple[int, str]:

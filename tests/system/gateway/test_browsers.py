@@ -16,9 +16,9 @@ from millstream.base.ids import nuid
 from millstream.gateway.settings import Auth, Cors, Listener, Settings, Tls
 from millstream.gateway.v2.media_types import passive_type
 from millstream.link.deliveries import Message
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.certs import CertificateAuthority
 from tests.kits.gateway.v1 import PATIENCE_S, Gateway, Lab, MakeGateway, curl, settings_for
+from tests.kits.reference import ServerKind, ServerProcess
 
 _EVIL = (
     "https://evil.example",

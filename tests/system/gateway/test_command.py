@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from millstream.cli.main import main
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.gateway.v1 import PATIENCE_S, GatewayProcess, eventually, write
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import nkeys
 import pytest
 
 from millstream.gateway.settings import Auth, Logging
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v1 import (
     PATIENCE_S,
     Gateway,
@@ -23,6 +22,7 @@ from tests.kits.gateway.v1 import (
     with_limits,
     write,
 )
+from tests.kits.reference import ServerProcess
 
 CONFIG = """
 authorization {

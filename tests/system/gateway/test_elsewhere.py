@@ -14,8 +14,8 @@ import websockets
 
 from millstream.base.ids import nuid
 from millstream.gateway.app import build_app
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v1 import PATIENCE_S, eventually, settings_for
+from tests.kits.reference import ServerProcess
 
 
 @pytest_asyncio.fixture

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from millstream.gateway.settings import Cors, Listener, Tls
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.certs import CertificateAuthority
 from tests.kits.gateway.v1 import (
     PATIENCE_S,
     Gateway,
@@ -24,6 +23,7 @@ from tests.kits.gateway.v1 import (
     settings_for,
     with_limits,
 )
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from millstream.gateway.settings import Group
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v1 import MakeGateway, settings_for
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 REPOSITORY = "https://github.com/alwitt/httpmq-python"
 PASSED = 11

@@ -5,8 +5,8 @@ import base64
 import msgspec
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v1 import Gateway, Lab, MakeGateway, settings_for, with_limits
+from tests.kits.reference import ServerProcess
 
 
 async def stored(lab: Lab, sequence: int) -> bytes:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v1 import (
     Gateway,
     Lab,
@@ -18,6 +17,7 @@ from tests.kits.gateway.v1 import (
     settings_for,
     with_limits,
 )
+from tests.kits.reference import ServerProcess
 
 SECOND_NS = 1_000_000_000
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v2 import Gateway
+from tests.kits.reference import ServerProcess
 
 
 async def _acknowledge(gateway: Gateway, consumer: str, *acks: dict[str, Any], **more: Any) -> list[str]:

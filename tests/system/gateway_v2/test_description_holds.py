@@ -25,8 +25,8 @@ from millstream.base.ids import nuid
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import BOTH_GROUPS, Listener, Nats, Settings
 from millstream.gateway.v2.about import description_of
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 _FEW = 12
 _MANY = 150

@@ -10,8 +10,8 @@ import pytest
 from millstream.gateway.settings import BOTH_GROUPS
 from millstream.gateway.v1.routes import routes_for
 from millstream.gateway.v2.routes import operations_of
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.gateway.v2 import PATIENCE_S, Gateway
+from tests.kits.reference import ServerKind, ServerProcess
 
 _CHANGING = ("date", "httpmq-request-id", "content-length")  # the last: answers say what time it is
 _V2 = [each for each in operations_of(BOTH_GROUPS) if each.method == "GET" and not each.socket]

@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v2 import PATIENCE_S, Gateway, Lines, is_up
+from tests.kits.reference import ServerProcess
 
 _HOUR = 3600 * 1_000_000_000
 

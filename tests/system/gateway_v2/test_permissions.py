@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v2 import Gateway
+from tests.kits.reference import ServerProcess
 
 CONFIG = """
 authorization {

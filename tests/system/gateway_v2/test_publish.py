@@ -5,8 +5,8 @@ import base64
 import nats
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.gateway.v2 import Gateway
+from tests.kits.patience import PATIENCE_S
 
 
 async def test_the_body_is_stored_byte_for_byte(gateway: Gateway) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import websockets
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v2 import PATIENCE_S, Gateway, eventually
+from tests.kits.reference import ServerProcess
 
 _HOUR = 3600 * 1_000_000_000
 

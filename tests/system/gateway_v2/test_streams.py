@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from millstream.testing.reference import ServerProcess
 from tests.kits.gateway.v2 import Gateway
+from tests.kits.reference import ServerProcess
 
 _NANOSECONDS = 1_000_000_000
 

@@ -22,10 +22,10 @@ from millstream.link.frames import message_frame
 from millstream.link.headers import header_block
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.parser import Op
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.certs import CertificateAuthority
 from tests.kits.link import Operator, RogueServer, ServerFactory, options_for
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 SEED = make_seed(KeyKind.USER, b"k" * 32)
 USERS = f"""

@@ -24,11 +24,11 @@ from millstream.link.link import Link, LinkState
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.publish_window import Origin, PubAck, Receipts
 from millstream.link.publisher import Publisher
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.fault_proxy import FaultProxy, Faults
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.certs import CertificateAuthority
+from tests.kits.fault_proxy import FaultProxy, Faults
 from tests.kits.link import ServerFactory, options_for
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 
 @pytest.fixture

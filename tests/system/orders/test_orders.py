@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.ports import free_ports
 from tests.kits.order_junk import send_everything
 from tests.kits.paths import ROOT
+from tests.kits.ports import free_ports
 
 PATIENCE_S = 100
 SPARK_PATIENCE_S = 600

@@ -11,8 +11,8 @@ from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.connections import close_idle_links
 from millstream.spark.jobs.timed_publish import Pace, publish_paced
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 
 @pytest.fixture(autouse=True)

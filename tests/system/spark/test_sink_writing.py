@@ -23,8 +23,8 @@ from millstream.spark.writing import checks
 from millstream.spark.writing.bad_rows import BadRow
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.spark.writing.plain import PlainWriter
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerProcess
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
 
 ServerFactory = Callable[..., ServerProcess]
 Batches = list[pa.RecordBatch]

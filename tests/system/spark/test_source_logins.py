@@ -10,8 +10,8 @@ from millstream.base.seeds import Signer, make_seed
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.spark.errors import SourceUnavailable
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.certs import CertificateAuthority
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.source import rows
 
 ServerFactory = Callable[..., ServerProcess]

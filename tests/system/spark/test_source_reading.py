@@ -12,9 +12,9 @@ from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from millstream.spark.partitions import RangePartition
-from millstream.testing.fault_proxy import FaultProxy
-from millstream.testing.ports import free_ports
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.fault_proxy import FaultProxy
+from tests.kits.ports import free_ports
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.source import ALL, Lab, partitions, read, rows, schema_of, source_of
 
 ODD_BLOCKS = (

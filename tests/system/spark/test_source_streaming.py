@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from millstream.spark.errors import CheckpointError, DataLoss, OptionError, StreamMissing
-from millstream.testing.reference import ServerProcess
+from tests.kits.reference import ServerProcess
 from tests.kits.spark.source import Lab, Query, Row
 
 MakeQuery = Callable[..., Query]

@@ -13,12 +13,12 @@ import pytest
 from nats.errors import Error as NatsError
 
 from millstream.cli.archives import FORM
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.backup import back_up
 from millstream.transfer.errors import BadBackup
 from millstream.transfer.folder import open_backup
 from millstream.transfer.progress import Silence
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.transfer import HOUR, command, run_aside, run_millstream, site_of
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM

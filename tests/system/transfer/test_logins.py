@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from millstream.base.seeds import Signer
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.transfer import run_aside
 
 # The second where the server closes before all that was sent has been read.

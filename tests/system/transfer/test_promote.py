@@ -13,12 +13,12 @@ import pytest_asyncio
 from nats.js.errors import NoStreamResponseError
 
 from millstream.cli.archives import FORM
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.marks import COPY, FROZEN
 from millstream.transfer.plan import Method, PromoteOptions, plan
 from millstream.transfer.progress import Silence
 from millstream.transfer.promotion import Promotion
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.transfer import HOUR, Site, command, run_aside, site_of
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM

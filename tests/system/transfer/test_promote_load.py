@@ -19,8 +19,8 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeout
 
-from millstream.testing.reference import ServerKind, ServerProcess
 from tests.kits.cluster import Cluster
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.transfer import HOUR, PATIENCE_S, Site, command, eventually, site_of
 
 NATS, MILLSTREAM = ServerKind.NATS_SERVER, ServerKind.MILLSTREAM

@@ -5,8 +5,8 @@ import pytest
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.history import SubscriptionRecord
 from millstream.broker.internal import Message
-from millstream.testing.fake_transport import FakeClient
 from tests.kits.broker import Recorder, client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 
 def test_connections_come_and_go() -> None:

@@ -11,8 +11,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
 from tests.kits.broker import Recorder, client, make_accounts, make_broker
+from tests.kits.fake_transport import FakeClient
 
 
 def restricted(permissions: Permissions, **connect: object) -> tuple[FakeClient, FakeClient]:

@@ -3,8 +3,8 @@
 import pytest
 
 from millstream.broker.close_reason import CloseReason
-from millstream.testing.fake_transport import FakeClient
 from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 STALE = b"-ERR 'Stale Connection'\r\n"
 

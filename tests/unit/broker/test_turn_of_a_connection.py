@@ -4,8 +4,8 @@ import pytest
 
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
-from millstream.testing.fake_transport import FakeClient, FakeLoop
 from tests.kits.broker import client, loop_of
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 LONG = b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(1000))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 MOMENTS = 7  # of each signal, over the time that a start takes
 

@@ -7,7 +7,7 @@ import pytest
 from millstream.base.tls_server import ServerContext
 from millstream.gateway.server import _server_context
 from millstream.gateway.settings import Tls
-from millstream.testing.certs import CertificateAuthority
+from tests.kits.certs import CertificateAuthority
 
 
 @pytest.mark.parametrize("verifying", [True, False])

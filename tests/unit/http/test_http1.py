@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.http import connected, raw, rest_of, serving, until
+from tests.kits.patience import PATIENCE_S
 
 HOST = b"Host: x\r\n"
 CLOSE = b"Connection: close\r\n"

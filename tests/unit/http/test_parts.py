@@ -10,8 +10,8 @@ import websockets
 from millstream.http.answers import http_date
 from millstream.http.router import BadPath, NoRoute, Router, WrongMethod, allowed
 from millstream.http.static import NotServable, StaticFiles
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.http import connected, raw, rest_of, serving, until
+from tests.kits.patience import PATIENCE_S
 
 HANDSHAKE = (
     b"GET %b HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -7,8 +7,8 @@ import pytest
 from hyperframe.frame import DataFrame, GoAwayFrame, HeadersFrame, RstStreamFrame
 
 from millstream.http.http1 import PREFACE
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.http import Site, connected, peering, raw, rest_of, serving, until
+from tests.kits.patience import PATIENCE_S
 
 HOST = b"Host: x\r\n"
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"

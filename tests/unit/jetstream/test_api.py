@@ -8,7 +8,7 @@ import pytest
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi, find_endpoint
 from millstream.jsapi.enums import BatchAbandonReason
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 from tests.kits.jetstream.stream import Site, block, parts
 
 TYPES = "io.nats.jetstream.api.v1."

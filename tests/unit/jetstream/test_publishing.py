@@ -7,7 +7,7 @@ import pytest
 
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.testing.fake_world import Published
+from tests.kits.fake_world import Published
 from tests.kits.jetstream.stream import SECOND, Site, block
 
 SEALED = (400, 10109, "invalid operation on sealed stream")

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from millstream.store.errors import StoreError
-from millstream.testing.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut
 
 ANY = Random(1)
 

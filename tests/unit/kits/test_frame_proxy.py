@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.testing.frame_proxy import Frame, FrameSplitter
+from tests.kits.frame_proxy import Frame, FrameSplitter
 
 WIRE = (
     b'INFO {"max_payload":1}\r\n'

@@ -10,9 +10,9 @@ import pytest
 
 import millstream
 from millstream.base.errors import MillstreamError
-from millstream.testing.nursery import Nursery
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.nursery import Nursery
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from millstream.testing.ports import free_ports, reserve_port
+from tests.kits.ports import free_ports, reserve_port
 
 
 def test_ports_are_different_and_servers_can_listen_on_them_again_and_again() -> None:

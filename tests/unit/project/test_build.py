@@ -12,8 +12,8 @@ import pytest
 
 import millstream
 from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.paths import ROOT
+from tests.kits.patience import PATIENCE_S
 
 SOURCE = ROOT / "src"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
 from tests.kits.paths import ROOT
+from tests.kits.patience import PATIENCE_S
 
 OLD_NAME = ("mill" + "race").encode()
 

@@ -18,7 +18,7 @@ from millstream.broker.protocol_trace import TRACE
 from millstream.config.options import LogOptions
 from millstream.server import logs
 from millstream.store.errors import StoreError
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 async def greet(url: str) -> bytes:

@@ -27,7 +27,7 @@ from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import file_header
-from millstream.testing.crashfs import CrashFileSystem, Keep
+from tests.kits.crashfs import CrashFileSystem, Keep
 from tests.kits.store.batch import encode_batch
 
 MARK = bytes(range(16))

@@ -11,7 +11,7 @@ from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
 from tests.kits.store.log import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
 COUNT = 60

@@ -12,7 +12,7 @@ from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.store.log import commit_all, contents, put
 
 SEGMENT = 3000

@@ -11,7 +11,7 @@ from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.store.reserve import SIZE, Reserve
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
 from tests.kits.store.log import commit, put
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 from tests.kits.jetstream.archive import (
     END,
     TIME,

@@ -10,7 +10,7 @@ from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.codec import decode_lenient
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.fs import FileSystem, MemoryFileSystem
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.fake_world import FakeWorld, Published
 from tests.kits.jetstream.archive import END, entries_of
 from tests.kits.jetstream.stream import Disk
 

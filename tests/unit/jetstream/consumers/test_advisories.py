@@ -8,7 +8,7 @@ import pytest
 
 from millstream.golang.time import Time
 from millstream.jetstream.advisories import Advisories, ConsumerAdvisories
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 NAMES = {"stream": "S", "consumer": "c"}
 OF_MESSAGES = {"consumer_seq": 3, "stream_seq": 7, "deliveries": 2}

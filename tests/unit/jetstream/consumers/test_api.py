@@ -7,7 +7,7 @@ import pytest
 
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 from tests.kits.jetstream.stream import NO_SPACE, Site, block, parts
 
 INBOX = b"_INBOX.test"

@@ -8,7 +8,7 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 

@@ -12,7 +12,7 @@ from millstream.jetstream.consumers.flow import OriginalPace
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 MOST = 2**63 - 1

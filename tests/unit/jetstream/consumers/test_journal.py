@@ -10,7 +10,7 @@ import pytest
 from millstream.jetstream.consumers.entries import encode_config
 from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal
 from millstream.store.errors import StoreError
-from millstream.testing.crashfs import CrashFileSystem, Keep
+from tests.kits.crashfs import CrashFileSystem, Keep
 from tests.kits.jetstream.journal import CREATED, FOLDER, Desk, acked, config_of, delivered
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from millstream.jetstream.consumers.journal import Alive, Changes, ConsumerState
 from millstream.store.errors import StoreError
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.jetstream.journal import Desk, config_of
 
 SIZES = {"segment_size": 6000, "smallest_log": 2000, "slice_size": 500}

@@ -12,10 +12,10 @@ import pytest
 from millstream.broker.options import TlsOptions
 from millstream.config.options import MonitorOptions, ServerOptions
 from millstream.server.blocking_server import BlockingServer
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.wire import WireClient
+from tests.kits.certs import CertificateAuthority
+from tests.kits.patience import PATIENCE_S
 from tests.kits.server.monitor import document, eventually, get
+from tests.kits.wire import WireClient
 
 CONFIG = """
 host: 127.0.0.1, port: -1, http: "127.0.0.1:-1", server_name: "watched&<tested>"

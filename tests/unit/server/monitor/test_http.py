@@ -10,7 +10,7 @@ import pytest
 
 from millstream.server.monitor import http
 from millstream.server.monitor.http import HttpServer, Request, Response, Timeouts, plain
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 async def echo(request: Request) -> Response:

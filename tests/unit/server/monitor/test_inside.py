@@ -27,7 +27,7 @@ from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 from millstream.server.reload import reload_configuration
 from millstream.server.server import Server
-from millstream.testing.certs import CertificateAuthority, IssuedCertificate
+from tests.kits.certs import CertificateAuthority, IssuedCertificate
 
 
 @pytest.fixture

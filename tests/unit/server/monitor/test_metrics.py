@@ -6,8 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from millstream.server.blocking_server import BlockingServer
-from millstream.testing.wire import WireClient
 from tests.kits.server.monitor import get
+from tests.kits.wire import WireClient
 
 
 @pytest.fixture
