@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from millstream.jetstream.consumers.filter_index import FilterIndex
 from millstream.subjects.match import matches
 
-SUBJECTS = [b"a", b"a.b", b"a.c", b"a.b.c", b"b.b", b"c"]
+SUBJECTS = [b"a", b"a.b", b"a.c", b"a.b.c", b"b.b", b"c", b"a..b", b"a.", b"*"]
 PATTERNS = [b">", b"a", b"a.*", b"*.b", b"a.>", b"a.b.c", b"*", b"c"]
 FILTERS = st.lists(st.sampled_from(PATTERNS), max_size=3, unique=True).map(tuple)
 STEPS = st.lists(st.tuples(st.integers(0, 4), FILTERS, st.sampled_from(SUBJECTS)), max_size=20)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Generic, TypeVar
 
+from millstream.subjects.match import matches
+from millstream.subjects.tokens import valid_literal_subject
 from millstream.subjects.tree import SubjectTree
 
 _MOST_KNOWN: Final = 4096  # subjects whose groups are cached
@@ -50,12 +52,18 @@ class FilterIndex(Generic[Member]):
     def find(self, subject: bytes) -> tuple[dict[Member, None], ...]:
         """Return the groups whose pattern matches a literal subject; none of them is empty."""
         found = self._known.get(subject)
-        if self._tree is None:
-            return ()
         if found is None:
-            patterns: list[Any] = self._tree.match(subject).plain
-            found = tuple([self._groups[pattern] for pattern in patterns])
+            found = tuple([self._groups[pattern] for pattern in self._patterns_of(subject)])
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[subject] = found
         return found
+
+    def _patterns_of(self, subject: bytes) -> list[Any]:
+        if self._tree is None:
+            return []
+        if not valid_literal_subject(
+            subject
+        ):  # an archive may have brought it; the tree knows no empty tokens
+            return [pattern for pattern in self._groups if matches(subject, pattern)]
+        return self._tree.match(subject).plain
