@@ -155,9 +155,7 @@ class Ingest:
 
     def set_bounds(self, messages: int, size: int, of_subject: int) -> None:
         """Set how much the stream may have before it refuses new messages; 0 means no limit."""
-        self.most_messages = messages
-        self.most_bytes = size
-        self.most_of_subject = of_subject
+        self.most_messages, self.most_bytes, self.most_of_subject = messages, size, of_subject
         self.bounded = messages > 0 or size > 0 or of_subject > 0
 
     def _is_full(self, subject: bytes, frame: Frame) -> bool:

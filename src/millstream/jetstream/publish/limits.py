@@ -211,7 +211,7 @@ class LimitBook:
     def bounds(self, stream: Stream) -> tuple[int, int, int]:
         """Return how many messages, bytes and messages of a subject the stream takes; 0: it refuses none."""
         config = stream.config
-        if not _discards_new(stream):
+        if config.discard is DiscardPolicy.OLD:
             return 0, 0, 0
         of_subject = config.max_msgs_per_subject if _per_subject_refuses(stream) else 0
         return max(config.max_msgs, 0), max(config.max_bytes, 0), of_subject

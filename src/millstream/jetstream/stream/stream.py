@@ -33,7 +33,7 @@ from millstream.jetstream.stream import removal
 from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
 from millstream.jetstream.stream.ttl import Expiry
-from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
@@ -174,7 +174,8 @@ class Stream(StreamCommits):
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
         self.ingest.max_size = max(config.max_msg_size, 0)
-        self.ingest.set_bounds(*limits.book.bounds(self))
+        if self.ingest.bounded or config.discard is DiscardPolicy.NEW:
+            self.ingest.set_bounds(*limits.book.bounds(self))
         self.ingest.transform = self.transform.apply if self.transform is not None else None
         self.ingest.expiry = self.expiry if config.allow_msg_ttl else None
         self.ingest.counters = self.counters if config.allow_msg_counter else None
