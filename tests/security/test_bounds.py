@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame
+from millstream.archive.entries import MAGIC, EntryBuffer
+from millstream.archive.frames import BLOCK_SIZE, START, frame
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.testing.wire import WireClient
 

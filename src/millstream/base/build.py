@@ -20,11 +20,13 @@ PURE_SWITCH: Final = "MILLSTREAM_PURE"
 
 # These need instructions of x86.  A universal build for macOS is for two architectures and goes without
 # them.
-X86_MODULES: Final = ("millstream.store.checksum_x86",)
+X86_MODULES: Final = ("millstream.base.checksum_x86",)
 COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
 COMPILED_MODULES: Final = (
     "millstream.base.buffer",
+    "millstream.base.checksum",
+    *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millstream.base.heap",
     "millstream.base.untracked",
     "millstream.base.wide_map",
@@ -38,8 +40,6 @@ COMPILED_MODULES: Final = (
     "millstream.protocol.outlet",
     "millstream.protocol.inlet",
     "millstream.protocol.websocket_mask",
-    "millstream.store.checksum",
-    *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millstream.store.record",
     "millstream.store.positioned",
     "millstream.store.disk_writer",
@@ -61,6 +61,9 @@ COMPILED_MODULES: Final = (
     "millstream.store.log",
     "millstream.store.cursor",
     "millstream.store.frozen",
+    "millstream.archive.s2",
+    "millstream.archive.entries",
+    "millstream.archive.highway",
     "millstream.link.parser",
     "millstream.link.deliveries",
     "millstream.spark.memory",
@@ -89,11 +92,8 @@ COMPILED_MODULES: Final = (
     "millstream.jetstream.read.answers",
     "millstream.jetstream.read.plain_request",
     "millstream.jetstream.read.single_gets",
-    "millstream.jetstream.snapshots.s2",
-    "millstream.jetstream.snapshots.entries",
     "millstream.jetstream.snapshots.message_writer",
     "millstream.jetstream.snapshots.messages",
-    "millstream.jetstream.snapshots.highway",
     "millstream.jetstream.snapshots.blocks",
     "millstream.jetstream.sourcing.intake",
     "millstream.jetstream.consumers.entries",

@@ -5,9 +5,9 @@ That package knows nothing but the wire, so it can not import them itself.
 
 from typing import Final
 
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer, EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, FrameReader, frame
+from millstream.archive.entries import MAGIC, EntryBuffer, EntryReader
+from millstream.archive.errors import ArchiveError
+from millstream.archive.frames import BLOCK_SIZE, START, FrameReader, frame
 from millstream.transfer.archive import ArchiveForm
 
 FORM: Final = ArchiveForm(

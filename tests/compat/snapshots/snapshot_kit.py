@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer, EntryReader
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame, read_frames
+from millstream.archive.entries import MAGIC, EntryBuffer, EntryReader
+from millstream.archive.frames import BLOCK_SIZE, START, frame, read_frames
 from millstream.testing.patience import PATIENCE_S
 
 TIME = 1_700_000_000_000_000_000

@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport read_little
-from millstream.jetstream.snapshots.highway cimport HighwayHash
+from millstream.archive.highway cimport HighwayHash
 from millstream.jetstream.snapshots.messages cimport MessageLoader
 
 cdef Py_ssize_t _HEADER_SIZE

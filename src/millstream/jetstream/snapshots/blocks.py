@@ -13,9 +13,9 @@ Compiled.  One invalid record makes the whole archive invalid.
 
 import hashlib
 
+from millstream.archive.errors import ArchiveError
+from millstream.archive.highway import HighwayHash
 from millstream.base.buffer import read_little
-from millstream.jetstream.snapshots.errors import ArchiveError
-from millstream.jetstream.snapshots.highway import HighwayHash
 from millstream.jetstream.snapshots.messages import MessageLoader
 
 _HEADER_SIZE = 22

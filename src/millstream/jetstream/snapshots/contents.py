@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.archive.consumer_states import ArchivedConsumer, encode_consumer
+from millstream.archive.entries import MAGIC, EntryBuffer
+from millstream.archive.frames import BLOCK_SIZE, START, frame
 from millstream.jetstream.consumers.state_saver import state_of
-from millstream.jetstream.snapshots.consumer_states import ArchivedConsumer, encode_consumer
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame
 from millstream.jetstream.snapshots.message_writer import fill
 from millstream.jsapi.codec import encode
 from millstream.store.frozen import Frozen

@@ -18,10 +18,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from millstream.jetstream.snapshots.consumer_states import ArchivedConsumer, decode_consumer
-from millstream.jetstream.snapshots.entries import MAGIC, EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError, ended, first_json, invalid
-from millstream.jetstream.snapshots.frames import FrameReader
+from millstream.archive.consumer_states import ArchivedConsumer, decode_consumer
+from millstream.archive.entries import MAGIC, EntryReader
+from millstream.archive.errors import ArchiveError, ended, first_json, invalid
+from millstream.archive.frames import FrameReader
 from millstream.jetstream.snapshots.messages import LoadLimits, MessageLoader
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.limits import LARGEST_SEQ

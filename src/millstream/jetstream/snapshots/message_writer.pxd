@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.jetstream.snapshots.entries cimport EntryBuffer
+from millstream.archive.entries cimport EntryBuffer
 from millstream.store.frozen cimport Frozen
 from millstream.store.record cimport Record
 

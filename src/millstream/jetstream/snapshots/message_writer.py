@@ -1,6 +1,6 @@
 """Copy messages from a stream's log to the entries of an archive; compiled."""
 
-from millstream.jetstream.snapshots.entries import EntryBuffer
+from millstream.archive.entries import EntryBuffer
 from millstream.store.frozen import Frozen
 from millstream.store.record import Record
 

@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.jetstream.snapshots.entries cimport EntryReader
+from millstream.archive.entries cimport EntryReader
 from millstream.store.log cimport Log
 
 cdef int _MARK_MSG_ID

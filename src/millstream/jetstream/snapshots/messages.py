@@ -8,9 +8,9 @@ and when records are written.
 import re
 from collections.abc import Callable
 
+from millstream.archive.entries import EntryReader
+from millstream.archive.errors import ArchiveError, told
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
-from millstream.jetstream.snapshots.entries import EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError, told
 from millstream.jetstream.stream.ttl import ttl_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError

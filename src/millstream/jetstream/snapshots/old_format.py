@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from millstream.archive.consumer_states import ArchivedConsumer, check_state
+from millstream.archive.errors import ArchiveError
+from millstream.archive.highway import HighwayHash
+from millstream.archive.old_consumers import decode_state
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.golang.time import TimeError, parse_time
 from millstream.jetstream.snapshots.blocks import BlockLoader
-from millstream.jetstream.snapshots.consumer_states import ArchivedConsumer, check_state
-from millstream.jetstream.snapshots.errors import ArchiveError
-from millstream.jetstream.snapshots.highway import HighwayHash
 from millstream.jetstream.snapshots.loader import Loaded, LogWriter
 from millstream.jetstream.snapshots.messages import LoadLimits, MessageLoader
-from millstream.jetstream.snapshots.old_consumers import decode_state
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.stream_types import StreamConfig

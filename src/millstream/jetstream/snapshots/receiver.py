@@ -14,8 +14,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.archive.errors import ArchiveError
 from millstream.base.ids import secret_token
-from millstream.jetstream.snapshots.errors import ArchiveError
 from millstream.jsapi import names
 from millstream.jsapi.errors import ApiError, Err
 from millstream.store.errors import StoreError, client_text

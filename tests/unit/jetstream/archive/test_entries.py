@@ -5,8 +5,8 @@ from archive_kit import END, Entry, entries_of, join, pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jetstream.snapshots.entries import MAGIC, MAX_NAME, EntryBuffer, EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError
+from millstream.archive.entries import MAGIC, MAX_NAME, EntryBuffer, EntryReader
+from millstream.archive.errors import ArchiveError
 
 _ENTRY = st.builds(
     Entry,

@@ -8,8 +8,8 @@ from cramjam import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.jetstream.snapshots.errors import ArchiveError
-from millstream.jetstream.snapshots.frames import START, FrameReader, frame, read_frames
+from millstream.archive.errors import ArchiveError
+from millstream.archive.frames import START, FrameReader, frame, read_frames
 
 S2_START = b"\xff\x06\x00\x00S2sTwO"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.jetstream.snapshots.highway import HighwayHash
+from millstream.archive.highway import HighwayHash
 
 KEY = bytes(range(32))
 

@@ -7,8 +7,8 @@ from cramjam import snappy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.jetstream.snapshots.errors import ArchiveError
-from millstream.jetstream.snapshots.s2 import MAX_BLOCK, unpack
+from millstream.archive.errors import ArchiveError
+from millstream.archive.s2 import MAX_BLOCK, unpack
 
 
 def uvarint(value: int) -> bytes:

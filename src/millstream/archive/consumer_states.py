@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
+from millstream.archive.errors import ArchiveError, first_json
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.jetstream.consumers.saved_state import ConsumerState
-from millstream.jetstream.snapshots.errors import ArchiveError, first_json
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 

@@ -15,7 +15,7 @@ and good libraries exist for that (``frames``).
 
 import cython
 
-from millstream.jetstream.snapshots.errors import corrupt
+from millstream.archive.errors import corrupt
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy

@@ -12,8 +12,8 @@ Compiled, because every message of a snapshot or restore goes through it.  Not h
 (``message_writer``, ``loader``).
 """
 
+from millstream.archive.errors import invalid
 from millstream.base.buffer import GrowingBuffer
-from millstream.jetstream.snapshots.errors import invalid
 from millstream.store.record import Record
 
 MAGIC = b"NATSARC1"
