@@ -13,7 +13,6 @@ import pytest_asyncio
 from nats.js.errors import NoStreamResponseError
 from transfer_kit import HOUR, Site, command, run_aside, site_of
 
-from millstream.cli.archives import FORM
 from millstream.testing.patience import PATIENCE_S
 from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.marks import COPY, FROZEN
@@ -187,7 +186,7 @@ async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: st
 
     options = PromoteOptions(live=True, method=Method.FOLLOW, grace_s=0)
     plans = await plan(source.api, target.api, [name], options)
-    promotion = Promotion(source.api, target.api, plans, options, FORM, Silence(), tmp_path, more)
+    promotion = Promotion(source.api, target.api, plans, options, Silence(), tmp_path, more)
     result = await promotion.run()
     assert happened == ["more"]
     assert (result.complete, plans[0].method) == (True, Method.FOLLOW)

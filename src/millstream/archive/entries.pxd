@@ -1,7 +1,6 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer
-from millstream.store.record cimport Record
 
 cdef unsigned long long _MAX_NAME
 cdef unsigned long long _MAX_ENTRY
@@ -16,10 +15,9 @@ cdef class EntryBuffer(GrowingBuffer):
         self, bytes name, long long timestamp, unsigned long long seq,
         bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
     )
-    cpdef add_record(self, Record record)
-    cdef int _add_head(
+    cdef int begin(
         self, Py_ssize_t name_size, long long timestamp, unsigned long long seq,
-        Py_ssize_t header_size, Py_ssize_t body_size, Py_ssize_t size,
+        Py_ssize_t header_size, Py_ssize_t size,
     ) except -1
     cdef void _put_number(self, unsigned long long value) noexcept
 

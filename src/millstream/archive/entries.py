@@ -9,12 +9,11 @@ The name of a message is its subject; timestamp, sequence, headers and body are 
 entries have sequence 0.  An entry of zeros ends the archive, so a truncated one is detected.
 
 Compiled, because every message of a snapshot or restore goes through it.  Not here: which entries there are
-(``message_writer``, ``loader``).
+(``writer``, and the modules that read an archive).
 """
 
 from millstream.archive.errors import invalid
 from millstream.base.buffer import GrowingBuffer
-from millstream.store.record import Record
 
 MAGIC = b"NATSARC1"
 MAX_NAME = 1 << 20
@@ -44,26 +43,12 @@ class EntryBuffer(GrowingBuffer):
         name_size = len(name)
         if start < 0 or size < 0 or header_size > size or start + size > len(source):
             raise ValueError("headers and body do not lie within their source")
-        self._add_head(name_size, timestamp, seq, header_size, size - header_size, size)
+        self.begin(name_size, timestamp, seq, header_size, size)
         self.put(name, 0, name_size)
         self.put(source, start, size)
 
-    def add_record(self, record: Record) -> None:
-        """Add a message."""
-        self._add_head(
-            record.subject_size,
-            record.timestamp,
-            record.seq,
-            record.header_size,
-            record.body_size - record.header_size,
-            record.body_size,
-        )
-        self.put(record.buf, record.subject_start, record.subject_size)
-        self.put(record.buf, record.body_start, record.body_size)
-
-    def _add_head(
-        self, name_size: int, timestamp: int, seq: int, header_size: int, body_size: int, size: int
-    ) -> None:
+    def begin(self, name_size: int, timestamp: int, seq: int, header_size: int, size: int) -> None:
+        """Begin an entry: the caller puts its name, then `size` bytes of headers and body."""
         self.reserve(_LONGEST_HEAD + name_size + size)
         self._put_number(name_size)
         if timestamp >= 0:
@@ -72,7 +57,7 @@ class EntryBuffer(GrowingBuffer):
             self._put_number((-(timestamp + 1) << 1) | 1)
         self._put_number(seq)
         self._put_number(header_size)
-        self._put_number(body_size)
+        self._put_number(size - header_size)
 
     def _put_number(self, value: int) -> None:
         """Append a uvarint; the room must be reserved."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from millstream.base.errors import MillstreamError
 from millstream.golang.json import BadSyntax, CutShort, TooMany, read_each
-from millstream.jsapi.errors import ApiError
 
 
 class ArchiveError(MillstreamError):
@@ -32,11 +31,6 @@ def invalid() -> ArchiveError:
 def ended() -> ArchiveError:
     """Return the error for a truncated archive."""
     return ArchiveError("EOF")
-
-
-def told(error: ApiError) -> str:
-    """Return an API error as part of another text."""
-    return f"{error} ({error.body.err_code})"
 
 
 def first_json(text: bytes) -> bytes:

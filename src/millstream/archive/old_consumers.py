@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from millstream.archive.errors import ArchiveError
-from millstream.jetstream.consumers.saved_state import ConsumerState
+from millstream.jsapi.consumer_types import ConsumerState
 
 _MAGIC: Final = 22
 _NS: Final = 1_000_000_000

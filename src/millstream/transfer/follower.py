@@ -32,7 +32,7 @@ from millstream.golang.time import parse_time
 from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, ArchiveWriting
+from millstream.transfer.archive import ArchiveWriting
 from millstream.transfer.errors import CopyDiffers, ServerLost, TransferError
 from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
 from millstream.transfer.progress import Progress
@@ -101,14 +101,11 @@ class Lag:
 class Follower:
     """Brings one copy up to date in rounds."""
 
-    def __init__(
-        self, source: JetStreamApi, target: JetStreamApi, stream: str, form: ArchiveForm, progress: Progress
-    ) -> None:
+    def __init__(self, source: JetStreamApi, target: JetStreamApi, stream: str, progress: Progress) -> None:
         self._source = source
         self._target = target
         self._stream = stream
         self._feed = FEED_PREFIX + stream
-        self._form = form
         self._progress = progress
 
     async def lag(self) -> Lag:
@@ -165,7 +162,7 @@ class Follower:
         If the last sequence was deleted, a message takes its place, so that the copy reaches it.
         """
         state = {"messages": last - first + 1, "bytes": 0, "first_seq": first, "last_seq": last}
-        writing = ArchiveWriting(self._form, state)
+        writing = ArchiveWriting(state)
         found: Json | None = None
         digests: dict[int, bytes] = {}
         for at in range(first, last + 1, _ASKED_AT_ONCE):

@@ -12,7 +12,7 @@ from millstream.jsapi.errors import Err
 from millstream.link.errors import ApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, Summary
+from millstream.transfer.archive import ArchiveSummary
 from millstream.transfer.comparison import compare_consumers, compare_messages
 from millstream.transfer.errors import (
     CopyDiffers,
@@ -45,7 +45,7 @@ class RestoreDone:
 
     stream: str
     info: Json
-    summary: Summary
+    summary: ArchiveSummary
     verified: bool
     seconds: float
 
@@ -82,7 +82,6 @@ def changed_config(config: dict[str, Any], options: RestoreOptions) -> dict[str,
 async def restore(
     api: JetStreamApi,
     backup: Backup,
-    form: ArchiveForm,
     progress: Progress,
     options: RestoreOptions | None = None,
 ) -> RestoreDone:
@@ -93,11 +92,11 @@ async def restore(
     start = time.monotonic()
     await refuse_if_there(api, name)
     progress.begin(name, STEP, backup.archive.stat().st_size)
-    summary = await asyncio.to_thread(backup.check, form)
+    summary = await asyncio.to_thread(backup.check)
     answer = await put(api, backup, config, progress)
     progress.end(name, STEP)
     if options.verify and not summary.older_form:
-        differences = await compare_messages(api, name, form, summary)
+        differences = await compare_messages(api, name, summary)
         differences += await compare_consumers(api, name, summary.consumers)
         if differences:
             raise CopyDiffers(name, differences)

@@ -39,10 +39,10 @@ from millstream.jetstream.consumers.entries import (
     encode_snapshot,
 )
 from millstream.jetstream.consumers.replay import Replay, Replayed
-from millstream.jetstream.consumers.saved_state import Changes, ConsumerState, Recovered
+from millstream.jetstream.consumers.saved_state import Changes, Recovered
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
-from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record, record_size

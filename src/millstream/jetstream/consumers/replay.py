@@ -20,7 +20,8 @@ another with the same name.
 from __future__ import annotations
 
 from millstream.jetstream.consumers.entries import Entry, EntryKind
-from millstream.jetstream.consumers.saved_state import Changes, ConsumerState
+from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jsapi.consumer_types import ConsumerState
 
 
 class Replayed:

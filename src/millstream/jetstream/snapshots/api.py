@@ -17,9 +17,8 @@ from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.read.lookup import Later
 from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jetstream.snapshots.contents import Contents
-from millstream.jetstream.snapshots.loader import EntryLoading, Loading
+from millstream.jetstream.snapshots.loader import EntryLoading, Loading, OldLoading
 from millstream.jetstream.snapshots.messages import LoadLimits
-from millstream.jetstream.snapshots.old_format import OldLoading
 from millstream.jetstream.snapshots.quota import Room
 from millstream.jetstream.snapshots.receiver import Receiving
 from millstream.jetstream.snapshots.sender import Sending

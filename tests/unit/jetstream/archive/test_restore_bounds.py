@@ -10,9 +10,9 @@ import pytest
 from archive_kit import Entry, archive, block_record, consumer, message, old_files, pack, state, tar_of
 from stream_kit import Site
 
+from millstream.archive import old_archive
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.snapshots import old_format
 from millstream.jsapi.enums import StorageType
 
 MB = 1024 * 1024
@@ -161,7 +161,7 @@ def test_so_many_restores_may_be_under_way_and_those_that_stall_make_room() -> N
 
 
 def test_files_without_number_in_an_older_archive_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(old_format, "_MOST_FILES", 100)
+    monkeypatch.setattr(old_archive, "_MOST_FILES", 100)
     files = old_files("S", {}) | {f"msgs/x{number}": b"" for number in range(100)}
     assert refusal(Site(), pack(tar_of(files))) == (
         500,

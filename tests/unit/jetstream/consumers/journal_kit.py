@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal, Recovered
+from millstream.jetstream.consumers.journal import Changes, Journal, Recovered
 from millstream.jetstream.stream.committer import Committer
-from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.jsapi.enums import AckPolicy
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep

@@ -9,7 +9,8 @@ import pytest
 from journal_kit import CREATED, FOLDER, Desk, acked, config_of, delivered
 
 from millstream.jetstream.consumers.entries import encode_config
-from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal
+from millstream.jetstream.consumers.journal import Changes, Journal
+from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep
 

@@ -13,7 +13,8 @@ from random import Random
 import pytest
 from journal_kit import Desk, config_of
 
-from millstream.jetstream.consumers.journal import Alive, Changes, ConsumerState
+from millstream.jetstream.consumers.journal import Alive, Changes
+from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
 

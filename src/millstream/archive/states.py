@@ -1,6 +1,7 @@
-"""A consumer in an archive: its configuration and state, as JSON.
+"""The state of a stream in an archive, and its consumers with their configuration and state, as JSON.
 
-    {"config": {…},
+    state.json        {"messages": 3, "first_seq": 7, "last_seq": 9, "consumer_count": 1, …}
+    consumers/<name>  {"config": {…},
      "state": {"delivered": {"consumer_seq": 7, "stream_seq": 9},
                "ack_floor": {"consumer_seq": 4, "stream_seq": 5},
                "pending": {"6": {"Sequence": 5, "Timestamp": 1700000000000000000}, …},
@@ -11,15 +12,21 @@ Not here: the format of older archives (``old_consumers``).
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from millstream.archive.errors import ArchiveError, first_json
 from millstream.base.errors import UNREADABLE_JSON
-from millstream.jetstream.consumers.saved_state import ConsumerState
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
-from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
+from millstream.jsapi.limits import LARGEST_SEQ
+from millstream.jsapi.stream_types import StreamState
 
-_LARGEST = 2**63 - 1
+STATE: Final = "state.json"  # name of the first entry
+CONSUMERS: Final = "consumers/"  # how the names of the next entries begin
+
+_LARGEST: Final = 2**63 - 1
 
 
 class ArchivedConsumer(msgspec.Struct):
@@ -55,6 +62,34 @@ class _Entry(msgspec.Struct):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Entry)
+
+
+def decode_stream(name: str, body: bytes) -> StreamState:
+    """Decode the first entry; raise ArchiveError if it is not a possible state of a stream."""
+    if name != STATE:
+        raise ArchiveError("expected state.json first")
+    try:
+        state = decode_lenient(first_json(body), StreamState)
+    except (JsonError, ArchiveError) as error:
+        raise ArchiveError(f"error in state.json: {error}") from error
+    _check_stream(state)
+    return state
+
+
+def _check_stream(state: StreamState) -> None:
+    """Raise ArchiveError if no stream can have this state."""
+    problem = ""
+    first, last = state.first_seq, state.last_seq
+    if state.consumer_count < 0:
+        problem = "negative consumer count"
+    elif max(first, last) >= LARGEST_SEQ:
+        problem = "sequence out of range"
+    elif (first == 0 and (last or state.messages)) or last < first - (1 if state.messages == 0 else 0):
+        problem = "inconsistent message count or sequence range"
+    elif state.messages > last - first + 1:
+        problem = "message count exceeds sequence range"
+    if problem:
+        raise ArchiveError(f"invalid stream state: {problem}")
 
 
 def encode_consumer(consumer: ArchivedConsumer, first_seq: int, last_seq: int) -> bytes:
