@@ -19,8 +19,7 @@ from millstream.link.errors import (
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.frames import message_frame
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block, message_frame
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.parser import Op
 from millstream.testing.certs import CertificateAuthority

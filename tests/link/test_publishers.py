@@ -20,7 +20,7 @@ from millstream.link.errors import (
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 from millstream.link.link import Link, LinkState
 from millstream.link.options import LinkOptions, TlsOptions, parse_servers
 from millstream.link.publish_window import Origin, PubAck, Receipts

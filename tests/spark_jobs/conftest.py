@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import LinkError
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.publish_window import Receipts
 from millstream.spark.jobs.admin import StoredMessage, StreamAdmin

@@ -20,8 +20,17 @@ from typing import TYPE_CHECKING, Any
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.base.wide_map import WideMap
-from millstream.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import (
+    RESERVED_REPLIES,
+    AckRoute,
+    Route,
+    SubjectSpace,
+    Subscriber,
+    Subscription,
+    Target,
+)
 from millstream.broker.watchdog import Watchdog
+from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
 
@@ -49,7 +58,7 @@ _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
-_ACK = b"$JS.ACK."
+_ACK = ACK_START
 _RESERVED_STARTS = (b"$", b"_")
 _DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
@@ -413,7 +422,7 @@ class Connection(Subscriber):
     def _reply_is_reserved(self, frame: "Frame") -> bool:
         first = frame.buf[frame.reply_start]
         if first == _UNDERSCORE or first == _DOLLAR:
-            return frame.buf.startswith((b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK."), frame.reply_start)
+            return frame.buf.startswith(RESERVED_REPLIES, frame.reply_start)
         return False
 
     # -- the way out ------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from millstream.base import guard
 from millstream.base.buffer import read_little, same_bytes
 from millstream.base.complaints import Complaints
+from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import FIXED_SIZE, Replies
@@ -31,7 +32,8 @@ _complaints = Complaints(logging.getLogger("millstream.broker"))
 REPLY_PREFIX = b"_R_."  # of reply subjects by which answers find their way to another account
 
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
-_ACK_PREFIX_SIZE = len(b"$JS.ACK.")
+RESERVED_REPLIES = (REPLY_PREFIX, b"_GR_.", b"$GR.", ACK_START)  # reply subjects that no client may use
+_ACK_PREFIX_SIZE = len(ACK_START)
 _DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")

@@ -13,8 +13,8 @@ No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered 
 
 from collections.abc import Callable
 
-from millstream.link.headers import read_headers
 from millstream.link.parser import Parser
+from millstream.protocol.headers import read_pairs
 
 _MSG = 1
 _NO_SUBJECT = ""
@@ -46,7 +46,7 @@ class Message:
     @property
     def headers(self) -> dict[str, str]:
         """The headers by name; of several with one name, the last."""
-        return dict(read_headers(self.block)) if self.block else {}
+        return dict(read_pairs(self.block)) if self.block else {}
 
     @property
     def description(self) -> str:

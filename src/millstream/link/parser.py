@@ -22,6 +22,8 @@ from typing import Any
 import cython
 
 from millstream.link.errors import ProtocolViolation
+from millstream.protocol.digits import read_number
+from millstream.protocol.headers import VERSION
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcpy, memmove
@@ -57,7 +59,7 @@ _LF = ord("\n")
 _CR = ord("\r")
 _SPACE = ord(" ")
 _TAB = ord("\t")
-_ZERO = ord("0")
+_STATUS = len(VERSION) + 1  # where a status begins in a header block
 _LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
 
 
@@ -283,17 +285,8 @@ class Parser:
         return _MSG
 
     def _number(self, start: int, end: int, most: int) -> int:
-        """The value of decimal digits; -1 if they are none, or too many."""
-        if end - start > most or end == start:
-            return -1
-        p = self.buffer
-        value = 0
-        for i in range(start, end):
-            digit = p[i]
-            if digit < _ZERO or digit > _ZERO + 9:
-                return -1
-            value = value * 10 + (digit - _ZERO)
-        return value
+        """Return the value of at most so many digits; -1 if they are none."""
+        return -1 if end - start > most else read_number(self.buffer, start, end)
 
     def _control(self, i: int, end: int) -> int:
         line = bytes(self.buffer[i:end]).rstrip(b"\r")
@@ -345,7 +338,7 @@ class Parser:
         """The number on the first line of the headers, 404 say; 0 if there is none."""
         if self.header_size < 12:
             return 0
-        start = self.header_start + 9  # behind "NATS/1.0 "
+        start = self.header_start + _STATUS  # behind the version and a blank
         if self.buffer[start - 1] != _SPACE:
             return 0
         status = self._number(start, start + 3, 3)

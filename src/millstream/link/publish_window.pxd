@@ -2,11 +2,11 @@ cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer
 from millstream.link.parser cimport Parser
+from millstream.protocol.digits cimport digits_end, read_number
 
 cdef Py_ssize_t _LINE_ROOM
 cdef Py_ssize_t _LONGEST_SUBJECT
 cdef int _NO_RESPONDERS
-cdef unsigned char _ZERO
 cdef bytes _SEQUENCE_KEY
 cdef tuple _DUPLICATE_ENDS
 cdef bytes _PUB
@@ -85,14 +85,11 @@ cdef class PublishWindow:
 
     @cython.locals(number="long long", slot=Py_ssize_t, receipts=Receipts, place=Py_ssize_t)
     cpdef bint settle(self, Parser parser) except *
-    @cython.locals(
-        p="const unsigned char*", start=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t, value="long long",
-        digit="unsigned char",
-    )
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cdef long long _number_of(self, Parser parser) noexcept
     @cython.locals(
         p="const unsigned char*", base="const unsigned char*", expected="const unsigned char*",
-        known=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, i=Py_ssize_t, end=Py_ssize_t, value="unsigned long long",
+        known=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, i=Py_ssize_t, end=Py_ssize_t, value="long long",
     )
     cdef bint _settle_usual(self, Parser parser, Receipts receipts, Py_ssize_t place) except *
     @cython.locals(payload=bytes, at=Py_ssize_t)

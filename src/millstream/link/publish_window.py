@@ -34,6 +34,7 @@ from millstream.link.errors import (
     RequestTimeout,
 )
 from millstream.link.parser import Parser
+from millstream.protocol.digits import digits_end, read_number
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
@@ -42,7 +43,6 @@ DEFAULT_LIMIT = 4000  # messages; beyond this a server on the same machine is no
 _LONGEST_SUBJECT = 3072  # bytes, of the 4,096 that a line has by default
 _LINE_ROOM = 64  # bytes for the words and numbers of a line
 _NO_RESPONDERS = 503
-_ZERO = ord("0")
 _SEQUENCE_KEY = b'"seq":'
 _DUPLICATE_ENDS = (b',"duplicate": true}', b',"duplicate":true}')
 
@@ -338,16 +338,7 @@ class PublishWindow:
         """The number at the end of the subject, or -1."""
         start = parser.subject_start + self._prefix_size
         end = parser.subject_start + parser.subject_size
-        if end <= start or end - start > 18:
-            return -1
-        p = parser.buffer
-        value = 0
-        for i in range(start, end):
-            digit = p[i]
-            if digit < _ZERO or digit > _ZERO + 9:
-                return -1
-            value = value * 10 + (digit - _ZERO)
-        return value
+        return read_number(parser.buffer, start, end)
 
     def _settle_usual(self, parser: Parser, receipts: Receipts, place: int) -> bool:
         """Whether this was an answer that begins as the last one did, with a sequence and no more."""
@@ -364,13 +355,10 @@ class PublishWindow:
                 return False
         elif p[start : start + known] != self._known:
             return False
-        i = start + known
         end = start + size
-        value = 0
-        while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
-            value = value * 10 + (p[i] - _ZERO)
-            i += 1
-        if i == end or i - start - known > 18:
+        i = digits_end(p, start + known, end)
+        value = read_number(p, start + known, i)
+        if i == end or value < 0:
             return False
         if i + 1 == end and p[i] == 0x7D:  # }
             pass

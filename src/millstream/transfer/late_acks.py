@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from millstream.jsapi.ack_subject import read_ack_subject
-from millstream.jsapi.names import ACK_PREFIX
 from millstream.link.deliveries import Message
 from millstream.link.errors import LinkError
 from millstream.link.link import Link
 from millstream.link.subscriptions import Subscription
+from millstream.protocol.ack_subject import ACK_PREFIX, read_ack_subject
 from millstream.transfer.errors import ServerLost
 
 _ALL: Final = f"{ACK_PREFIX}>"

@@ -28,12 +28,12 @@ from millstream.jsapi import (
     responses,
     stream_types,
 )
-from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
 from millstream.jsapi.go_types import Struct
 from millstream.link.contexts import read_context
 from millstream.link.fields import is_sendable
 from millstream.link.layers import together
+from millstream.protocol.ack_subject import read_ack_subject
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 _STRUCTS: tuple[type[Struct], ...] = tuple(

@@ -22,7 +22,7 @@ from millstream.gateway.settings import Auth
 from millstream.http.access_log import AccessLog
 from millstream.http.router import Router
 from millstream.link.errors import ApiError, BadMessage
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 
 
 async def nothing(*_: object) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 
 NUMBERS = "2.42.7.1700000000123456789.3"
 SHORT = f"$JS.ACK.S.c.{NUMBERS}"

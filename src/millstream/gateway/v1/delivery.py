@@ -10,8 +10,8 @@ import msgspec
 
 from millstream.gateway.error_map import ascii_json
 from millstream.gateway.v1.answers import quoted
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
 from millstream.link.deliveries import Message
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"

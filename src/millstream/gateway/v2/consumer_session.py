@@ -31,8 +31,8 @@ from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.consumers import consumer_of
 from millstream.gateway.v2.pull_batch import Outcome, PullInbox, Taken, give_back, has_deliveries_left
 from millstream.gateway.v2.streams import stream_of
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
 from millstream.link.errors import ApiError, LinkError, NotConnected
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0

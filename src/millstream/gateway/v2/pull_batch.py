@@ -25,11 +25,11 @@ import msgspec
 
 from millstream.gateway.errors import Conflict, GatewayError, NotFound
 from millstream.gateway.link import CallerLink
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
 from millstream.link.deliveries import Message
 from millstream.link.errors import LinkError
-from millstream.link.headers import read_headers
 from millstream.link.subscriptions import Subscription
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
+from millstream.protocol.headers import read_pairs
 
 _SECOND: Final = 1_000_000_000
 _NAK: Final = b"-NAK"
@@ -140,7 +140,7 @@ class PullInbox:
             delivery = read_ack_subject(message.reply) if message.reply else None
             if delivery is not None:
                 self.expected -= 1
-                headers = read_headers(message.block) if message.block else []
+                headers = read_pairs(message.block) if message.block else []
                 self._buffer.append(Taken(delivery, message.reply, message.subject, headers, message.payload))
             elif message.status:  # all else was sent to the inbox by somebody else
                 self._status(message.status, message.description)

@@ -16,7 +16,7 @@ from millstream.base import slices
 from millstream.base.build import pure_requested
 from millstream.base.decimals import read_integer
 from millstream.base.slices import Pieces
-from millstream.jetstream.consumers.ack_reader import AckSink, AckSubject
+from millstream.jetstream.consumers.ack_reader import AckSink
 from millstream.jetstream.consumers.nak_delay import delay_of
 from millstream.jetstream.consumers.state_saver import NoKeeper
 from millstream.jsapi.enums import AckPolicy, RetentionPolicy
@@ -102,9 +102,8 @@ class Acknowledging:
 
     # -- the long way -----------------------------------------------------------------------------
 
-    def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
+    def _said(self, sseq: int, dseq: int, deliveries: int, payload: bytes, reply: bytes) -> None:
         """Handle everything but a plain ack without a reply subject."""
-        sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
         if payload in (b"", b"+ACK", b"+OK"):
             if self._acknowledge(sseq, dseq, deliveries, sample=True):
                 self._answer_when_durable(reply)

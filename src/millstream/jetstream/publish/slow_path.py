@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
-_TOO_MANY: Final = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
+_TOO_MANY: Final = headers.make_status(b"429 Too Many Requests")
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
 

@@ -40,11 +40,11 @@ _LEFT = b"\r\nNats-Num-Pending: "
 _LAST = b"\r\nNats-Last-Sequence: "
 _END_OF_BLOCK = b"\r\n\r\n"
 _CRLF = b"\r\n"
-_FIRST_LINE = b"NATS/1.0\r\n"
+_FIRST_LINE = headers.START
 _POINT = b"."
 _ZONE = b"Z"
 _ZEROS = b"00000000"
-_VERSION = b"NATS/1.0"
+_VERSION = headers.VERSION
 _TWO_ENDS = b"\n\n"
 _OURS = (
     b"Nats-Stream",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base.complaints import Complaints
 from millstream.base.slices import Pieces, Result, finish
 from millstream.broker.info import SERVER_VERSION
+from millstream.protocol.headers import make_text
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
@@ -98,7 +99,7 @@ class Outbox:
 
     def send(self, account: Account, reply: bytes, payload: bytes, encoding: str = "") -> None:
         """Send bytes returned by ``encoded``."""
-        headers = f"NATS/1.0\r\nContent-Encoding: {_used(encoding)}\r\n\r\n".encode() if encoding else None
+        headers = make_text([("Content-Encoding", _used(encoding))]) if encoding else None
         self._broker.publish(account, reply, payload, headers=headers)
 
     def in_slices(

@@ -7,14 +7,12 @@
 
 Keys are compared byte by byte, case-sensitive.  The values of a key are grouped, in their order, where the
 key appeared first.  That compares all keys with each other, so a block of very many lines is first put in
-order with a dictionary (``in_order``).
+order with a dictionary (``arrow.header_columns.in_order``).
 """
 
 from typing import Any
 
 import cython
-
-from millstream.arrow.text import repaired
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr
@@ -28,20 +26,20 @@ _TAB = 9
 _COLON = 58
 
 
-def lines_end(p: bytes, start: int, end: int) -> int:
+def lines_end(p: bytes | bytearray, start: int, end: int) -> int:
     """Return the end of the lines in the block ``p[start:end]``: before the blank line, if there is one."""
     if end - start >= 2 and p[end - 2] == _CR and p[end - 1] == _LF:
         return end - 2
     return end
 
 
-def lines_start(p: bytes, start: int, end: int) -> int:
+def lines_start(p: bytes | bytearray, start: int, end: int) -> int:
     """Return the start of the second line; `end` if there is none."""
     at = _find(p, _LF, start, end) + 1
     return at if 0 < at < end else end
 
 
-def line_end(p: bytes, start: int, end: int) -> int:
+def line_end(p: bytes | bytearray, start: int, end: int) -> int:
     """Return the end of the line that begins at `start`: its CR LF, or `end`."""
     at = start
     while True:
@@ -53,7 +51,7 @@ def line_end(p: bytes, start: int, end: int) -> int:
         at += 1
 
 
-def find_lines(p: bytes, at: int, end: int, lines: Any, most: int, ordered: bool) -> int:
+def find_lines(p: bytes | bytearray, at: int, end: int, lines: Any, most: int, ordered: bool) -> int:
     """Record up to `most` of the lines in ``p[at:end]``; return their number, or -1 if there are more.
 
     If they are `ordered`, a line without a key is another value of the previous key.
@@ -80,24 +78,7 @@ def find_lines(p: bytes, at: int, end: int, lines: Any, most: int, ordered: bool
     return count
 
 
-def in_order(lines: bytes) -> tuple[bytes, int]:
-    """Return the lines as UTF-8 with the values of each key together, and the number of lines."""
-    values: dict[bytes, list[bytes]] = {}
-    at = 0
-    while at < len(lines):
-        stop = line_end(lines, at, len(lines))
-        key, colon, value = lines[at:stop].partition(b":")
-        if key and colon:
-            values.setdefault(key, []).append(value.strip(b" \t"))
-        at = stop + 2
-    made = []
-    for key, some in values.items():
-        made.append(b"%b:%b" % (repaired(key), repaired(some[0])))
-        made += [b":" + repaired(value) for value in some[1:]]
-    return b"\r\n".join(made), len(made)
-
-
-def _find(p: bytes, byte: int, start: int, end: int) -> int:
+def _find(p: bytes | bytearray, byte: int, start: int, end: int) -> int:
     """Return the position of the byte, or -1."""
     if start >= end:
         return -1

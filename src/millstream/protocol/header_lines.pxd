@@ -16,7 +16,5 @@ cpdef Py_ssize_t line_end(const unsigned char* p, Py_ssize_t start, Py_ssize_t e
 cdef Py_ssize_t find_lines(
     const unsigned char* p, Py_ssize_t at, Py_ssize_t end, long long* lines, Py_ssize_t most, bint ordered
 ) noexcept nogil
-@cython.locals(at=Py_ssize_t, stop=Py_ssize_t)
-cpdef tuple in_order(bytes lines)
 @cython.locals(source="const unsigned char*", found="const unsigned char*")
 cdef Py_ssize_t _find(const unsigned char* p, unsigned char byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
