@@ -35,6 +35,7 @@ from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
+from millstream.protocol.ack_subject import ack_start
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Consumer:
         self.keeper: Keeper | NoKeeper
         self.advisories = stream.account.advisories.of_consumer(stream.name, name)
         self.ledger: Ledger = Ledger()
-        self.delivery = Delivery(self.ledger, b"$JS.ACK.%b.%b." % (stream.name.encode(), name.encode()))
+        self.delivery = Delivery(self.ledger, ack_start(stream.name.encode(), name.encode()))
         self.expiry = Expiry(self)
         self.feed = Feed(
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
@@ -145,11 +146,9 @@ class Consumer:
         if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
             identity = account_hash(self.stream.account.name).encode()
             domain = self.stream.account.domain.encode() or b"_"
-            second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
+            second = ack_start(domain, identity) + b"%b.%b.*.*.*.*.>" % (stream, name)
             self._handles += [
-                world.capture(
-                    b"$JS.ACK.%b.%b.>" % (stream, name), self.acknowledging.sink, from_clients=True
-                ),
+                world.capture(ack_start(stream, name) + b">", self.acknowledging.sink, from_clients=True),
                 world.capture(second, self.acknowledging.sink, from_clients=True),
             ]
         self._handles.append(
@@ -348,7 +347,7 @@ class Consumer:
 
     def largest_message(self) -> int:
         """Return the size that may always be sent at once, whatever the rate."""
-        return max(self.stream.config.max_msg_size, 0) or self.world.max_payload
+        return max(self.stream.config.max_msg_size, 0) or self.world.limits.payload
 
     # -- what it is like --------------------------------------------------------------------------
 

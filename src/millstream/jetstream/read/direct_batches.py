@@ -24,12 +24,13 @@ from millstream.jetstream.read import lookup
 from millstream.jetstream.read.answers import Batch, DirectSending
 from millstream.jetstream.read.page_counts import Counts
 from millstream.jsapi import headers as names
+from millstream.protocol.headers import make_status
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, Request
+    from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
@@ -265,10 +266,10 @@ class DirectBatches:
 
     def _send_end(self, work: Walk | Picks) -> None:
         batch = work.batch
-        lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (batch.pending, batch.last)
+        numbers = [(names.NUM_PENDING, batch.pending), (names.LAST_SEQUENCE, batch.last)]
         if isinstance(work, Picks):
-            lines += b"%b: %d\r\n" % (names.UP_TO_SEQUENCE.encode(), work.ceiling)
-        self.send_status(batch.request, _END, lines)
+            numbers.append((names.UP_TO_SEQUENCE, work.ceiling))
+        self.send_status(batch.request, _END, *((name.encode(), b"%d" % value) for name, value in numbers))
 
-    def send_status(self, request: Request, status: bytes, lines: bytes = b"") -> None:
-        self._world.answer(request, b"", headers=b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))
+    def send_status(self, request: ClientRequest, status: bytes, *headers: tuple[bytes, bytes]) -> None:
+        request.answer(b"", headers=make_status(status, *headers))

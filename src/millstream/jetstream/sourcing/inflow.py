@@ -32,7 +32,7 @@ from millstream.protocol import headers
 from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, Request
+    from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
@@ -219,7 +219,7 @@ class Inflow:
 
     # -- the answer -------------------------------------------------------------------------------
 
-    def _answered(self, request: Request) -> None:
+    def _answered(self, request: ClientRequest) -> None:
         if self.life.state is not State.ASKING:
             return
         try:
