@@ -13,7 +13,7 @@ from millstream.link.errors import LinkError
 from millstream.link.frames import header_block
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.publish_window import Receipts
-from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
+from millstream.spark.jobs.admin import AdminMessage, StreamAdmin
 from millstream.spark.pipeline.check import check_pipeline
 from millstream.spark.pipeline.load import convert_pipeline
 from millstream.spark.pipeline.runner import PipelineRun
@@ -89,7 +89,7 @@ class Broker:
         numbers = range(first, first + count)
         self.publish([(f"{subject}.{n % 3}", b"message %d" % n, {"Number": str(n)}) for n in numbers])
 
-    def messages(self, stream: str) -> list[StoredMessage]:
+    def messages(self, stream: str) -> list[AdminMessage]:
         facts = self.admin.facts(stream)
         found = [self.admin.get(stream, number) for number in range(facts.first, facts.after_last)]
         return [message for message in found if message is not None]

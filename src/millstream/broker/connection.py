@@ -23,7 +23,7 @@ from millstream.base.wide_map import WideMap
 from millstream.broker.router import (
     RESERVED_REPLIES,
     AckRoute,
-    Route,
+    SubjectRoute,
     SubjectSpace,
     Subscriber,
     Subscription,
@@ -172,7 +172,7 @@ class Connection(Subscriber):
         self.write_blocked = False  # the transport holds bytes that the peer has not taken
         self.last_activity = 0.0
         self._out: OutBuffer | None = None
-        self._route: Route | None = None
+        self._route: SubjectRoute | None = None
         self._acks: AckRoute | None = None  # where the last acknowledgement went
         self._work = 0  # done since the last look at the clock
         self._turn_end = 0.0  # when others get their turn, by `tick.clock`; 0: not known yet
@@ -377,7 +377,7 @@ class Connection(Subscriber):
         start = frame.body_start
         return self.space.traced or has_line(frame.buf, start, start + frame.header_size, _TRACE)
 
-    def _find_route(self) -> Route | None:
+    def _find_route(self) -> SubjectRoute | None:
         self._route = None
         subject = self.parser.subject()
         if subject.startswith(_ACK) and self.space.mapping is None:
@@ -411,13 +411,13 @@ class Connection(Subscriber):
             and equal_bytes(frame.buf, parser.subject_start, acks.start)
         )
 
-    def _find_ack_route(self, subject: bytes) -> Route:
+    def _find_ack_route(self, subject: bytes) -> SubjectRoute:
         """Return the route of an ack, without caching it: its subject is used once."""
         acks = self.space.ack_route(subject)
         if acks is None:
             return self.space.route(subject)
         self._acks = acks if acks.inlet is not None else None
-        return Route(subject, [Target(subscription, subject) for subscription in acks.group], [])
+        return SubjectRoute(subject, [Target(subscription, subject) for subscription in acks.group], [])
 
     def _reply_is_reserved(self, frame: "Frame") -> bool:
         first = frame.buf[frame.reply_start]

@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport equal_parts
 from millstream.link.deliveries cimport Receiver, copy_message
-from millstream.link.parser cimport Parser
+from millstream.link.parser cimport LinkParser
 from millstream.protocol.ack_subject cimport AckNumbers
 
 cdef int _CONTROL_STATUS
@@ -42,6 +42,6 @@ cdef class OrderedCore(Receiver):
         stream_seq="unsigned long long", consumer_seq="unsigned long long", pending="unsigned long long",
         payload=bytes, subject=bytes,
     )
-    cdef bint _take_next(self, Parser parser) except -1
+    cdef bint _take_next(self, LinkParser parser) except -1
     cpdef bint is_full(self) noexcept
     cpdef bint is_drained(self) noexcept

@@ -33,7 +33,7 @@ from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
 from millstream.jsapi.headers import CONSUMER_STALLED, LAST_CONSUMER
 from millstream.link.deliveries import Receiver, copy_message
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
 from millstream.protocol.ack_subject import AckNumbers, read_ack_subject
 
 _CONTROL_STATUS = 100
@@ -153,7 +153,7 @@ class OrderedCore(Receiver):
 
     # -- what arrives ---------------------------------------------------------------------------------
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Take the message that the parser stands at; the next one of the stream without a detour."""
         if not self._take_next(parser):
             self.receive(copy_message(parser))
@@ -162,7 +162,7 @@ class OrderedCore(Receiver):
     def chunk_ended(self) -> None:
         self._changed()
 
-    def _take_next(self, parser: Parser) -> bool:
+    def _take_next(self, parser: LinkParser) -> bool:
         """Whether this was the next message of the stream, and is in the buffer now."""
         known = len(self._prefix)
         if known == 0 or parser.reply_size <= known or self.is_full():

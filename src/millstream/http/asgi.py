@@ -1,7 +1,8 @@
 """ASGI's types, and the one extension that this floor has beside it.
 
-``scope["extensions"]["millstream.caller"]`` is a `Caller`: an application learns at once that its caller is
-gone without a task that waits for it.  Other servers do not have it, so applications must not depend on it.
+``scope["extensions"]["millstream.caller"]`` is a `WaitingCaller`: an application learns at once that its
+caller is gone without a task that waits for it.  Other servers do not have it, so applications must not
+depend on it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CALLER: Final = "millstream.caller"
 DENIAL: Final = "websocket.http.response"  # ASGI's extension: an HTTP answer to a WebSocket request
 
 
-class Caller(Protocol):
+class WaitingCaller(Protocol):
     """Whoever waits for the answer."""
 
     @property

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.config.limits import StreamLimits
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.ports import Cancel, World
-    from millstream.jetstream.publish.batch_fast_path import Staging as BatchStaging
+    from millstream.jetstream.publish.batch_fast_path import BatchStaging as BatchStaging
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
     from millstream.store.log import Log

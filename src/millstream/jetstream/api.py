@@ -23,7 +23,7 @@ from millstream.base.lanes import Lane, Unwanted
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.long_answers import Encoded, Steps
 from millstream.jetstream.ports import ClientRequest
-from millstream.jetstream.read.lookup import Commits, Durable, Later
+from millstream.jetstream.read.lookup import Durable, Later, PendingCommit
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.advisories import Advisories
     from millstream.jetstream.consumers import api as consumers_api
-    from millstream.jetstream.ports import Exchange
+    from millstream.jetstream.ports import Messaging
     from millstream.jetstream.snapshots.api import ArchiveApi
     from millstream.jetstream.stream.stream import Stream
 
@@ -120,7 +120,7 @@ class Waiting(msgspec.Struct):
     count: int = 0
 
 
-class Api:
+class AccountApi:
     """The API of one account."""
 
     def __init__(
@@ -299,7 +299,7 @@ class Api:
 
         self._wait(call, answer.commits, commit_ended)
 
-    def _wait(self, call: _Call, stream: Commits, go_on: Callable[[StoreError | None], None]) -> None:
+    def _wait(self, call: _Call, stream: PendingCommit, go_on: Callable[[StoreError | None], None]) -> None:
         """Continue after the next commit; beyond a limit of waiting requests, drop the request."""
         waiting = self._infos if call.endpoint in _INFOS else self._requests
         if waiting.count >= waiting.limit:
@@ -344,7 +344,7 @@ class Api:
 class DisabledApi:
     """The API of an account without JetStream on a server with it; responds with an error."""
 
-    def __init__(self, world: Exchange, advisories: Advisories) -> None:
+    def __init__(self, world: Messaging, advisories: Advisories) -> None:
         self._world = world
         self._advisories = advisories
         self._listening = Listening(world, self.answer)
@@ -373,7 +373,7 @@ class Listening:
     """The subscriptions of an API.  Subjects of a domain are mapped to them before."""
 
     def __init__(
-        self, world: Exchange, answer: Callable[[bytes, ClientRequest], None], *, everything: bool = False
+        self, world: Messaging, answer: Callable[[bytes, ClientRequest], None], *, everything: bool = False
     ) -> None:
         self._world = world
         self._answer = answer

@@ -1,6 +1,6 @@
 """The interface of JetStream to the world, so that every rule can be tested with a list and a clock.
 
-Two ports: a ``Host`` has time, threads and the disk; an ``Exchange`` has the messages of one account.  A
+Two ports: a ``Host`` has time, threads and the disk; an ``Messaging`` has the messages of one account.  A
 ``World`` is both; a class that needs only one takes only one.  Messages pass in batches where it matters:
 captured messages arrive while a chunk of input is processed, and acks are sent a commit at a time.
 """
@@ -203,7 +203,7 @@ class Host(Protocol):
         """Read again from the clients that were held; costs nothing if there are none."""
 
 
-class Exchange(Protocol):
+class Messaging(Protocol):
     """The messages of one account."""
 
     @property
@@ -275,5 +275,5 @@ class Exchange(Protocol):
         """End what ``capture``, ``serve``, ``hear`` or ``watch`` began."""
 
 
-class World(Host, Exchange, Protocol):
+class World(Host, Messaging, Protocol):
     """The surroundings of the streams of one account."""

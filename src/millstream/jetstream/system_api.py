@@ -12,7 +12,7 @@ from millstream.jsapi.codec import encode
 from millstream.jsapi.errors import ApiError, Err
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import ClientRequest, Exchange
+    from millstream.jetstream.ports import ClientRequest, Messaging
 
 _INFO: Final = "$JS.API.INFO"
 _PURGE: Final = "$JS.API.ACCOUNT.PURGE."
@@ -31,7 +31,7 @@ _SILENT: Final = frozenset(
 class SystemApi:
     """The system API of one server."""
 
-    def __init__(self, world: Exchange, purge: Callable[[str], None]) -> None:
+    def __init__(self, world: Messaging, purge: Callable[[str], None]) -> None:
         self._world = world
         self._purge = purge  # deletes all streams of the account of this name, if there is one
         self._listening = Listening(world, self.answer, everything=True)

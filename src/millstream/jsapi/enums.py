@@ -23,7 +23,7 @@ class StorageType(StrEnum):
     MEMORY = "memory"
 
 
-class Compression(StrEnum):
+class StoreCompression(StrEnum):
     NONE = "none"
     S2 = "s2"
 
@@ -93,7 +93,7 @@ WORD_RULES: Final[dict[type[Enum], WordRule]] = {
     RetentionPolicy: WordRule(),
     DiscardPolicy: WordRule(any_case=True),
     StorageType: WordRule(),
-    Compression: WordRule(complaint="unknown compression algorithm", any_spelling=True),
+    StoreCompression: WordRule(complaint="unknown compression algorithm", any_spelling=True),
     PersistMode: WordRule(aliases=(("", "default"),)),
     DeliverPolicy: WordRule(aliases=(("undefined", "all"),)),
     AckPolicy: WordRule(),

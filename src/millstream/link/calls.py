@@ -8,7 +8,7 @@ import asyncio
 from typing import Any, Final
 
 from millstream.jsapi.errors import not_enabled
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import JetStreamOff, NoResponders, NotConnected
 from millstream.link.frames import Headers
 from millstream.link.options import LinkOptions
@@ -35,7 +35,7 @@ class Calls:
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
-    ) -> Message:
+    ) -> LinkMessage:
         """Ask, and return the first answer."""
         raise NotImplementedError
 
@@ -44,8 +44,8 @@ class Calls:
     ) -> dict[str, Any]:
         """Make a request by its name, ``STREAM.INFO.ORDERS`` say, and return the answer as it came.
 
-        ApiError if it is a refusal, JetStreamOff if nobody answers such requests.  With `repeat_s` a request
-        that may be repeated is, when a connection was lost under it or there is none, for so long.
+        LinkApiError if it is a refusal, JetStreamOff if nobody answers such requests.  With `repeat_s` a
+        request that may be repeated is, when a connection was lost under it or there is none, for so long.
         """
         message = await self._ask(verb_of(name), f"{self.options.api}.{name}", request, timeout_s, repeat_s)
         return read_fields(message.payload, name)
@@ -69,7 +69,7 @@ class Calls:
         request: object,
         timeout_s: float | None,
         repeat_s: float,
-    ) -> Message:
+    ) -> LinkMessage:
         body = request_body(request)
         loop = asyncio.get_running_loop()
         give_up = loop.time() + (repeat_s if verb.repeatable else 0.0)

@@ -1,11 +1,12 @@
 """Messages on their way from the parser to whoever subscribed, many at a time.
 
-    Parser ─▶ Dispatcher.run ─▶ Receiver.take            once for each message, compiled
+    LinkParser ─▶ Dispatcher.run ─▶ Receiver.take            once for each message, compiled
                      │
-                     └─▶ chunk_ended ─▶ Batch ─▶ deliver([Message, …])      once for each read of the socket
+                     └─▶ chunk_ended ─▶ BatchReceiver ─▶ deliver([LinkMessage, …])   once for each read
 
-A ``Receiver`` takes the message that the parser stands at.  ``Batch`` copies messages into a list and hands
-the list over when everything that was read together is parsed: no task, future or queue for one message.
+A ``Receiver`` takes the message that the parser stands at.  ``BatchReceiver`` copies messages into a list and
+hands the list over when everything that was read together is parsed: no task, future or queue for one
+message.
 A subscription without a receiver is one that ended a moment ago; its messages are dropped.
 
 No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered reading (`ordered_intake`).
@@ -13,7 +14,7 @@ No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered 
 
 from collections.abc import Callable
 
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
 from millstream.protocol.headers import read_pairs
 
 _MSG = 1
@@ -21,7 +22,7 @@ _NO_SUBJECT = ""
 _NO_BYTES = b""
 
 
-class Message:
+class LinkMessage:
     """One message.  `block` has its headers as they came; `status` is 0 unless the server says something."""
 
     def __init__(
@@ -56,9 +57,9 @@ class Message:
         )
 
 
-def copy_message(parser: Parser) -> Message:
+def copy_message(parser: LinkParser) -> LinkMessage:
     """The message that the parser stands at."""
-    return Message(
+    return LinkMessage(
         parser.subject().decode("utf-8", "replace"),
         parser.payload(),
         parser.reply().decode("utf-8", "replace") if parser.reply_size else _NO_SUBJECT,
@@ -71,7 +72,7 @@ def copy_message(parser: Parser) -> Message:
 class Receiver:
     """Takes messages of one subscription."""
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Take the message that the parser stands at; True asks for `chunk_ended`."""
         raise NotImplementedError
 
@@ -82,22 +83,22 @@ class Receiver:
 class Direct(Receiver):
     """Hands the parser itself to `handler`, which copies what it needs."""
 
-    def __init__(self, handler: Callable[[Parser], object]) -> None:
+    def __init__(self, handler: Callable[[LinkParser], object]) -> None:
         self._handler = handler
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         self._handler(parser)
         return False
 
 
-class Batch(Receiver):
+class BatchReceiver(Receiver):
     """Hands lists of messages to `deliver`."""
 
-    def __init__(self, deliver: Callable[[list[Message]], object]) -> None:
+    def __init__(self, deliver: Callable[[list[LinkMessage]], object]) -> None:
         self._deliver = deliver
-        self._messages: list[Message] = []
+        self._messages: list[LinkMessage] = []
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         self._messages.append(copy_message(parser))
         return True
 
@@ -121,7 +122,7 @@ class Dispatcher:
     def remove(self, sid: int) -> None:
         self._receivers.pop(sid, None)
 
-    def run(self, parser: Parser) -> int:
+    def run(self, parser: LinkParser) -> int:
         """Take all messages up to an operation of another kind, and return that; see `parser.Op`."""
         while True:
             op = parser.next()
@@ -131,7 +132,7 @@ class Dispatcher:
             if receiver is not None and receiver.take(parser):
                 self._touched[parser.sid] = receiver
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Take the one message that the parser stands at; False if nobody wants it."""
         receiver = self._receivers.get(parser.sid)
         if receiver is None:

@@ -9,12 +9,12 @@
     ├── RequestTimeout                no answer in time: whether it was done is unknown
     ├── NoResponders                  nobody listens: it was certainly not done
     │   └── JetStreamOff              nobody listens to requests of the JetStream API
-    ├── ApiError                      JetStream answered with an error
+    ├── LinkApiError                  JetStream answered with an error
     ├── PermissionViolation           the server does not let us publish or subscribe there: it was not done
     ├── BadMessage                    a message that no server takes: it was not sent
     │   └── MessageTooLarge           more bytes than this server takes
     ├── SlowConsumer                  messages came faster than they were taken, and some are lost
-    └── BadOptions                    options that contradict each other: nothing was tried
+    └── BadLinkOptions                options that contradict each other: nothing was tried
 
 Texts name the server and the cause, and never a secret.
 """
@@ -29,7 +29,7 @@ class LinkError(MillstreamError):
     """The root of what this package raises."""
 
 
-class BadOptions(LinkError):
+class BadLinkOptions(LinkError):
     """Options that contradict each other, or a file that is not what it should be."""
 
 
@@ -85,7 +85,7 @@ class SlowConsumer(LinkError):
     """A subscription was ended because its reader did not keep up."""
 
 
-class ApiError(LinkError):
+class LinkApiError(LinkError):
     """JetStream refused a request.
 
     `code` is like a status of HTTP, `err_code` is JetStream's own number, and `err` is its entry in
@@ -100,7 +100,7 @@ class ApiError(LinkError):
         what = f"{context}: " if context else ""
         super().__init__(f"{what}{description} ({err_code or code})")
 
-    def __reduce__(self) -> tuple[type["ApiError"], tuple[int, int, str, str]]:
+    def __reduce__(self) -> tuple[type["LinkApiError"], tuple[int, int, str, str]]:
         return type(self), (self.code, self.err_code, self.description, self.context)
 
     @property
@@ -124,7 +124,7 @@ def summary(failures: list[LinkError]) -> LinkError:
     for error in failures:
         if isinstance(error, AuthorizationViolation):
             return AuthorizationViolation(text, error.said)
-    for kind in (BadOptions, TlsFailure):
+    for kind in (BadLinkOptions, TlsFailure):
         if failures and all(isinstance(error, kind) for error in failures):
             return kind(text)
     return NotConnected(text)

@@ -17,7 +17,7 @@ cdef unsigned char _LOWER
 cdef Py_ssize_t _STATUS
 
 @cython.final
-cdef class Parser:
+cdef class LinkParser:
     cdef public Py_ssize_t max_line
     cdef public Py_ssize_t max_body
     cdef readonly bytearray buffer

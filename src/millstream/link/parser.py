@@ -29,8 +29,8 @@ if cython.compiled:
     from cython.cimports.libc.string import memchr, memcpy, memmove
 
 
-class Op(IntEnum):
-    """What ``Parser.next`` found."""
+class LinkOp(IntEnum):
+    """What ``LinkParser.next`` found."""
 
     NEED_MORE = 0
     MSG = 1  # with or without headers
@@ -42,8 +42,8 @@ class Op(IntEnum):
 
 
 # The same numbers for C (see parser.pxd): a C-declared name is invisible to Python.
-_NEED_MORE = Op.NEED_MORE
-_MSG = Op.MSG
+_NEED_MORE = LinkOp.NEED_MORE
+_MSG = LinkOp.MSG
 
 DEFAULT_MAX_LINE = 1024 * 1024  # bytes; the INFO of a large cluster is the longest line there is
 DEFAULT_MAX_BODY = 128 * 1024 * 1024  # bytes; a server can be told to take messages of 64 MiB
@@ -63,7 +63,7 @@ _STATUS = len(VERSION) + 1  # where a status begins in a header block
 _LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
 
 
-class Parser:
+class LinkParser:
     """One per connection.  The limits may be changed between any two calls."""
 
     def __init__(self, max_line: int = DEFAULT_MAX_LINE, max_body: int = DEFAULT_MAX_BODY) -> None:
@@ -161,7 +161,7 @@ class Parser:
     # -- operations out -----------------------------------------------------------------------------
 
     def next(self) -> int:
-        """The code of the next operation, see ``Op``; ProtocolViolation if there is none."""
+        """The code of the next operation, see ``LinkOp``; ProtocolViolation if there is none."""
         if self._end - self._position < self._wanted:
             return _NEED_MORE
         i = self._position
@@ -292,15 +292,15 @@ class Parser:
         line = bytes(self.buffer[i:end]).rstrip(b"\r")
         word = line[:5].upper()
         if word.startswith(b"PING"):
-            op = Op.PING
+            op = LinkOp.PING
         elif word.startswith(b"PONG"):
-            op = Op.PONG
+            op = LinkOp.PONG
         elif word.startswith(b"+OK"):
-            op = Op.OK
+            op = LinkOp.OK
         elif word in (b"INFO ", b"INFO\t"):
-            op = Op.INFO
+            op = LinkOp.INFO
         elif word.startswith(b"-ERR"):
-            op = Op.ERR
+            op = LinkOp.ERR
         else:
             raise self._violation("no NATS operation", end)
         arguments = line[4:]

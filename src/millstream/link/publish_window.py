@@ -25,15 +25,15 @@ from millstream.base.buffer import GrowingBuffer
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import ErrorBody
 from millstream.link.errors import (
-    ApiError,
     BadMessage,
+    LinkApiError,
     LinkError,
     MessageTooLarge,
     NoResponders,
     ProtocolViolation,
     RequestTimeout,
 )
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
 from millstream.protocol.digits import digits_end, read_number
 
 if cython.compiled:
@@ -52,7 +52,7 @@ _BLANK = b" "
 _CRLF = b"\r\n"
 
 
-class Origin(NamedTuple):
+class StoredIn(NamedTuple):
     """Where a message was stored."""
 
     stream: str
@@ -77,13 +77,13 @@ _ACK: Any = msgspec.json.Decoder(_Answer)
 
 
 def read_ack(payload: bytes) -> PubAck:
-    """What an answer to a publish says; ApiError if it is a refusal, ProtocolViolation if it is no answer."""
+    """Read the answer to a publish; LinkApiError if it is a refusal, ProtocolViolation if it is no answer."""
     try:
         ack = _ACK.decode(payload)
     except UNREADABLE_JSON:
         raise ProtocolViolation(f"the answer to a publish can not be read: {payload[:60]!r}") from None
     if ack.error is not None:
-        raise ApiError(ack.error.code, ack.error.err_code, ack.error.description, "publish")
+        raise LinkApiError(ack.error.code, ack.error.err_code, ack.error.description, "publish")
     if not ack.seq and not ack.stream:
         raise ProtocolViolation(f"the answer to a publish is none: {payload[:60]!r}")
     return PubAck(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val)
@@ -97,7 +97,7 @@ class Receipts:
 
     def __init__(self, done: "Callable[[Receipts], None] | None" = None) -> None:
         self.sequences: list[int] = []
-        self.origins: list[Origin | None] = []
+        self.origins: list[StoredIn | None] = []
         self.duplicates: set[int] = set()  # places of messages that the stream had already
         self.errors: dict[int, LinkError] = {}  # by place
         self.values: dict[int, str] = {}  # by place, of messages to counters
@@ -226,7 +226,7 @@ class PublishWindow:
         self._open = 0
         self._marks: deque[tuple[int, float]] = deque()  # numbers below … were written at …
         self._known = b""  # how the last usual answer began
-        self._origin: Origin | None = None
+        self._origin: StoredIn | None = None
 
     # -- messages in --------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ class PublishWindow:
 
     # -- outcomes -----------------------------------------------------------------------------------
 
-    def settle(self, parser: Parser) -> bool:
+    def settle(self, parser: LinkParser) -> bool:
         """Take the answer that `parser` stands at; False if it is none that is waited for."""
         number = self._number_of(parser)
         if number < self._lowest or number >= self._next:
@@ -334,13 +334,13 @@ class PublishWindow:
         self._close_slot(slot, receipts)
         return True
 
-    def _number_of(self, parser: Parser) -> int:
+    def _number_of(self, parser: LinkParser) -> int:
         """The number at the end of the subject, or -1."""
         start = parser.subject_start + self._prefix_size
         end = parser.subject_start + parser.subject_size
         return read_number(parser.buffer, start, end)
 
-    def _settle_usual(self, parser: Parser, receipts: Receipts, place: int) -> bool:
+    def _settle_usual(self, parser: LinkParser, receipts: Receipts, place: int) -> bool:
         """Whether this was an answer that begins as the last one did, with a sequence and no more."""
         known = len(self._known)
         size = parser.payload_size
@@ -370,7 +370,7 @@ class PublishWindow:
         receipts.origins[place] = self._origin
         return True
 
-    def _settle_other(self, parser: Parser, receipts: Receipts, place: int) -> None:
+    def _settle_other(self, parser: LinkParser, receipts: Receipts, place: int) -> None:
         payload = parser.payload()
         if parser.status() == _NO_RESPONDERS and not payload:
             receipts.errors[place] = NoResponders("nobody answers: no stream takes this subject")
@@ -381,7 +381,7 @@ class PublishWindow:
             receipts.errors[place] = error
             return
         receipts.sequences[place] = ack.seq
-        receipts.origins[place] = Origin(ack.stream, ack.domain)
+        receipts.origins[place] = StoredIn(ack.stream, ack.domain)
         if ack.duplicate:
             receipts.duplicates.add(place)
         if ack.val:

@@ -12,7 +12,7 @@ from millstream.broker.internal import (
     OURSELVES,
     CallbackSubscriber,
     CaptureSubscriber,
-    Message,
+    InternalMessage,
     ServiceSubscriber,
 )
 from millstream.broker.options import ConnectionType
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from millstream.base.clock import Clock
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
-    from millstream.broker.session import Session
+    from millstream.broker.session import ClientSession
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
@@ -151,7 +151,7 @@ class AccountWorld:
         watchdog = self._broker.turns.watchdog
         place = f"a request to {subject.decode(errors='replace')}"
 
-        def call(message: Message) -> None:
+        def call(message: InternalMessage) -> None:
             client = None if message.source is OURSELVES else message.source
             requester = SourceRequester(self._broker, self._account, client)
             request = ClientRequest(
@@ -227,7 +227,7 @@ class SourceRequester:
 
     def describe(self) -> ClientInfo | None:
         client = self._client
-        session: Session | None = getattr(client, "session", None)
+        session: ClientSession | None = getattr(client, "session", None)
         if session is None:
             return None
         return ClientInfo(
@@ -240,7 +240,7 @@ class SourceRequester:
             lang=session.connect.lang,
             ver=session.connect.version,
             rtt=round(client.keepalive.round_trip_s * 1_000_000_000),
-            server=self._broker.server_name,
+            server=self._broker.identity.server_name,
             kind="Client",
             client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
         )

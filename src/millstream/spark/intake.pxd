@@ -3,7 +3,7 @@ cimport cython
 from millstream.base.buffer cimport equal_parts
 from millstream.spark.columns cimport Columns
 from millstream.spark.memory cimport find_byte
-from millstream.link.parser cimport Parser
+from millstream.link.parser cimport LinkParser
 from millstream.protocol.ack_subject cimport AckNumbers
 from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.header_lines cimport lines_end
@@ -49,7 +49,7 @@ cdef class Intake:
 
     cpdef object flush(self, object schema)
     @cython.locals(columns=Columns, op=int, code=int)
-    cpdef int take(self, Parser parser, long long sid) except -1
+    cpdef int take(self, LinkParser parser, long long sid) except -1
     cpdef restart(self)
     @cython.locals(joined=bytes, end=Py_ssize_t)
     cpdef int add(self, bytes subject, long long seq, long long time_ns, bytes headers, bytes payload) except -1
@@ -57,17 +57,17 @@ cdef class Intake:
         p="const unsigned char*", end=Py_ssize_t, numbers=AckNumbers, size=Py_ssize_t, header_end=Py_ssize_t,
         start=Py_ssize_t,
     )
-    cdef int _take_delivered(self, Parser parser) except -1
+    cdef int _take_delivered(self, LinkParser parser) except -1
     @cython.locals(
         p="const unsigned char*", start=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, size=Py_ssize_t,
     )
-    cdef Py_ssize_t _numbers_start(self, Parser parser) except -1
-    cdef object _strange_reply(self, Parser parser)
+    cdef Py_ssize_t _numbers_start(self, LinkParser parser) except -1
+    cdef object _strange_reply(self, LinkParser parser)
     @cython.locals(
         p="const unsigned char*", begin=Py_ssize_t, end=Py_ssize_t, first=Py_ssize_t, at=Py_ssize_t,
         subject=Py_ssize_t, subject_size=Py_ssize_t, seq="long long", time_ns="long long",
     )
-    cdef int _take_direct(self, Parser parser) except -1
+    cdef int _take_direct(self, LinkParser parser) except -1
     @cython.locals(i=Py_ssize_t)
     cdef Py_ssize_t _last_lines(
         self, const unsigned char* p, Py_ssize_t start, Py_ssize_t end, int lines

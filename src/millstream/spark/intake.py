@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from millstream.base.buffer import equal_parts
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 from millstream.protocol.ack_subject import AckNumbers
 from millstream.protocol.digits import digits_end, read_number
 from millstream.protocol.header_lines import lines_end
@@ -54,8 +54,8 @@ _FULL = FULL
 _FINISHED = FINISHED
 _LOST = LOST
 _ADDED = ADDED
-_OP_NEED_MORE = Op.NEED_MORE
-_OP_MSG = Op.MSG
+_OP_NEED_MORE = LinkOp.NEED_MORE
+_OP_MSG = LinkOp.MSG
 _MAX_ROWS = MAX_ROWS
 _MAX_BYTES = MAX_BYTES
 
@@ -108,7 +108,7 @@ class Intake:
         """Return the rows as a record batch and start an empty one."""
         return self.columns.flush(schema)
 
-    def take(self, parser: Parser, sid: int) -> int:
+    def take(self, parser: LinkParser, sid: int) -> int:
         """Append messages of a subscription; return one of the codes above."""
         columns = self.columns
         while columns.rows < _MAX_ROWS and columns.volume < _MAX_BYTES:
@@ -137,7 +137,7 @@ class Intake:
             len(subject) + len(headers), len(payload), len(payload),
         )  # fmt: skip
 
-    def _take_delivered(self, parser: Parser) -> int:
+    def _take_delivered(self, parser: LinkParser) -> int:
         """Append a message from a consumer."""
         p = parser.buffer
         end = parser.reply_start + parser.reply_size
@@ -162,7 +162,7 @@ class Intake:
             parser.header_start, header_end, parser.payload_start, parser.payload_size, size,
         )  # fmt: skip
 
-    def _numbers_start(self, parser: Parser) -> int:
+    def _numbers_start(self, parser: LinkParser) -> int:
         """Return the position of the numbers in a reply subject, after the consumer's fixed prefix."""
         p = parser.buffer
         start = parser.reply_start
@@ -176,10 +176,10 @@ class Intake:
         self._reply_prefix = bytes(p[start:at])
         return at
 
-    def _strange_reply(self, parser: Parser) -> ProtocolViolation:
+    def _strange_reply(self, parser: LinkParser) -> ProtocolViolation:
         return ProtocolViolation(f"a consumer's message has the reply subject {parser.reply()!r}")
 
-    def _take_direct(self, parser: Parser) -> int:
+    def _take_direct(self, parser: LinkParser) -> int:
         """Append a message from a direct get."""
         p = parser.buffer
         begin = parser.header_start

@@ -13,7 +13,7 @@ from millstream.transfer.answers import NotBelieved
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveReading
 from millstream.transfer.folder import Backup, BackupWriter
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.snapshots import DEFAULT_CHUNK, Snapshot
 
 STEP: Final = "backup"
@@ -59,7 +59,7 @@ async def back_up(
     api: JetStreamApi,
     stream: str,
     folder: Path,
-    progress: Progress,
+    progress: TransferProgress,
     options: BackupOptions | None = None,
 ) -> BackupDone:
     """Write a backup of `stream` to `folder`, which is created."""

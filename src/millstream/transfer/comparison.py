@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any, Final
 
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveSummary
 from millstream.transfer.snapshots import digest
@@ -53,7 +53,7 @@ async def _consumers_now(api: JetStreamApi, stream: str, expected: dict[str, Any
     for name, one in expected.items():
         try:
             info = await api.consumer(stream, name)
-        except ApiError as error:
+        except LinkApiError as error:
             if one["config"].get("durable_name"):  # others end by themselves when nobody uses them
                 differences.append(f"consumer {name}: {error}")
             continue

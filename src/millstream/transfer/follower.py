@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from millstream.golang.time import parse_time
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveWriting
 from millstream.transfer.errors import CopyDiffers, ServerLost, TransferError
 from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.upload import send_archive
 
 STEP: Final = "follow"
@@ -101,7 +101,9 @@ class Lag:
 class Follower:
     """Brings one copy up to date in rounds."""
 
-    def __init__(self, source: JetStreamApi, target: JetStreamApi, stream: str, progress: Progress) -> None:
+    def __init__(
+        self, source: JetStreamApi, target: JetStreamApi, stream: str, progress: TransferProgress
+    ) -> None:
         self._source = source
         self._target = target
         self._stream = stream
@@ -235,7 +237,7 @@ class Follower:
     async def _remove(self, seq: int) -> None:
         try:
             await self._target.delete_message(self._stream, seq)
-        except ApiError:
+        except LinkApiError:
             if await self._target.get_message(self._stream, seq) is not None:  # limits may have been faster
                 raise
 

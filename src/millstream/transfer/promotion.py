@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from millstream.base.errors import MillstreamError
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveSummary
@@ -35,7 +35,7 @@ from millstream.transfer.freeze import drained, freeze, release
 from millstream.transfer.late_acks import LateAcks
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, marked
 from millstream.transfer.plan import Found, Method, PromoteOptions, StreamPlan
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.restore import STEP as RESTORE_STEP
 from millstream.transfer.restore import put
 from millstream.transfer.snapshots import digest, peek
@@ -107,7 +107,7 @@ class Promotion:
         target: JetStreamApi,
         plans: list[StreamPlan],
         options: PromoteOptions,
-        progress: Progress,
+        progress: TransferProgress,
         folder: Path,
         go: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -202,7 +202,7 @@ class Promotion:
             try:
                 await self._copy(plan, following_config(plan.target_config))
                 return
-            except ApiError as error:
+            except LinkApiError as error:
                 plan.method, plan.remark = Method.COPY, f"can not be followed: {error}"
         await self._copy(plan, plan.target_config)
 
@@ -302,7 +302,7 @@ class Promotion:
             try:
                 await self._finish_following(plan, acks)
                 return
-            except (CanNotFollow, ApiError) as error:
+            except (CanNotFollow, LinkApiError) as error:
                 self._progress.say(f"{plan.name}: {error}; it is copied again")
                 plan.method, plan.remark = Method.COPY, str(error)
         await self._copy(plan, plan.target_config)

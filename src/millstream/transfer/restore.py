@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveSummary
@@ -19,7 +19,7 @@ from millstream.transfer.errors import (
     TransferError,
 )
 from millstream.transfer.folder import Backup
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.upload import from_chunks, send_archive
 
 STEP: Final = "restore"
@@ -82,7 +82,7 @@ def changed_config(config: dict[str, Any], options: RestoreOptions) -> dict[str,
 async def restore(
     api: JetStreamApi,
     backup: Backup,
-    progress: Progress,
+    progress: TransferProgress,
     options: RestoreOptions | None = None,
 ) -> RestoreDone:
     """Restore the stream of `backup` on the server, which must not have it."""
@@ -105,7 +105,7 @@ async def restore(
     )
 
 
-async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progress: Progress) -> Json:
+async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progress: TransferProgress) -> Json:
     """Send a checked backup; if the server fails, the error says what it may have left."""
     name = config["name"]
     chunks = from_chunks(backup.chunks(_READ_AT_ONCE))
@@ -113,11 +113,11 @@ async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progres
         return await send_archive(
             api, config, backup.state, chunks, lambda sent: progress.advance(name, STEP, sent)
         )
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err in (Err.STREAM_NAME_IN_USE, Err.STREAM_NAME_IN_USE_RESTORE):
             raise
         said = f"stream {name}: {error.description}{await _left_behind(api, name)}"
-        raise ApiError(error.code, error.err_code, said) from error
+        raise LinkApiError(error.code, error.err_code, said) from error
 
 
 async def refuse_if_there(api: JetStreamApi, name: str) -> None:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.link.errors import LinkError
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
 from millstream.transfer.answers import NotBelieved, checked_stream, shown
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.archive import ArchiveReading, ArchiveSummary
@@ -69,7 +69,7 @@ class Snapshot:
         }
         self._silence_s = silence_s
         self._stack: Final = ExitStack()
-        self._subscription: Subscription | None = None
+        self._subscription: LinkSubscription | None = None
         self._unanswered = ""  # ack subject of the last chunk
         self._ended = False
         self._received = 0

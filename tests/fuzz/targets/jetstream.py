@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.fuzz.targets.texts import GOLDEN
 
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.store.fs import MemoryFileSystem
 from millstream.testing.fake_world import FakeWorld
 
@@ -52,7 +52,7 @@ class Place:
     def _start(self) -> None:
         self.account = self.world.account(fs=self.fs)
         self.account.recover()
-        self.api = Api(self.account, "server", "2.15.1", strict=True)
+        self.api = AccountApi(self.account, "server", "2.15.1", strict=True)
         self.api.start()
         self.world.settle()
 

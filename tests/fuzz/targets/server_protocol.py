@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from tests.fuzz.targets.client_protocol import cuts, split
 
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 
 WORDS = (
     b"MSG ", b"HMSG ", b"INFO {}", b"PING\r\n", b"PONG\r\n", b"+OK\r\n", b"-ERR 'x'\r\n", b"\r\n", b"\n",
@@ -26,7 +26,7 @@ def seeds() -> Iterator[bytes]:
 
 
 def _events(pieces: Iterable[bytes], *, by_room: bool = False) -> list[tuple[Hashable, ...]]:
-    parser = Parser(max_line=300, max_body=2000)
+    parser = LinkParser(max_line=300, max_body=2000)
     found: list[tuple[Hashable, ...]] = []
     for piece in pieces:
         if by_room:
@@ -36,8 +36,8 @@ def _events(pieces: Iterable[bytes], *, by_room: bool = False) -> list[tuple[Has
         else:
             parser.feed(piece)
         try:
-            while (op := parser.next()) != Op.NEED_MORE:
-                if op == Op.MSG:
+            while (op := parser.next()) != LinkOp.NEED_MORE:
+                if op == LinkOp.MSG:
                     parts = (
                         parser.subject(),
                         parser.sid,
@@ -49,7 +49,7 @@ def _events(pieces: Iterable[bytes], *, by_room: bool = False) -> list[tuple[Has
                     assert len(parser.payload()) == parser.payload_size
                     found.append(("MSG", *parts))
                 else:
-                    found.append((op, parser.line() if op in (Op.INFO, Op.ERR) else b""))
+                    found.append((op, parser.line() if op in (LinkOp.INFO, LinkOp.ERR) else b""))
         except ProtocolViolation:
             found.append(("violation",))
             break

@@ -15,7 +15,7 @@ from millstream.config.options import Overrides
 from millstream.config.parser import parse_text
 from millstream.config.schema import read_settings
 from millstream.golang.duration import format_duration, parse_duration
-from millstream.golang.json import Kind, Value, read_each, read_one, syntax_error
+from millstream.golang.json import JsonKind, Value, read_each, read_one, syntax_error
 from millstream.golang.time import format_time, parse_time
 from millstream.jetstream.publish.cron import next_due, zone_of
 from millstream.jetstream.stream.ttl import parse_ttl
@@ -80,11 +80,11 @@ def json_seeds() -> Iterator[bytes]:
 
 
 def _plain(value: Value) -> Any:
-    if value.kind is Kind.OBJECT:
+    if value.kind is JsonKind.OBJECT:
         return {name: _plain(each) for name, each in value.members}
-    if value.kind is Kind.ARRAY:
+    if value.kind is JsonKind.ARRAY:
         return [_plain(each) for each in value.items]
-    return value.text if value.kind is Kind.STRING else json.loads(value.raw)
+    return value.text if value.kind is JsonKind.STRING else json.loads(value.raw)
 
 
 def check_json(data: bytes) -> Hashable:

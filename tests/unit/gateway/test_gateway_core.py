@@ -21,7 +21,7 @@ from millstream.gateway.routes import Route, find
 from millstream.gateway.settings import Auth
 from millstream.http.access_log import AccessLog
 from millstream.http.router import Router
-from millstream.link.errors import ApiError, BadMessage
+from millstream.link.errors import BadMessage, LinkApiError
 from millstream.link.frames import header_block
 
 
@@ -144,7 +144,7 @@ def test_what_httpmq_leaves_out_is_left_out() -> None:
 
 
 def test_a_problem_has_jetstreams_number() -> None:
-    outcome = outcome_of(ApiError(404, 10059, "stream not found"))
+    outcome = outcome_of(LinkApiError(404, 10059, "stream not found"))
     told = json.loads(problem("id", outcome, "/v2/x"))
     assert (told["status"], told["err_code"], told["detail"]) == (404, 10059, "stream not found")
 

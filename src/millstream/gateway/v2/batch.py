@@ -26,7 +26,7 @@ from millstream.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millstream.gateway.v2.payload import body_of, to_json
 from millstream.gateway.v2.problems import Problem, problem_of
 from millstream.jsapi import headers as jetstream
-from millstream.link.publish_window import Origin, Receipts
+from millstream.link.publish_window import Receipts, StoredIn
 from millstream.link.publisher import Publisher
 from millstream.protocol.headers import make_text
 
@@ -285,6 +285,6 @@ def _result(receipts: Receipts, place: int) -> BatchResult:
     )
 
 
-def _start(origin: Origin | None) -> str:
+def _start(origin: StoredIn | None) -> str:
     stream = to_json(origin.stream if origin is not None else "").decode()
     return f'{{"ok":true,"stream":{stream},"seq":'

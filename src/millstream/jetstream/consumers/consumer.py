@@ -28,7 +28,7 @@ from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.ledger import Ledger
-from millstream.jetstream.consumers.pause import Pause
+from millstream.jetstream.consumers.pause import PauseTimer
 from millstream.jetstream.consumers.pull_delivery import PullDelivery
 from millstream.jetstream.consumers.push_delivery import PushDelivery
 from millstream.jetstream.consumers.start import Start, find_rest, find_start
@@ -76,7 +76,7 @@ class Consumer:
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
         )
         self.acknowledging = Acknowledging(self)
-        self.pauses = Pause(self)
+        self.pauses = PauseTimer(self)
         self.inactivity = Inactivity(self)
         self.last_delivery_ns = 0
         self.last_ack_ns = 0

@@ -126,7 +126,7 @@ class OriginalPace:
         return wait
 
 
-class Patience:
+class SlowReceiverPoll:
     """Decides when to poll a slow receiver again: less often, the longer it takes."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import secret_token
 from millstream.jetstream.consumers import delivery as stops
-from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
+from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate, SlowReceiverPoll
 from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy, ReplayPolicy
@@ -46,7 +46,7 @@ class PushDelivery:
         self._flow_handle: object | None = None
         self._watch: object | None = None
         self._pace: OriginalPace | None = None
-        self._patience = Patience()
+        self._patience = SlowReceiverPoll()
         self.active = False  # somebody listens
         self.lost_interest_ns = consumer.world.steady_ns()
         self._follow()

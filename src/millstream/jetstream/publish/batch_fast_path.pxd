@@ -29,7 +29,7 @@ cdef class OpenBatch:
     cdef public object patience
 
 @cython.final
-cdef class Staging:
+cdef class BatchStaging:
     cdef public dict open
     cdef public Py_ssize_t held
     cdef public Py_ssize_t granted

@@ -13,7 +13,7 @@ others, and all errors, are left to ``atomic_batch``, which has every rule.
 from collections.abc import Callable
 
 from millstream.base.buffer import equal_bytes
-from millstream.jetstream.publish.batch_timeout import Patience
+from millstream.jetstream.publish.batch_timeout import BatchTimeout
 from millstream.jetstream.publish.candidate import Incoming
 from millstream.jsapi.limits import MAX_BATCH_ID_BYTES, MAX_HEADER_BYTES
 from millstream.protocol.digits import digits_end, read_number
@@ -53,10 +53,10 @@ class OpenBatch:
         self.most = most  # messages that it may have
         self.messages: list[StagedMessage | Incoming] = []
         self.size = 0  # bytes of all of them
-        self.patience = Patience()
+        self.patience = BatchTimeout()
 
 
-class Staging:
+class BatchStaging:
     """The open batches of one stream."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:

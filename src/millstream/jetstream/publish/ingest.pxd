@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes
 from millstream.jetstream.publish.dedupe cimport Dedupe
-from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, BatchStaging
 from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
@@ -36,7 +36,7 @@ cdef class Ingest:
     cdef public Py_ssize_t per_subject
     cdef Log _log
     cdef Dedupe _dedupe
-    cdef Staging _staging
+    cdef BatchStaging _staging
     cdef object _now_ns
     cdef object _dirty
     cdef object _slow

@@ -11,7 +11,7 @@ which is ``slow_path`` and has every rule.
 from collections.abc import Callable
 
 from millstream.base.buffer import equal_bytes
-from millstream.jetstream.publish.batch_fast_path import StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path import BatchStaging, StagedMessage
 from millstream.jetstream.publish.candidate import MARK_MSG_ID
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jsapi.limits import MAX_HEADER_BYTES
@@ -47,7 +47,7 @@ class Ingest:
         self,
         log: Log,
         dedupe: Dedupe,
-        staging: Staging,
+        staging: BatchStaging,
         now_ns: Callable[[], int],
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.api_level import beyond_ours
 from millstream.jetstream.read import lookup
-from millstream.jetstream.read.answers import Batch, DirectSending
+from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jetstream.read.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.read.single_gets import DirectGets
 from millstream.jsapi.codec import JsonError, decode_lenient
@@ -208,9 +208,9 @@ class DirectGet:
 
         lookup.when_durable(self._stream, found[-1], send)
 
-    def _batch(self, wanted: MsgGetRequest, request: ClientRequest, most: int) -> Batch:
+    def _batch(self, wanted: MsgGetRequest, request: ClientRequest, most: int) -> DirectBatch:
         room = wanted.max_bytes or self._stream.account.resources.max_pending
-        batch = Batch(request.reply, request.outlet(), most, max(room, 1), 0)
+        batch = DirectBatch(request.reply, request.outlet(), most, max(room, 1), 0)
         batch.request = request
         return batch
 

@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
-from millstream.jetstream.consumers.flow import Patience
+from millstream.jetstream.consumers.flow import SlowReceiverPoll
 from millstream.jetstream.read import answers as stops
 from millstream.jetstream.read import lookup
-from millstream.jetstream.read.answers import Batch, DirectSending
-from millstream.jetstream.read.page_counts import Counts
+from millstream.jetstream.read.answers import DirectBatch, DirectSending
+from millstream.jetstream.read.page_counts import PageCounts
 from millstream.jsapi import headers as names
 from millstream.protocol.headers import make_status
 from millstream.store.cursor import Cursor
@@ -43,10 +43,10 @@ _BYTES_AT_ONCE: Final = 1024 * 1024
 _MOST_BATCHES: Final = 1024  # under way
 
 
-class Walk:
+class WalkedBatch:
     """A batch that walks through the log from a sequence on; `pattern` may be empty."""
 
-    def __init__(self, batch: Batch, cursor: Cursor, pattern: bytes, counted_at: int) -> None:
+    def __init__(self, batch: DirectBatch, cursor: Cursor, pattern: bytes, counted_at: int) -> None:
         self.batch = batch
         self.cursor = cursor
         self.pattern = pattern
@@ -54,10 +54,10 @@ class Walk:
         self.late: deque[int] | None = None  # durable now, and was not when the cursor came to it
 
 
-class Picks:
+class PickedBatch:
     """A batch of messages that were chosen beforehand, not above `ceiling`."""
 
-    def __init__(self, batch: Batch, seqs: Iterable[int], ceiling: int) -> None:
+    def __init__(self, batch: DirectBatch, seqs: Iterable[int], ceiling: int) -> None:
         self.batch = batch
         self.seqs = deque(seqs)
         self.ceiling = ceiling
@@ -71,11 +71,11 @@ class DirectBatches:
         self._world = stream.world
         self._sending = sending
         self._record = Record()
-        self._counts = Counts(stream.log)
-        self._queue: deque[Walk | Picks] = deque()
-        self._late: set[Walk] = set()  # wait for a commit
-        self._behind: list[Walk | Picks] = []  # wait for their receivers
-        self._patience = Patience()
+        self._counts = PageCounts(stream.log)
+        self._queue: deque[WalkedBatch | PickedBatch] = deque()
+        self._late: set[WalkedBatch] = set()  # wait for a commit
+        self._behind: list[WalkedBatch | PickedBatch] = []  # wait for their receivers
+        self._patience = SlowReceiverPoll()
         self._look: Cancel | None = None
         self._planned = False
         self._told_full = Complaints(_log)
@@ -91,16 +91,16 @@ class DirectBatches:
         )
         return True
 
-    def walk(self, batch: Batch, seq: int, pattern: bytes) -> None:
+    def walk(self, batch: DirectBatch, seq: int, pattern: bytes) -> None:
         """Send the messages from `seq` on."""
         log = self._stream.log
         batch.pending = self._counts.count(seq, pattern)
         cursor = Cursor(log, max(seq, 1), (pattern,) if pattern else ())
-        self._add(Walk(batch, cursor, pattern, log.last_seq))
+        self._add(WalkedBatch(batch, cursor, pattern, log.last_seq))
 
-    def pick(self, batch: Batch, seqs: Iterable[int], ceiling: int) -> None:
+    def pick(self, batch: DirectBatch, seqs: Iterable[int], ceiling: int) -> None:
         """Send these messages, which are durable."""
-        self._add(Picks(batch, seqs, ceiling))
+        self._add(PickedBatch(batch, seqs, ceiling))
 
     def stop(self) -> None:
         """End all incomplete batches with their position: nothing can be read any more."""
@@ -116,7 +116,7 @@ class DirectBatches:
 
     # -- turns ------------------------------------------------------------------------------------
 
-    def _add(self, work: Walk | Picks) -> None:
+    def _add(self, work: WalkedBatch | PickedBatch) -> None:
         self._queue.append(work)
         if len(self._queue) == 1:
             self._run()
@@ -153,10 +153,10 @@ class DirectBatches:
         if idle:
             self._run()
 
-    def _goes_on(self, work: Walk | Picks) -> bool:
+    def _goes_on(self, work: WalkedBatch | PickedBatch) -> bool:
         """Send as much as there is room for; return True if there is more for another turn."""
         try:
-            if isinstance(work, Picks):
+            if isinstance(work, PickedBatch):
                 return self._send_picks(work)
             if work.late is not None:
                 return self._send_late(work, work.late)
@@ -173,7 +173,7 @@ class DirectBatches:
 
     # -- a walk -----------------------------------------------------------------------------------
 
-    def _send_durable(self, walk: Walk) -> bool:
+    def _send_durable(self, walk: WalkedBatch) -> bool:
         sending = self._sending
         stopped = sending.run(walk.cursor, walk.batch, self._room, self._room_bytes)
         self._sent(sending.sent, sending.sent_bytes)
@@ -186,7 +186,7 @@ class DirectBatches:
             self._finish(walk)
         return False
 
-    def _wait_for_late(self, walk: Walk) -> bool:
+    def _wait_for_late(self, walk: WalkedBatch) -> bool:
         """Return True if there are more messages that will be durable in a moment."""
         log = self._stream.log
         found: deque[int] = deque()
@@ -207,7 +207,7 @@ class DirectBatches:
         self._stream.after_outcome(durable)
         return True
 
-    def _send_late(self, walk: Walk, late: deque[int]) -> bool:
+    def _send_late(self, walk: WalkedBatch, late: deque[int]) -> bool:
         batch, record = walk.batch, self._record
         while late and batch.left > 0 and batch.left_bytes > 0:
             if self._room <= 0 or self._room_bytes <= 0:
@@ -220,9 +220,9 @@ class DirectBatches:
         self._finish(walk)
         return False
 
-    def _pass_over(self, work: Walk | Picks) -> bool:
+    def _pass_over(self, work: WalkedBatch | PickedBatch) -> bool:
         """Continue after a message that cannot be read now; return False if that is impossible."""
-        if isinstance(work, Walk):
+        if isinstance(work, WalkedBatch):
             try:
                 seq = lookup.next_of(self._stream.log, work.cursor.seq, work.pattern)
             except StoreError:
@@ -235,7 +235,7 @@ class DirectBatches:
 
     # -- picks ------------------------------------------------------------------------------------
 
-    def _send_picks(self, picks: Picks) -> bool:
+    def _send_picks(self, picks: PickedBatch) -> bool:
         batch, record = picks.batch, self._record
         while picks.seqs and batch.left > 0 and batch.left_bytes > 0:
             if self._room <= 0 or self._room_bytes <= 0:
@@ -251,9 +251,9 @@ class DirectBatches:
 
     # -- ends -------------------------------------------------------------------------------------
 
-    def _finish(self, work: Walk | Picks) -> None:
+    def _finish(self, work: WalkedBatch | PickedBatch) -> None:
         batch = work.batch
-        if isinstance(work, Walk):
+        if isinstance(work, WalkedBatch):
             if not batch.last and batch.left > 0:
                 self.send_status(batch.request, NOT_FOUND)
                 return
@@ -264,10 +264,10 @@ class DirectBatches:
                 self._counts.keep(batch.last + 1, work.pattern, batch.pending)
         self._send_end(work)
 
-    def _send_end(self, work: Walk | Picks) -> None:
+    def _send_end(self, work: WalkedBatch | PickedBatch) -> None:
         batch = work.batch
         numbers = [(names.NUM_PENDING, batch.pending), (names.LAST_SEQUENCE, batch.last)]
-        if isinstance(work, Picks):
+        if isinstance(work, PickedBatch):
             numbers.append((names.UP_TO_SEQUENCE, work.ceiling))
         self.send_status(batch.request, _END, *((name.encode(), b"%d" % value) for name, value in numbers))
 

@@ -22,7 +22,7 @@ class _Known(NamedTuple):
     messages: int
 
 
-class Counts:
+class PageCounts:
     """The counts of one log."""
 
     def __init__(self, log: Log) -> None:

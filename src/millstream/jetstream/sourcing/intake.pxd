@@ -17,7 +17,7 @@ cdef bytes _ACK_START
 cdef int _MOST_DIGITS
 cdef int _MOST_SUBJECTS
 
-cdef class Intake:
+cdef class OriginIntake:
     cdef public long long sseq
     cdef public long long dseq
     cdef public long long lag
@@ -47,11 +47,11 @@ cdef class Intake:
     @cython.locals(reply=bytes, at=Py_ssize_t)
     cdef bint _learn(self, Frame frame) except *
 
-cdef class MirrorIntake(Intake):
+cdef class MirrorIntake(OriginIntake):
     @cython.locals(log=Log, header_size=Py_ssize_t)
     cpdef bint _keep(self, bytes subject, Frame frame, long long sseq, long long timestamp) except *
 
-cdef class SourceIntake(Intake):
+cdef class SourceIntake(OriginIntake):
     cdef bytes _before
     cdef bytes _between
     cdef bytes _behind

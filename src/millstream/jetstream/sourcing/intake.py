@@ -38,7 +38,7 @@ _MOST_SUBJECTS = 1024  # subjects whose destinations are cached
 Store = Callable[[bytes, bytes, bytes, int, int], bool]
 
 
-class Intake:
+class OriginIntake:
     """The common part of both intakes.  `stream.fast_path` is true if messages may take the fast path."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
@@ -177,7 +177,7 @@ class Intake:
         return True
 
 
-class MirrorIntake(Intake):
+class MirrorIntake(OriginIntake):
     """The intake of a mirror."""
 
     def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
@@ -199,11 +199,11 @@ class MirrorIntake(Intake):
         return True
 
 
-class SourceIntake(Intake):
+class SourceIntake(OriginIntake):
     """The intake of one source."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
-        Intake.__init__(self, stream, log, ingest, store)
+        OriginIntake.__init__(self, stream, log, ingest, store)
         self._before = b""  # the header up to the sequence
         self._between = b""  # between sequence and subject
         self._behind = b""  # after the subject

@@ -108,7 +108,7 @@ def is_marker(block: bytes) -> bool:
     return bool(headers.find(block, _MARKER_REASON)) or headers.find(block, _KV_OPERATION) == _KV_PURGE
 
 
-class Expiry:
+class TtlExpiry:
     """The messages of one stream that have a TTL."""
 
     def __init__(self, stream: Stream) -> None:

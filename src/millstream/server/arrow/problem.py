@@ -5,7 +5,7 @@ from http import HTTPStatus
 from millstream.base.errors import MillstreamError
 
 
-class Problem(MillstreamError):
+class ArrowProblem(MillstreamError):
     """An answer with a status and a text for people."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:

@@ -23,7 +23,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MetricTable:
     """Families without samples; labels and values of each row.  None among the rows is work without one."""
 
     families: Sequence[Metric]
@@ -47,7 +47,7 @@ def text_of(family: Metric) -> bytes:
     return text
 
 
-def table_text(table: Table) -> Pieces[list[bytes]]:
+def table_text(table: MetricTable) -> Pieces[list[bytes]]:
     """All families of a table, one after the other, as parts of a text."""
     names = [family.name + _TOTAL.get(family.type, "") for family in table.families]
     columns = [[text_of(family)] for family in table.families]

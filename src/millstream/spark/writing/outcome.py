@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Final
 
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
+from millstream.link.errors import LinkApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 
 # Refusals that are about the message alone; any other is about the stream, and no row is to blame.
 _OF_A_ROW: Final = (
@@ -27,7 +27,7 @@ class Verdict(Enum):
 def verdict_on(error: LinkError) -> Verdict:
     if isinstance(error, NotConnected | RequestTimeout | NoResponders):
         return Verdict.AGAIN
-    if isinstance(error, ApiError):
+    if isinstance(error, LinkApiError):
         if error.err in _OF_A_ROW:
             return Verdict.BAD_ROW
         if error.may_pass:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where the kit for streams 
 from stream_kit import NO_SPACE, Site, block, parts
 
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.api import Api, DisabledApi
+from millstream.jetstream.api import AccountApi, DisabledApi
 from millstream.testing.fake_world import FakeWorld
 
 INBOX = b"_INBOX.test"
@@ -131,7 +131,7 @@ def test_more_requests_than_may_wait_are_not_answered() -> None:
     site = Site()
     site.create()
     site.api.stop()
-    Api(site.account, "server", "2.15.1", request_queue_limit=2).start()
+    AccountApi(site.account, "server", "2.15.1", request_queue_limit=2).start()
     before = len(answers(site))
     for name in "abc":
         send(site, f"CONSUMER.CREATE.S.{name}", {"stream_name": "S", "config": {"durable_name": name}})
