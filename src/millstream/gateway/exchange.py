@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from millstream.gateway import auth
-from millstream.gateway.budget import BodyBudget
+from millstream.gateway.bounds import BodyBudget
 from millstream.gateway.errors import BodyTimeout, BodyTooLarge, Disconnected
 from millstream.gateway.presence import WhileThere
 from millstream.http.asgi import CALLER, Headers, Message, Receive, Scope, Send, WaitingCaller

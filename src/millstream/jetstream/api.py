@@ -20,7 +20,7 @@ import msgspec
 from millstream.base import guard
 from millstream.base.complaints import Complaints
 from millstream.base.lanes import Lane, Unwanted
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.long_answers import Encoded, Steps
 from millstream.jetstream.ports import ClientRequest
 from millstream.jetstream.read.lookup import Durable, Later, PendingCommit

@@ -1,6 +1,6 @@
 """The interface of JetStream to the world, so that every rule can be tested with a list and a clock.
 
-Two ports: a ``Host`` has time, threads and the disk; an ``Messaging`` has the messages of one account.  A
+Two ports: a ``Host`` has time, threads and the disk; a ``Messaging`` has the messages of one account.  A
 ``World`` is both; a class that needs only one takes only one.  Messages pass in batches where it matters:
 captured messages arrive while a chunk of input is processed, and acks are sent a commit at a time.
 """

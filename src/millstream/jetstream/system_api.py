@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.api import Listening
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jsapi import responses
 from millstream.jsapi.codec import encode
 from millstream.jsapi.errors import ApiError, Err

@@ -18,7 +18,7 @@ from millstream.golang.duration import format_duration, parse_duration
 from millstream.golang.json import JsonKind, Value, read_each, read_one, syntax_error
 from millstream.golang.time import format_time, parse_time
 from millstream.jetstream.publish.cron import next_due, zone_of
-from millstream.jetstream.stream.ttl import parse_ttl
+from millstream.jetstream.publish.ttl import parse_ttl
 from millstream.jsapi import (
     account_types,
     advisory_types,

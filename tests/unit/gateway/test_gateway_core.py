@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream.gateway.auth import Authenticator, TokensFileError
+from millstream.gateway.bounds import RateLimit
 from millstream.gateway.credentials import Credentials, parse_authorization
 from millstream.gateway.error_map import ascii_json, envelope, outcome_of, problem
 from millstream.gateway.errors import (
@@ -16,7 +17,6 @@ from millstream.gateway.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from millstream.gateway.rate import RateLimit
 from millstream.gateway.routes import Route, find
 from millstream.gateway.settings import Auth
 from millstream.http.access_log import AccessLog

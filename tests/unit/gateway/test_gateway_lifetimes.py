@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millstream.base.reasons import CannotListen
-from millstream.gateway.budget import BodyBudget
+from millstream.gateway.bounds import BodyBudget
 from millstream.gateway.errors import BodyTimeout
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.link import CallerLink

@@ -12,7 +12,7 @@ import pytest
 from stream_kit import Site
 
 from millstream.golang.json import MOST_VALUES_OF_STRANGERS
-from millstream.jetstream.request_bodies import Bodies
+from millstream.jetstream.api_requests import Bodies
 from millstream.jsapi.codec import JsonError
 from millstream.jsapi.requests import StreamNamesRequest
 from millstream.subjects.match import is_subset

@@ -21,14 +21,13 @@ from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.json import FEW_VALUES
 from millstream.golang.time import ZERO_TIME, Time, format_time
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.start import Start, starts_with_lasts
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.read.lookup import Durable
-from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo

@@ -9,8 +9,9 @@ from millstream.base import slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces
 from millstream.jetstream.consumers import delivery as stops
-from millstream.jetstream.consumers.flow import OriginalPace, SlowReceiverPoll
+from millstream.jetstream.consumers.flow import OriginalPace
 from millstream.jetstream.consumers.pull_queue import WaitingPulls
+from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import PriorityPolicy, ReplayPolicy
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import secret_token
 from millstream.jetstream.consumers import delivery as stops
-from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate, SlowReceiverPoll
+from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate
 from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
+from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy, ReplayPolicy
 from millstream.protocol import headers

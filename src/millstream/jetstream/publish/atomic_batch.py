@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.publish import limits
 from millstream.jetstream.publish.batch_fast_path import BatchStaging, OpenBatch, StagedMessage
 from millstream.jetstream.publish.candidate import Incoming

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.publish import limits, rules
 from millstream.jetstream.publish.batch_timeout import BatchTimeout
 from millstream.jetstream.publish.candidate import Incoming

@@ -18,11 +18,10 @@ import msgspec
 
 from millstream.base.decimals import BEYOND, read_whole
 from millstream.golang.quote import quoted
-from millstream.jetstream.publish import limits
+from millstream.jetstream.publish import limits, ttl
 from millstream.jetstream.publish.counter import Sum, increment_of
 from millstream.jetstream.publish.schedule import take_schedule
 from millstream.jetstream.read import lookup
-from millstream.jetstream.stream import ttl
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err

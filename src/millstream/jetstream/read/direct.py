@@ -18,7 +18,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.golang.json import FEW_VALUES
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.read import lookup
 from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jetstream.read.direct_batches import NOT_FOUND, DirectBatches

@@ -13,18 +13,18 @@ including messages that are not durable yet, which are read when they are, even 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base.complaints import Complaints
-from millstream.jetstream.consumers.flow import SlowReceiverPoll
 from millstream.jetstream.read import answers as stops
 from millstream.jetstream.read import lookup
 from millstream.jetstream.read.answers import DirectBatch, DirectSending
-from millstream.jetstream.read.page_counts import PageCounts
+from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jsapi import headers as names
 from millstream.protocol.headers import make_status
+from millstream.store.counts import count_between
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
@@ -32,7 +32,9 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jetstream.stream.stream import Stream
+    from millstream.store.log import Log
 
+_MOST_COUNTS: Final = 64  # readers of a stream whose counts are cached
 _log = logging.getLogger("millstream.jetstream")
 
 NOT_FOUND: Final = b"404 Message Not Found"
@@ -273,3 +275,40 @@ class DirectBatches:
 
     def send_status(self, request: ClientRequest, status: bytes, *headers: tuple[bytes, bytes]) -> None:
         request.answer(b"", headers=make_status(status, *headers))
+
+
+class _KnownCount(NamedTuple):
+    left: int
+    last_seq: int
+    messages: int
+
+
+class PageCounts:
+    """Counts of the messages from a sequence on, for clients that read a log page by page.
+
+    Counting with a filter reads the tables of every segment.  A client that reads a stream in batches
+    requests the count with each of them, from where the last one ended, so that count is cached with the
+    log's state: as long as nothing was removed, only newer messages need counting.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: OrderedDict[tuple[int, bytes], _KnownCount] = OrderedDict()
+
+    def count(self, seq: int, pattern: bytes) -> int:
+        """Count messages not below `seq`, durable or not; an empty `pattern` means all subjects."""
+        log = self._log
+        patterns = (pattern,) if pattern else ()
+        known = self._known.pop((seq, pattern), None)
+        if known is not None:
+            grown = log.last_seq - known.last_seq
+            if log.messages - known.messages == grown:  # so everything that came is there, and nothing went
+                since = count_between(log, known.last_seq + 1, log.last_seq, patterns) if grown else 0
+                return known.left + since
+        return count_between(log, seq, log.last_seq, patterns)
+
+    def keep(self, seq: int, pattern: bytes, left: int) -> None:
+        """Cache that there are `left` messages from `seq` on."""
+        if len(self._known) >= _MOST_COUNTS:
+            self._known.popitem(last=False)
+        self._known[seq, pattern] = _KnownCount(left, self._log.last_seq, self._log.messages)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 from millstream.base.complaints import Complaints
 from millstream.base.ids import nuid
 from millstream.golang.time import Time
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.read.lookup import Later
-from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jetstream.snapshots.contents import Contents
 from millstream.jetstream.snapshots.loader import EntryLoading, Loading, OldLoading
 from millstream.jetstream.snapshots.messages import LoadLimits

@@ -13,7 +13,7 @@ from millstream.archive.blocks import BlockReader
 from millstream.archive.entries import EntryBuffer, EntryReader
 from millstream.archive.errors import ArchiveError
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
-from millstream.jetstream.stream.ttl import ttl_of
+from millstream.jetstream.publish.ttl import ttl_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
 from millstream.jsapi.limits import LARGEST_SEQ

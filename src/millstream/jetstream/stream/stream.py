@@ -27,12 +27,12 @@ from millstream.jetstream.publish.rollups import Rollups
 from millstream.jetstream.publish.schedule import Schedules
 from millstream.jetstream.publish.slow_path import Publishing
 from millstream.jetstream.publish.trace import trace_publish
+from millstream.jetstream.publish.ttl import TtlExpiry
 from millstream.jetstream.read.direct import DirectGet
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream import removal
 from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
-from millstream.jetstream.stream.ttl import TtlExpiry
 from millstream.jsapi.enums import PersistMode, RetentionPolicy, StorageType, StoreCompression
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import LARGEST_SEQ

@@ -1,15 +1,30 @@
-"""Read the bodies of API requests."""
+"""Read API requests: the API level that they require, and their bodies."""
 
 import re
 from typing import Final, TypeVar
 
+from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict
 from millstream.jsapi.go_types import Struct
+from millstream.jsapi.limits import API_LEVEL
+from millstream.protocol import headers
 
 Body = TypeVar("Body", bound=Struct)
 
+_REQUIRED_LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
+_NUMBER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
+_SMALLEST: Final = -(2**63)
 _LARGEST: Final = 1024 * 1024  # bytes
 _EMPTY: Final = re.compile(rb"|[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
+
+
+def beyond_ours(block: bytes) -> bool:
+    """Return True if the headers require an API level that this server lacks, or an invalid one."""
+    wanted = headers.find(block, _REQUIRED_LEVEL) if block else None
+    if not wanted:
+        return False
+    number = _NUMBER.fullmatch(wanted)
+    return number is None or not _SMALLEST <= int(number[1] + number[2]) <= API_LEVEL
 
 
 def is_empty(body: bytes) -> bool:
