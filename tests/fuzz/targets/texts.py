@@ -34,8 +34,8 @@ from millstream.link.contexts import read_context
 from millstream.link.fields import is_sendable
 from millstream.link.layers import together
 from millstream.protocol.ack_subject import read_ack_subject
+from tests.kits.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 _STRUCTS: tuple[type[Struct], ...] = tuple(
     {
         kind: None
