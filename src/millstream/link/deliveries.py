@@ -8,7 +8,7 @@ A ``Receiver`` takes the message that the parser stands at.  ``Batch`` copies me
 the list over when everything that was read together is parsed: no task, future or queue for one message.
 A subscription without a receiver is one that ended a moment ago; its messages are dropped.
 
-No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered reading (`ordered_intake`).
+No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered reading (`client.core`).
 """
 
 from collections.abc import Callable

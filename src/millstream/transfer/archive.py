@@ -81,7 +81,7 @@ class EntryWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveForm:
-    """How archives are read and written."""
+    """Readers and writers of archives."""
 
     frames: Callable[[], Frames]
     entries: Callable[[], Entries]

@@ -1,4 +1,4 @@
-"""Run the Python blocks of one program; started by `page_processes` as a process of its own.
+"""Run the Python blocks of one program; started by `processes` as a process of its own.
 
 Each line on standard input is a JSON object: the text of a block and its place.  What the blocks print goes
 to standard output; how each of them ended, to the descriptor that the first argument names.

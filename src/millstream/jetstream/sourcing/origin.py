@@ -54,7 +54,7 @@ class Kind(Enum):
 
 
 class Start(NamedTuple):
-    """Where to begin: at a sequence, at a time, or with everything."""
+    """The position to begin at: at a sequence, at a time, or with everything."""
 
     seq: int = 0
     time: Time | None = None
