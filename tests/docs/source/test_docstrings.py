@@ -12,7 +12,7 @@ from collections import defaultdict
 import pytest
 
 from tests.kits.docs.prose import code_files, docstrings
-from tests.kits.paths import ROOT, TESTS
+from tests.kits.paths import SOURCE, TESTS
 
 ALLOWED = TESTS / "docs" / "source" / "fragments.toml"
 _FRAGMENT = re.compile(
@@ -61,7 +61,7 @@ def test_sentences_are_not_taken_for_fragments(text: str) -> None:
 
 def test_the_list_names_packages_that_exist() -> None:
     allowed = tomllib.loads(ALLOWED.read_text())["fragments"]
-    folders = {path.name for path in (ROOT / "src/millstream").iterdir()} | {
+    folders = {path.name for path in SOURCE.iterdir()} | {
         "tests",
         "benchmarks",
         "examples",
