@@ -98,6 +98,7 @@ async def test_an_application_that_takes_its_time_is_not_the_callers_fault() -> 
 async def test_an_answer_that_nobody_takes_is_given_up_but_a_stream_may_wait() -> None:
     async with serving(write_timeout_s=30) as site:
         async with connected(site.port) as (_, writer):
+            writer.transport.pause_reading()
             writer.write(b"GET /big?50000000 HTTP/1.1\r\n" + HOST + b"\r\n")
             await until(lambda: any(line.is_paused for line in site.listener._lines))
             site.wait(31)  # some may have left meanwhile
@@ -105,6 +106,7 @@ async def test_an_answer_that_nobody_takes_is_given_up_but_a_stream_may_wait() -
             site.wait(31)
             await until(lambda: not site.listener._lines)
         async with connected(site.port) as (_, writer):
+            writer.transport.pause_reading()
             writer.write(b"GET /stream?10000 HTTP/1.1\r\n" + HOST + b"\r\n")
             await until(lambda: any(line.is_paused for line in site.listener._lines))
             written = site.written
