@@ -3,7 +3,6 @@
 import re
 import urllib.request
 from collections.abc import Iterator
-from typing import Any
 
 from millstream.gateway.metrics import Metrics
 from tests.kits.docs.generated import compare, item
@@ -20,9 +19,11 @@ def described(text: str) -> Iterator[str]:
         yield item([name], f"{kinds[name]}. {meaning.rstrip('.')}.")
 
 
-def test_every_metric_of_a_server_is_on_the_page(_server_pool: Any) -> None:
-    server: ServerProcess = _server_pool.get(ServerKind.MILLSTREAM, jetstream=True, monitor=True)
-    with urllib.request.urlopen(f"{server.monitor_url}/metrics") as answer:
+def test_every_metric_of_a_server_is_on_the_page() -> None:
+    with (
+        ServerProcess(ServerKind.MILLSTREAM, jetstream=True, monitor=True) as server,
+        urllib.request.urlopen(f"{server.monitor_url}/metrics") as answer,
+    ):
         compare(PAGE, "metrics of a server", described(answer.read().decode()))
 
 

@@ -25,9 +25,13 @@ def code(*names: str) -> str:
 
 def item(names: Sequence[str], text: str) -> str:
     """Return one entry of a list, wrapped."""
-    whole = f"{code(*names)}: {text}" if text else code(*names)
+    return entry(f"{code(*names)}: {text}" if text else code(*names))
+
+
+def entry(text: str) -> str:
+    """Return a text as one entry of a list, wrapped."""
     return textwrap.fill(
-        whole,
+        text,
         WIDTH,
         initial_indent="* ",
         subsequent_indent="  ",
