@@ -6,11 +6,11 @@ to standard output; how each of them ended, to the descriptor that the first arg
 
 import json
 import os
+import runpy
 import sys
 import traceback
 import types
-
-from tests.kits.patience import let_nats_py_wait
+from pathlib import Path
 
 
 def main() -> None:
@@ -21,7 +21,8 @@ def main() -> None:
     for line in orders:
         order = json.loads(line)
         if "import nats" in order["text"]:
-            let_nats_py_wait()
+            # By its path: the programs of readers do not find the package `tests`.
+            runpy.run_path(str(Path(__file__).parents[1] / "patience.py"))["let_nats_py_wait"]()
         error = run(order["text"], order["page"], order["line"], program)
         sys.stdout.flush()
         sys.stderr.flush()
