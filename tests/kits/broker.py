@@ -41,8 +41,9 @@ def make_broker(observer: Observer | None = None, **options: Any) -> Broker:
 
 
 def loop_of(broker: Broker) -> FakeLoop:
-    assert isinstance(broker.loop, FakeLoop)
-    return broker.loop
+    loop: object = broker.loop
+    assert isinstance(loop, FakeLoop)
+    return loop
 
 
 def make_accounts(*accounts: AccountOptions, **options: Any) -> Broker:

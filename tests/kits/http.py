@@ -231,7 +231,7 @@ class Peer:
         return None
 
     def status(self, frame: HeadersFrame) -> str:
-        return self._heads[frame.stream_id][":status"]
+        return str(self._heads[frame.stream_id][":status"])
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ SYSTEM_ACCOUNT: Final = "$SYS"
 
 
 class ConnectionType(StrEnum):
-    """How a client connected, in the spelling of `allowed_connection_types`."""
+    """Kinds of connections, in the spelling of `allowed_connection_types`."""
 
     STANDARD = "STANDARD"
     WEBSOCKET = "WEBSOCKET"
@@ -62,7 +62,7 @@ class ExportKind(StrEnum):
 
 
 class ResponseType(StrEnum):
-    """How many responses a service export gives to one request."""
+    """Number of responses that a service export gives to one request."""
 
     SINGLETON = "Singleton"
     STREAM = "Stream"
@@ -124,7 +124,7 @@ class AccountOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may connect.  Users of accounts and of the authorization block are in one list."""
+    """The users that may connect.  Users of accounts and of the authorization block are in one list."""
 
     token: str = ""
     username: str = ""

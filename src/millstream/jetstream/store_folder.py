@@ -67,7 +67,7 @@ _ELSEWHERE: Final = "move them away, or choose another store_dir (-sd)"
 
 
 class _Survey(msgspec.Struct):
-    """What was found in a store."""
+    """The contents found in a store."""
 
     marked: bool
     strangers: list[str] = []  # relative paths of what we did not write

@@ -81,7 +81,7 @@ class BatchAbandonReason(StrEnum):
 
 
 class WordRule(NamedTuple):
-    """How a word is read.  `complaint` may contain the bytes as {raw} or, in Go's quotes, as {quoted}."""
+    """The rule for a word.  `complaint` may contain the bytes as {raw} or, in Go's quotes, as {quoted}."""
 
     complaint: str = "can not unmarshal {quoted}"
     any_case: bool = False

@@ -55,7 +55,7 @@ def _file(path: str) -> str:
 
 
 def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -> SparkError:
-    """What a failure on the wire is to someone who reads or writes a table."""
+    """Translate a failure on the wire for someone who reads or writes a table."""
     where = f" of stream {stream}" if stream else ""
     match error:
         case LinkApiError() if error.err is Err.STREAM_NOT_FOUND:
@@ -133,7 +133,7 @@ class RequestConnection:
         return self.patiently(lambda link: link.api(name, request or b""))
 
     def api_once(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The same without patience: for what will be tried again anyway."""
+        """Call the API once, without waiting for a server: for calls that are tried again anyway."""
         if not self._link.connected:
             self._link.connect()
         return self._link.api(name, request or b"")

@@ -4,7 +4,7 @@
 or together, before anything is connected.  What they return is immutable and can be pickled.  Its `repr`
 never shows a secret, since plans, logs and errors do show options.
 
-Not here: the names and what they mean (`option_table`), where a query starts (`starting`).
+Not here: the names and what they mean (`option_table`), where a query starts (`start_position`).
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def connection_of(given: Mapping[str, str]) -> LinkOptions:
 
 @dataclass(frozen=True)
 class Fetching:
-    """How a task reads; what both kinds of reader pickle to it."""
+    """Settings for the reading of a task; both kinds of reader pickle them to it."""
 
     transport: str = "auto"
     arrow_hosts: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Fetching:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How much one micro-batch takes; None: no limit."""
+    """Limits of one micro-batch; None: no limit."""
 
     max_rows: int | None = None
     max_bytes: int | None = None

@@ -88,7 +88,7 @@ def following_config(config: Json) -> Json:
 
 @dataclass(slots=True)
 class Lag:
-    """How far the copy is behind."""
+    """Distance of the copy from its origin."""
 
     source_last: int
     target_last: int

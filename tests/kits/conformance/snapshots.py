@@ -192,7 +192,7 @@ class Site:
         subscription = await self.client.subscribe(inbox)
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         await self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{name}.{consumer}", body, reply=inbox)
-        found = []
+        found: list[Msg] = []
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < batch:
                 msg = await subscription.next_msg(timeout=PATIENCE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from millstream.jetstream.consumers.journal import Changes, Journal, Recovered
 from millstream.jetstream.stream.committer import Committer
@@ -36,7 +37,11 @@ class Desk:
         self.fs = fs or CrashFileSystem()
         self.world = FakeWorld()
         self.committer = Committer(self.world)
-        self.sizes = {"segment_size": segment_size, "smallest_log": smallest_log, "slice_size": slice_size}
+        self.sizes: dict[str, Any] = {
+            "segment_size": segment_size,
+            "smallest_log": smallest_log,
+            "slice_size": slice_size,
+        }
         self.journal = Journal(self.fs, FOLDER, self.committer, self.world, **self.sizes)
         self.found: dict[str, Recovered] = self.journal.recover()
 

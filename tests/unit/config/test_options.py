@@ -65,7 +65,7 @@ class Loader:
         return self.broker(text).authorization.users
 
 
-# Top-level keys of core-protocol.md, section 18; those that are refused have to be known as well.
+# Top-level keys of nats-server; those that are refused have to be known as well.
 DOCUMENTED_KEYS = """
 listen host net port server_name client_advertise http https http_port monitor_port https_port http_base_path
 debug trace trace_verbose logtime logtime_utc log_file logfile log_size_limit log_max_num syslog remote_syslog

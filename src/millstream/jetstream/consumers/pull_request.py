@@ -4,7 +4,7 @@ The body has four forms: nothing (one message), a number of messages, a JSON obj
 message).  Most requests are simple JSON objects of a library, which are decoded in one call.  Everything else
 goes to the decoder that knows all of Go's rules and errors, so the fast path never differs from it.
 
-Compiled, because there is one request per batch of messages.  Not here: who is served when (`pulls`).
+Compiled, because there is one request per batch of messages.  Not here: who is served when (`pull_queue`).
 """
 
 from typing import Annotated, Final

@@ -3,7 +3,7 @@
 Clients match codes and texts, so each is written here once.  A status has no payload.  Those that end an
 accepted request contain what it did not get: `left` messages and, if it set a bound, `bytes_left`.
 
-Not here: when each is sent (`pulls`, `groups`, `pull_requests`).
+Not here: when each is sent (`pull_queue`, `groups`, `pull_request`).
 """
 
 from typing import Final

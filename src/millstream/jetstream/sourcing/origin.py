@@ -54,7 +54,7 @@ class OriginKind(Enum):
 
 
 class OriginStart(NamedTuple):
-    """Where to begin: at a sequence, at a time, or with everything."""
+    """The position to begin at: a sequence, a time, or the first message."""
 
     seq: int = 0
     time: Time | None = None

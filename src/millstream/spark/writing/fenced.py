@@ -62,7 +62,7 @@ _LONGEST_PAUSE_S: Final = 2.0
 
 
 class Marker(NamedTuple):
-    """How far the rows of a partition are written; ordered by batch and chunk."""
+    """Progress of writing the rows of a partition; ordered by batch and chunk."""
 
     batch: int = -1
     chunk: int = -1

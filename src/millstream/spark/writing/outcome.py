@@ -1,4 +1,4 @@
-"""What a server's refusal means for a row: retry, give up the row, or fail the task."""
+"""Decide what a server's refusal means for a row: retry, give up the row, or fail the task."""
 
 from enum import Enum
 from typing import Final
@@ -17,7 +17,7 @@ _OF_A_ROW: Final = (
 
 
 class Verdict(Enum):
-    """How to handle a message that was not stored."""
+    """The ways to handle a message that was not stored."""
 
     AGAIN = "again"  # perhaps stored, or the server was busy; harmless with the same id
     BAD_ROW = "bad row"
