@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.base.buffer import equal_bytes
-from millstream.jetstream.publish.batch_fast_path import StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path import BatchStaging, StagedMessage
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_TTL
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
+from millstream.protocol.digits import digits_end, read_number
 from millstream.protocol.headers import START
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
@@ -26,7 +27,7 @@ from millstream.store.log import Log
 
 if TYPE_CHECKING:
     from millstream.jetstream.publish.counter import Counters
-    from millstream.jetstream.stream.ttl import Expiry
+    from millstream.jetstream.publish.ttl import TtlExpiry
 
 _END = PUB_ACK_END
 _DUPLICATE_END = PUB_ACK_DUPLICATE_END
@@ -43,10 +44,8 @@ _EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
 _TTL = b"\nNats-TTL:"
 _INCREMENT = START + b"Nats-Incr:"
 _END_OF_HEADERS = b"\r\n\r\n"
-_MOST_DIGITS = 18
 _OVERHEAD = 64  # bytes that a stored message counts for at most, besides subject, headers and body
 _WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
-_ZERO = ord("0")
 _CR = ord("\r")
 _LF = ord("\n")
 _BLANK = ord(" ")
@@ -61,7 +60,7 @@ class Ingest:
         self,
         log: Log,
         dedupe: Dedupe,
-        staging: Staging,
+        staging: BatchStaging,
         now_ns: Callable[[], int],
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
@@ -80,7 +79,7 @@ class Ingest:
         self.most_of_subject = 0
         self.bounded = False  # one of these is set
         self.counters: Counters | None = None  # of a stream that counts
-        self.expiry: Expiry | None = None  # of a stream whose messages may have a TTL
+        self.expiry: TtlExpiry | None = None  # of a stream whose messages may have a TTL
         self.transform: Callable[[bytes], bytes | None] | None = None  # gives the subject that is stored
         self._log = log
         self._dedupe = dedupe
@@ -195,14 +194,9 @@ class Ingest:
         negative = at < end and p[at] == _MINUS
         if at < end and (p[at] == _PLUS or p[at] == _MINUS):
             at += 1
-        if at == end or end - at > _MOST_DIGITS:
+        value = read_number(p, at, end)
+        if value < 0:
             return False
-        value = 0
-        while at < end:
-            if p[at] < _ZERO or p[at] > _ZERO + 9:
-                return False
-            value = value * 10 + p[at] - _ZERO
-            at += 1
         after = counters.after(subject, -value if negative else value)
         if after is None:
             return False
@@ -316,14 +310,9 @@ class Ingest:
         """
         while at < end and p[at] == _BLANK:
             at += 1
-        digits = value = 0
-        while at < end and _ZERO <= p[at] <= _ZERO + 9:
-            value = value * 10 + p[at] - _ZERO
-            digits += 1
-            at += 1
-            if digits > _MOST_DIGITS:
-                return False
-        if digits == 0 or at >= end or p[at] != _CR:
+        stop = digits_end(p, at, end)
+        value = read_number(p, at, stop)
+        if value < 0 or stop >= end or p[stop] != _CR:
             return False
         try:
             return (self._log.last_of(subject) if subject else self._log.last_seq) == value

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Check = Callable[["Stream", "Incoming", int, "Ahead | None"], None]
 
 
-class Stage(Enum):
+class LimitStage(Enum):
     """When a limit is looked at."""
 
     SIZE = 1  # before the headers are read
@@ -48,7 +48,7 @@ class Limit(msgspec.Struct, frozen=True):
     """
 
     name: str
-    stage: Stage
+    stage: LimitStage
     check: Check
     applies: Callable[[Stream], bool] = _never  # every message of such a stream needs a look
     batch_place: int = 0  # place among the limits for messages of batches
@@ -139,16 +139,16 @@ def _limits_bytes(config: StreamConfig) -> bool:
 LIMITS: tuple[Limit, ...] = (
     Limit(
         "max_msg_size",
-        Stage.SIZE,
+        LimitStage.SIZE,
         _check_message_size,
         lambda stream: stream.config.max_msg_size > 0,
         in_ingest=True,
     ),
-    Limit("headers", Stage.SIZE, _check_header_size),  # the fast path leaves larger ones alone
-    Limit("room", Stage.ROOM, _check_room, _room_is_limited),
+    Limit("headers", LimitStage.SIZE, _check_header_size),  # the fast path leaves larger ones alone
+    Limit("room", LimitStage.ROOM, _check_room, _room_is_limited),
     Limit(
         "max_msgs_per_subject",
-        Stage.COUNT,
+        LimitStage.COUNT,
         _check_per_subject,
         _per_subject_refuses,
         batch_place=3,
@@ -156,7 +156,7 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit(
         "max_msgs",
-        Stage.COUNT,
+        LimitStage.COUNT,
         _check_messages,
         lambda stream: _discards_new(stream) and _limits_messages(stream.config),
         batch_place=1,
@@ -166,7 +166,7 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit(
         "max_bytes",
-        Stage.COUNT,
+        LimitStage.COUNT,
         _check_bytes,
         lambda stream: _discards_new(stream) and _limits_bytes(stream.config),
         batch_place=2,
@@ -184,10 +184,10 @@ class LimitBook:
         self._conditional = tuple(limit for limit in limits if limit.applies is not _never)
         self._whole = tuple(limit for limit in limits if limit.is_set is not None)
         self._size, self._room, self._count = (
-            tuple(limit.check for limit in limits if limit.stage is stage) for stage in Stage
+            tuple(limit.check for limit in limits if limit.stage is stage) for stage in LimitStage
         )
         in_order = sorted(limits, key=lambda limit: limit.batch_place)
-        self._batched = tuple(limit.check for limit in in_order if limit.stage is Stage.COUNT)
+        self._batched = tuple(limit.check for limit in in_order if limit.stage is LimitStage.COUNT)
 
     def applying(self, stream: Stream) -> list[Limit]:
         """Return the limits that need a look at every message of the stream."""
