@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STRETCH: Final = 24 if pure_requested() else 1024
 _SUBJECTS: Final = 128 if pure_requested() else 1024  # that are compared with a pattern in a piece
 _ONE_BY_ONE: Final = 16  # messages that are removed one by one, or subjects that are looked up
-_COUNTED: Final = 256  # subjects of a piece that is only counted
+_COUNTED: Final = 128 if pure_requested() else 256  # subjects of a piece that is only counted
 
 
 def below(log: Log, end: int) -> Pieces[int]:
