@@ -20,14 +20,17 @@ _PATIENT: Any = {"connect_timeout_s": 20.0, "request_timeout_s": _LONG_S, "publi
 
 @pytest.fixture
 async def start_gateway() -> AsyncIterator[GatewayFactory]:
-    """Start one in front of `nats`; keyword arguments are those of `Limits`."""
+    """Start one in front of `nats`; further keyword arguments are those of `Limits`."""
     async with AsyncExitStack() as stack:
 
-        async def start(nats: ServerProcess, prefix: str = "/", **limits: Any) -> Gateway:
+        async def start(
+            nats: ServerProcess, prefix: str = "/", read_only: bool = False, **limits: Any
+        ) -> Gateway:
             settings = Settings(
                 nats=Nats.at(nats.client_url, reconnect_wait_s=0.1, **_PATIENT),
                 listeners=(Listener(host="127.0.0.1", port=0, path_prefix=prefix),),
                 limits=Limits(**{"stop_timeout_s": 2.0, **limits}),
+                read_only=read_only,
             )
             server = await stack.enter_async_context(GatewayServer(settings))
             await is_up(server)

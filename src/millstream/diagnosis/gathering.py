@@ -109,6 +109,8 @@ async def _next(link: Link, stream: str, seq: int, subject: str) -> Stored | Non
 
 
 async def _details(link: Link, stream: str, consumer: str) -> Details | None:
+    if not link.dialogue.info.is_millstream:
+        return None
     try:
         answer = await link.request(f"{DETAILS}.{stream}.{consumer}", timeout_s=_DETAILS_S)
         return msgspec.json.decode(answer.payload, type=Details)
