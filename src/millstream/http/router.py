@@ -1,8 +1,8 @@
 """From a path to what serves it: a tree of segments, where `{name}` takes any one segment.
 
 Paths are matched as they came over the wire, segment by segment, and decoded after that: an encoded slash is
-never a border.  It is part of a name, or not found at all.  The parameter called `rest` takes everything
-that follows.
+never a border.  It is part of a name, or not found at all.  A parameter whose name is in `rest` takes
+everything that follows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Node(Generic[Target]):
 class Router(Generic[Target]):
     """Finds the target of a request among those that were added."""
 
-    def __init__(self, *, rest: str = "", encoded_slashes: bool = False) -> None:
+    def __init__(self, *, rest: Collection[str] = (), encoded_slashes: bool = False) -> None:
         self._root: _Node[Target] = _Node()
         self._rest = rest
         self._encoded_slashes = encoded_slashes
@@ -77,7 +77,7 @@ class Router(Generic[Target]):
                 names.append(segment[1:-1])
                 node.any = node.any or _Node()
                 node = node.any
-                node.is_rest = bool(self._rest) and names[-1] == self._rest
+                node.is_rest = names[-1] in self._rest
             else:
                 node = node.children.setdefault(segment, _Node())
         node.targets[method] = target, tuple(names)
