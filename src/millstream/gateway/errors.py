@@ -86,6 +86,15 @@ class UnsupportedMedia(RequestError):
     title = "Unsupported Media Type"
 
 
+class RangeNotSatisfiable(RequestError):
+    status = 416
+    title = "Range Not Satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"there are {size} bytes")
+        self.size = size
+
+
 class Unauthorized(GatewayError):
     """Credentials are missing, or nobody knows them."""
 
@@ -98,6 +107,15 @@ class PermissionDenied(GatewayError):
 
     status = 403
     title = "Permissions Violation"
+
+
+class ReadOnly(PermissionDenied):
+    """The gateway is set to change nothing."""
+
+    title = "Read Only"
+
+    def __init__(self) -> None:
+        super().__init__("this gateway is read-only: it refuses every request that changes something")
 
 
 class Overloaded(GatewayError):

@@ -5,13 +5,22 @@ from typing import Final
 from millstream.gateway.v2 import (
     about,
     batch,
+    connections,
     consume_routes,
     consumers,
+    kv_routes,
+    kv_watch,
+    letter_routes,
     live,
     messages,
+    object_routes,
+    overview,
+    pipeline_routes,
     publish_routes,
     socket,
+    state_live,
     streams,
+    whoami,
 )
 from millstream.gateway.v2.operations import Section
 
@@ -24,5 +33,14 @@ SECTIONS: Final[tuple[Section, ...]] = (
     socket.section,
     streams.section,
     consumers.section,
+    state_live.section,
+    letter_routes.section,
+    kv_routes.section,
+    kv_watch.section,
+    object_routes.section,
+    whoami.section,
+    overview.section,
+    connections.section,
+    pipeline_routes.section,
     about.section,
 )
