@@ -1,0 +1,43 @@
+/** Why a consumer does or does not deliver: the verdict, and each cause with its evidence and advice. */
+import { icon } from "../components/icons.js";
+import { notPermitted } from "../components/states.js";
+import { fill, h } from "../dom.js";
+
+const SIGNS = { delivering: "good", blocked: "warn", idle: "info", unknown: "info" };
+const TITLES = { delivering: "It delivers", blocked: "Why it does not deliver", idle: "Why nothing is delivered", unknown: "Does it deliver?" };
+
+export function whyPanel() {
+  const title = h("h2", {}, "Does it deliver?");
+  const body = h("div", { class: "causes", "aria-live": "polite" }, h("p", { class: "dim" }, "Looking…"));
+  let shown = "";
+  return {
+    element: h("section", { class: "card why", "aria-label": "Why it does or does not deliver" }, title, body),
+    /** @param {any} told */
+    show(told) {
+      const key = JSON.stringify([told.verdict, told.summary, told.causes]);
+      if (key === shown) return;
+      shown = key;
+      const verdict = /** @type {"idle"} */ (told.verdict);
+      fill(title, TITLES[verdict] ?? TITLES.unknown);
+      fill(body, h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, told.summary)), (told.causes ?? []).map(causeShown));
+    },
+    /** @param {import("../api.js").Problem} problem */
+    fail(problem) {
+      shown = "";
+      if (problem.isForbidden) fill(body, notPermitted("this consumer", problem.detail));
+      else fill(body, h("p", { class: "dim" }, problem.message));
+    },
+  };
+}
+
+/** @param {any} cause */
+function causeShown(cause) {
+  const evidence = Object.entries(cause.evidence ?? {});
+  return h(
+    "div",
+    { class: `cause ${cause.severity}`, data: { kind: cause.kind } },
+    h("p", {}, cause.text),
+    cause.advice && h("p", { class: "advice" }, cause.advice),
+    evidence.length > 0 && h("p", { class: "evidence" }, evidence.map(([name, value]) => h("span", {}, `${name.replaceAll("_", " ")}: `, h("span", { class: "mono" }, typeof value === "object" ? JSON.stringify(value) : String(value))))),
+  );
+}
