@@ -27,7 +27,7 @@ def welcome_routes(prefix: str, metrics_path: str, *, has_dashboard: bool) -> li
     body = _line({"service": "millstream gateway"} | {name: prefix + path for name, path in places.items()})
 
     async def welcome(exchange: Exchange, core: Core) -> None:
-        """Say where everything is; browsers are sent to the dashboard, or below `/v2` to the documentation."""
+        """Say where everything is; a browser is sent to the dashboard, or from `/v2` to the documentation."""
         if "text/html" not in exchange.header(b"accept"):
             await exchange.answer(200, body)
         elif has_dashboard and exchange.scope["path"] == f"{prefix}/":

@@ -1,7 +1,7 @@
 """The router and static files, and WebSockets as peers see them."""
 
-import gzip
 import asyncio
+import gzip
 import zlib
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """The files of the dashboard: one page at `/ui/`, and what it loads below `/ui/{version}/`.
 
-The version is a digest of all files.  It stands in their addresses, so a browser keeps them for ever and still
-never mixes the modules of two releases: after an update only the page itself is asked for, and it names
-others.  The views of the page have addresses of their own behind `#`, which are not sent to anybody.
+The version is a digest of all files.  It stands in their addresses, so a browser keeps them for ever and
+still never mixes the modules of two releases: after an update only the page itself is asked for, and it
+names others.  The views of the page have addresses of their own behind `#`, which are not sent to anybody.
 
 Anybody may load these files.  They hold no data: everything that they show comes from `/v2`.
 """

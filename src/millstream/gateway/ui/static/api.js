@@ -140,7 +140,10 @@ async function problemOf(response) {
  * @returns {Promise<any>} the JSON of the answer, null if it has none
  */
 export async function json(method, path, options = {}) {
-  const response = await call(method, path, { ...options, headers: { Accept: "application/json", ...options.headers } });
+  const response = await call(method, path, {
+    ...options,
+    headers: { Accept: "application/json", ...options.headers },
+  });
   if (response.status === 204 || response.status === 202) return null;
   const text = await response.text();
   return text ? JSON.parse(text) : null;
@@ -193,7 +196,12 @@ export async function* events(path, { query, signal, lastId, onSign }) {
         const found = parseEvent(block);
         if (!found) continue;
         if (found.event === "problem") {
-          throw new Problem(found.data?.status ?? 500, found.data?.title ?? "Problem", found.data?.detail ?? "", found.data);
+          throw new Problem(
+            found.data?.status ?? 500,
+            found.data?.title ?? "Problem",
+            found.data?.detail ?? "",
+            found.data,
+          );
         }
         yield found;
       }

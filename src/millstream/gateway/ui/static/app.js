@@ -114,7 +114,10 @@ function failure(error) {
   }
   if (error instanceof Problem) return failed(error, () => show());
   if (error instanceof TypeError && /module/i.test(error.message)) {
-    return failed(new Problem(0, "Not loaded", "A part of this page could not be loaded. The gateway may have been updated."), () => location.reload());
+    return failed(
+      new Problem(0, "Not loaded", "A part of this page could not be loaded. The gateway may have been updated."),
+      () => location.reload(),
+    );
   }
   console.warn(error);
   return failed(new Problem(0, "Not shown", `The page failed: ${error}`), () => show());
@@ -136,4 +139,3 @@ session.addEventListener("change", () => {
 });
 window.addEventListener("hashchange", () => show());
 show(true);
-

@@ -5,12 +5,12 @@
  * number, a list of these, or nothing.
  */
 
-/** @typedef {Node|string|number|null|undefined|false|Child[]} Child */
+/** @typedef {Node|string|number|null|undefined|false|any[]} Child lists hold children, too */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * @param {Element} element
+ * @param {any} element
  * @param {Object<string, any>} props attributes; `on` holds listeners, `data` data attributes, and `value`,
  *   `checked`, `disabled`, `hidden`, `selected`, `open`, `indeterminate` are properties
  */
@@ -51,7 +51,7 @@ export function append(parent, children) {
  * @returns {any}
  */
 export function h(tag, props = {}, ...children) {
-  const element = document.createElement(tag);
+  const element = /** @type {any} */ (document.createElement(tag));
   const { value, ...rest } = props;
   apply(element, rest);
   append(element, children);

@@ -14,7 +14,12 @@ export function short(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size < 10_000) return size < 10 && !Number.isInteger(value) ? value.toFixed(1) : NUMBER.format(Math.round(value));
-  for (const [limit, unit] of /** @type {[number, string][]} */ ([[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])) {
+  for (const [limit, unit] of /** @type {[number, string][]} */ ([
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ])) {
     if (size >= limit) return `${(value / limit).toPrecision(3).replace(/\.?0+$/, "")}${unit}`;
   }
   return String(value);
@@ -57,7 +62,12 @@ export function duration(seconds) {
   if (size < 60) return `${Number(seconds.toFixed(size < 10 ? 1 : 0))} s`;
   const parts = [];
   let rest = Math.round(size);
-  for (const [unit, name] of /** @type {[number, string][]} */ ([[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]])) {
+  for (const [unit, name] of /** @type {[number, string][]} */ ([
+    [86_400, "d"],
+    [3_600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ])) {
     if (rest >= unit && parts.length < 2) {
       parts.push(`${Math.floor(rest / unit)} ${name}`);
       rest %= unit;

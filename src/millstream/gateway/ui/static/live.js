@@ -130,7 +130,12 @@ export class Feed {
     onSign();
     try {
       const lastId = this.options.resumes ? this.lastId : "";
-      for await (const event of events(this.path, { query: this.options.query, signal: request.signal, lastId, onSign })) {
+      for await (const event of events(this.path, {
+        query: this.options.query,
+        signal: request.signal,
+        lastId,
+        onSign,
+      })) {
         if (this.ended) return;
         if (event.id) this.lastId = event.id;
         this.wait = FIRST_WAIT_MS;

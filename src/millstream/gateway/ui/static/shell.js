@@ -26,9 +26,18 @@ const PLACES = [
 export function makeShell(root, { onLogout }) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const links = PLACES.map((place) =>
-    h("a", { href: place.at ? href([place.at]) : "#/", data: { at: place.at } }, icon(place.sign), h("span", {}, place.name)),
+    h(
+      "a",
+      { href: place.at ? href([place.at]) : "#/", data: { at: place.at } },
+      icon(place.sign),
+      h("span", {}, place.name),
+    ),
   );
-  const list = h("ul", { id: "places" }, links.map((each) => h("li", {}, each)));
+  const list = h(
+    "ul",
+    { id: "places" },
+    links.map((each) => h("li", {}, each)),
+  );
   const toggle = h(
     "button",
     { class: "menu quiet", type: "button", "aria-expanded": "false", "aria-controls": "places", "aria-label": "Menu" },
@@ -50,12 +59,25 @@ export function makeShell(root, { onLogout }) {
     "header",
     {},
     toggle,
-    h("a", { class: "brand", href: "#/", "aria-label": "Millstream, overview" }, icon("mark"), h("span", {}, "Millstream")),
+    h(
+      "a",
+      { class: "brand", href: "#/", "aria-label": "Millstream, overview" },
+      icon("mark"),
+      h("span", {}, "Millstream"),
+    ),
     whoShown(),
     themeSwitch(),
     logoutButton(onLogout),
   );
-  fill(root, skip, header, nav, h("div", { class: "body" }, banner(), main), live, h("div", { id: "toasts", role: "status", "aria-live": "polite" }));
+  fill(
+    root,
+    skip,
+    header,
+    nav,
+    h("div", { class: "body" }, banner(), main),
+    live,
+    h("div", { id: "toasts", role: "status", "aria-live": "polite" }),
+  );
   link.addEventListener("change", () => main.classList.toggle("stale", !link.isUp));
   return {
     main,
@@ -82,7 +104,12 @@ function whoShown() {
       h("span", { class: "server", title: `${server.name}, version ${server.version}` }, server.cluster || server.name),
       h("span", { class: "dim account" }, [who.account, who.user].filter(Boolean).join(" · ")),
       who.is_system && h("span", { class: "tag" }, "system"),
-      who.read_only && h("span", { class: "tag warn", title: "This gateway was started with --read-only: it changes nothing." }, "read-only"),
+      who.read_only &&
+        h(
+          "span",
+          { class: "tag warn", title: "This gateway was started with --read-only: it changes nothing." },
+          "read-only",
+        ),
     );
   };
   session.addEventListener("change", show);
@@ -106,7 +133,11 @@ function themeSwitch() {
 
 /** @param {() => void} onLogout */
 function logoutButton(onLogout) {
-  const button = h("button", { class: "quiet", type: "button", title: "Use other credentials", "aria-label": "Use other credentials" }, icon("person"));
+  const button = h(
+    "button",
+    { class: "quiet", type: "button", title: "Use other credentials", "aria-label": "Use other credentials" },
+    icon("person"),
+  );
   button.addEventListener("click", onLogout);
   return button;
 }

@@ -18,7 +18,9 @@ export function upload(path, file, { onProgress, signal, headers = {} }) {
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => onProgress(event.loaded, file.size));
     request.addEventListener("load", () => (request.status < 300 ? resolve() : reject(problemOf(request))));
-    request.addEventListener("error", () => reject(new Problem(0, "No answer", "The connection was lost during the upload.")));
+    request.addEventListener("error", () =>
+      reject(new Problem(0, "No answer", "The connection was lost during the upload.")),
+    );
     request.addEventListener("abort", () => reject(new DOMException("left", "AbortError")));
     signal.addEventListener("abort", () => request.abort());
     request.send(file);

@@ -17,16 +17,41 @@ const LINES = 3;
  * @property {string} title
  * @property {string[]} names of the series
  * @property {(value: number) => string} [form]
+ * @property {number} [base] 1024 for bytes
  * @property {number} [spanMs] how much time the axis has at least
  */
 
 /** @param {ChartOptions} options */
-export function chart({ title, names, form = short, spanMs = 60_000 }) {
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": title, preserveAspectRatio: "none" });
+export function chart({ title, names, form = short, base = 10, spanMs = 60_000 }) {
+  const drawing = svg("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    class: "chart",
+    role: "img",
+    "aria-label": title,
+    preserveAspectRatio: "none",
+  });
   const values = names.map(() => h("b", {}, "–"));
-  const legend = h("ul", { class: "legend" }, names.map((name, index) => h("li", { class: `series-${index}` }, h("span", { class: "swatch", "aria-hidden": "true" }), name, " ", values[index])));
+  const legend = h(
+    "ul",
+    { class: "legend" },
+    names.map((name, index) =>
+      h(
+        "li",
+        { class: `series-${index}` },
+        h("span", { class: "swatch", "aria-hidden": "true" }),
+        name,
+        " ",
+        values[index],
+      ),
+    ),
+  );
   const labels = h("div", { class: "labels", "aria-hidden": "true" });
-  const element = h("figure", { class: "figure" }, h("figcaption", {}, title, legend), h("div", { class: "plot" }, drawing, labels));
+  const element = h(
+    "figure",
+    { class: "figure" },
+    h("figcaption", {}, title, legend),
+    h("div", { class: "plot" }, drawing, labels),
+  );
   const range = { top: 1 };
 
   /** @param {import("../live.js").Series} series */
@@ -35,13 +60,19 @@ export function chart({ title, names, form = short, spanMs = 60_000 }) {
     if (!points.length) return;
     const end = points[points.length - 1].time;
     const start = Math.min(points[0].time, end - spanMs);
-    range.top = niceTop(Math.max(...points.flatMap((point) => point.values.map((value) => value ?? 0)), 0));
+    range.top = niceTop(Math.max(...points.flatMap((point) => point.values.map((value) => value ?? 0)), 0), base);
     const x = (/** @type {number} */ time) => LEFT + ((time - start) / (end - start)) * (WIDTH - LEFT);
     const y = (/** @type {number} */ value) => TOP + (1 - value / range.top) * (HEIGHT - TOP - BOTTOM);
     fill(
       drawing,
       gridLines(y, range.top),
-      names.map((_, index) => svg("path", { d: pathOf(points, index, x, y), class: `line series-${index}`, "vector-effect": "non-scaling-stroke" })),
+      names.map((_, index) =>
+        svg("path", {
+          d: pathOf(points, index, x, y),
+          class: `line series-${index}`,
+          "vector-effect": "non-scaling-stroke",
+        }),
+      ),
     );
     fill(
       labels,
@@ -97,10 +128,20 @@ function pathOf(points, index, x, y) {
   return text;
 }
 
-/** The least of 1, 2, 3, 6 times a power of ten that is not below `value`: it can be divided by three. @param {number} value */
-function niceTop(value) {
+/**
+ * The end of the axis: not below `value`, and its thirds are round numbers.
+ * @param {number} value
+ * @param {number} base
+ * @returns {number}
+ */
+function niceTop(value, base) {
   if (value <= 3) return 3;
+  if (base === 1024) {
+    const unit = 1024 ** Math.floor(Math.log(value) / Math.log(1024));
+    return niceTop(value / unit, 10) * unit;
+  }
   const power = 10 ** Math.floor(Math.log10(value));
-  for (const factor of [1.5, 3, 6, 9, 15]) if (factor * power >= value) return factor * power;
-  return 15 * power;
+  return (FACTORS.find((factor) => factor * power >= value) ?? 15) * power;
 }
+
+const FACTORS = [1.5, 3, 6, 9, 15];

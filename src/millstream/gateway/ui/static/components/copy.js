@@ -19,5 +19,9 @@ export async function copyText(text, what = "Copied") {
 
 /** @param {string} label @param {() => string} text */
 export function copyButton(label, text) {
-  return h("button", { type: "button", class: "quiet", on: { click: () => copyText(text(), `${label} copied`) } }, label);
+  return h(
+    "button",
+    { type: "button", class: "quiet", on: { click: () => copyText(text(), `${label} copied`) } },
+    label,
+  );
 }

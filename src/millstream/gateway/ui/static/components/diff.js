@@ -11,7 +11,8 @@ import { h } from "../dom.js";
  */
 export function changes(before, after, prefix = "") {
   if (same(before, after)) return [];
-  if (!isObject(before) || !isObject(after)) return [{ key: prefix || "(all)", before: textOf(before), after: textOf(after) }];
+  if (!isObject(before) || !isObject(after))
+    return [{ key: prefix || "(all)", before: textOf(before), after: textOf(after) }];
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   return keys.flatMap((key) => changes(before[key], after[key], prefix ? `${prefix}.${key}` : key));
 }
@@ -38,13 +39,31 @@ export function diff(list) {
     "table",
     { class: "diff" },
     h("caption", { class: "sr" }, "Changes"),
-    h("thead", {}, h("tr", {}, ["Key", "Now", "After"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, list.map((change) => h(
-      "tr",
+    h(
+      "thead",
       {},
-      h("th", { scope: "row" }, h("code", {}, change.key)),
-      h("td", {}, change.before === undefined ? h("span", { class: "dim" }, "not set") : h("del", {}, change.before)),
-      h("td", {}, change.after === undefined ? h("span", { class: "dim" }, "not set") : h("ins", {}, change.after)),
-    ))),
+      h(
+        "tr",
+        {},
+        ["Key", "Now", "After"].map((name) => h("th", { scope: "col" }, name)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      list.map((change) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, h("code", {}, change.key)),
+          h(
+            "td",
+            {},
+            change.before === undefined ? h("span", { class: "dim" }, "not set") : h("del", {}, change.before),
+          ),
+          h("td", {}, change.after === undefined ? h("span", { class: "dim" }, "not set") : h("ins", {}, change.after)),
+        ),
+      ),
+    ),
   );
 }

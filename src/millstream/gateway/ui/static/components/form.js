@@ -25,7 +25,12 @@ export const area = (props = {}) => h("textarea", { rows: 6, spellcheck: "false"
  * @param {[string, string][]} choices value and text
  * @param {Object<string, any>} [props]
  */
-export const select = (choices, props = {}) => h("select", props, choices.map(([value, text]) => h("option", { value }, text)));
+export const select = (choices, props = {}) =>
+  h(
+    "select",
+    props,
+    choices.map(([value, text]) => h("option", { value }, text)),
+  );
 
 /**
  * @param {string} label
@@ -43,7 +48,14 @@ export function checkbox(label, props = {}) {
  * @param {(text: string) => void} onInput
  */
 export function searchField(label, value, onInput) {
-  const control = h("input", { type: "search", value, placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false" });
+  const control = h("input", {
+    type: "search",
+    value,
+    placeholder: label,
+    "aria-label": label,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   control.addEventListener("input", () => onInput(control.value));
   return control;
 }
@@ -61,13 +73,21 @@ export function headerRows(pairs = []) {
       { class: "pair" },
       input({ value: name, placeholder: "Name", "aria-label": "Header name" }),
       input({ value, placeholder: "Value", "aria-label": "Header value" }),
-      h("button", { type: "button", class: "quiet", "aria-label": "Remove this header", on: { click: () => row.remove() } }, "×"),
+      h(
+        "button",
+        { type: "button", class: "quiet", "aria-label": "Remove this header", on: { click: () => row.remove() } },
+        "×",
+      ),
     );
     rows.append(row);
     return row;
   };
   for (const [name, value] of pairs) add(name, value);
-  const more = h("button", { type: "button", class: "quiet", on: { click: () => add("", "").querySelector("input").focus() } }, "+ Add a header");
+  const more = h(
+    "button",
+    { type: "button", class: "quiet", on: { click: () => add("", "").querySelector("input").focus() } },
+    "+ Add a header",
+  );
   return {
     element: h("fieldset", { class: "headers" }, h("legend", {}, "Headers"), rows, more),
     /** @returns {[string, string][]} */
@@ -101,5 +121,7 @@ export function headersOf(pairs) {
  * @returns {[string, string][]}
  */
 export function pairsOf(headers) {
-  return Object.entries(headers ?? {}).flatMap(([name, value]) => [value].flat().map((each) => /** @type {[string, string]} */ ([name, each])));
+  return Object.entries(headers ?? {}).flatMap(([name, value]) =>
+    [value].flat().map((each) => /** @type {[string, string]} */ ([name, each])),
+  );
 }

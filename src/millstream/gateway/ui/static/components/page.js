@@ -9,7 +9,16 @@ export function heading(title, { path = [], tags, actions } = {}) {
   return h(
     "div",
     { class: "heading" },
-    path.length > 0 && h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("ol", {}, path.map(([name, at]) => h("li", {}, h("a", { href: at }, name))))),
+    path.length > 0 &&
+      h(
+        "nav",
+        { class: "crumbs", "aria-label": "Where this is" },
+        h(
+          "ol",
+          {},
+          path.map(([name, at]) => h("li", {}, h("a", { href: at }, name))),
+        ),
+      ),
     h("div", { class: "row" }, h("h1", {}, title), tags, actions && h("div", { class: "actions end" }, actions)),
   );
 }
@@ -36,12 +45,22 @@ export function stat(name, { hint } = {}) {
 
 /** @param {...{element: HTMLElement}} stats */
 export function stats(...stats) {
-  return h("dl", { class: "stats" }, stats.map((each) => each.element));
+  return h(
+    "dl",
+    { class: "stats" },
+    stats.map((each) => each.element),
+  );
 }
 
 /** @param {[string, import("../dom.js").Child][]} pairs */
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    pairs
+      .filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+  );
 }
 
 /**
@@ -51,7 +70,17 @@ export function facts(pairs) {
  * @param {string} current name
  */
 export function tabs(label, entries, current) {
-  return h("nav", { class: "tabs", "aria-label": label }, h("ul", {}, entries.map(([name, at]) => h("li", {}, h("a", { href: at, "aria-current": name === current ? "page" : undefined }, name)))));
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": label },
+    h(
+      "ul",
+      {},
+      entries.map(([name, at]) =>
+        h("li", {}, h("a", { href: at, "aria-current": name === current ? "page" : undefined }, name)),
+      ),
+    ),
+  );
 }
 
 /**
@@ -61,7 +90,11 @@ export function tabs(label, entries, current) {
  */
 export function meter(used, most, text) {
   const share = most > 0 ? Math.min(100, (100 * used) / most) : 0;
-  const bar = h("div", { class: `meter ${share > 90 ? "high" : share > 75 ? "raised" : ""}`, "aria-hidden": "true" }, h("div", {}));
+  const bar = h(
+    "div",
+    { class: `meter ${share > 90 ? "high" : share > 75 ? "raised" : ""}`, "aria-hidden": "true" },
+    h("div", {}),
+  );
   bar.firstChild.style.width = `${share}%`;
   return h("div", { class: "use" }, h("span", {}, text), most > 0 && bar);
 }

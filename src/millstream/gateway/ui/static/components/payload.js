@@ -27,5 +27,16 @@ export function payload(body, { form = "auto", onForm } = {}) {
   });
   draw();
   if (!body.length) return h("p", { class: "dim" }, "The message has no body.");
-  return h("div", {}, h("div", { class: "row tools" }, chooser, note, copyButton("Copy", () => text)), shown);
+  return h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "row tools" },
+      chooser,
+      note,
+      copyButton("Copy", () => text),
+    ),
+    shown,
+  );
 }

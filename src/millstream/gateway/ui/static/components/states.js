@@ -11,7 +11,13 @@ import { icon } from "./icons.js";
  * @param {...import("../dom.js").Child} actions
  */
 export function empty(text, next, ...actions) {
-  return h("div", { class: "state" }, h("p", { class: "lead" }, text), next && h("p", { class: "dim" }, next), actions.length > 0 && h("p", { class: "actions" }, actions));
+  return h(
+    "div",
+    { class: "state" },
+    h("p", { class: "lead" }, text),
+    next && h("p", { class: "dim" }, next),
+    actions.length > 0 && h("p", { class: "actions" }, actions),
+  );
 }
 
 /** @param {string} what a noun: "connections" */
@@ -22,7 +28,12 @@ export function notPermitted(what, detail = "") {
     { class: "state", data: { forbidden: "" } },
     icon("lock"),
     h("p", { class: "lead" }, `${user ? `User ${user}` : "This user"} may not see ${what}.`),
-    h("p", { class: "dim" }, detail || "NATS does not permit it. Log in with other credentials, or ask whoever runs the server for the permission."),
+    h(
+      "p",
+      { class: "dim" },
+      detail ||
+        "NATS does not permit it. Log in with other credentials, or ask whoever runs the server for the permission.",
+    ),
   );
 }
 
@@ -45,7 +56,8 @@ export function failed(problem, retry) {
 
 /** A problem in a line, where it happened. @param {any} error */
 export function complaint(error) {
-  const text = error instanceof Problem ? [error.title, error.detail].filter(Boolean).join(": ") : String(error?.message ?? error);
+  const text =
+    error instanceof Problem ? [error.title, error.detail].filter(Boolean).join(": ") : String(error?.message ?? error);
   return h("p", { class: "complaint", role: "alert" }, icon("warn"), h("span", {}, text));
 }
 
@@ -91,7 +103,11 @@ export async function into(place, what, work) {
     if (isAbort(error)) return;
     if (!(error instanceof Problem)) throw error;
     if (error.isForbidden) fill(place, notPermitted(what, error.detail));
-    else fill(place, failed(error, () => into(place, what, work)));
+    else
+      fill(
+        place,
+        failed(error, () => into(place, what, work)),
+      );
   } finally {
     place.removeAttribute("aria-busy");
   }

@@ -42,7 +42,12 @@ export function table({ caption, columns, onSort, order, rowClass }) {
       fill(cell, column.isQuiet ? h("span", { class: "sr" }, column.name) : column.name);
       return cell;
     }
-    const button = h("button", { type: "button", class: "sort" }, h("span", {}, column.name), h("span", { class: "arrow" }));
+    const button = h(
+      "button",
+      { type: "button", class: "sort" },
+      h("span", {}, column.name),
+      h("span", { class: "arrow" }),
+    );
     button.addEventListener("click", () => {
       const first = column.desc ? "desc" : "asc";
       const other = column.desc ? "asc" : "desc";
@@ -72,7 +77,10 @@ export function table({ caption, columns, onSort, order, rowClass }) {
     body,
     /** @param {Row[]} rows */
     show(rows) {
-      fill(body, rows.map((row) => rowOf(columns, row, rowClass?.(row))));
+      fill(
+        body,
+        rows.map((row) => rowOf(columns, row, rowClass?.(row))),
+      );
     },
   };
 }
@@ -87,7 +95,13 @@ function rowOf(columns, row, kind) {
   return h(
     "tr",
     { class: kind },
-    columns.map((column) => h(column.isHeader ? "th" : "td", { class: classOf(column), scope: column.isHeader ? "row" : undefined, data: { name: column.name } }, column.cell(row))),
+    columns.map((column) =>
+      h(
+        column.isHeader ? "th" : "td",
+        { class: classOf(column), scope: column.isHeader ? "row" : undefined, data: { name: column.name } },
+        column.cell(row),
+      ),
+    ),
   );
 }
 

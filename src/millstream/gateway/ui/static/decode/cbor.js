@@ -37,7 +37,10 @@ function value(cursor) {
     }
     default: {
       const number = definite(size);
-      return cursor.nested("()", () => [value(cursor)]).replace(/^\(\s*/, `${number}(`).replace(/\s*\)$/, ")");
+      return cursor
+        .nested("()", () => [value(cursor)])
+        .replace(/^\(\s*/, `${number}(`)
+        .replace(/\s*\)$/, ")");
     }
   }
 }

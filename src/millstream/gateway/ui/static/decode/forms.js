@@ -27,13 +27,18 @@ export function show(bytes, form) {
   const chosen = form === "auto" ? guess(bytes) : form;
   const [text, note] = write(bytes, chosen);
   const cut = text.length > LONGEST;
-  return { form: chosen, text: cut ? `${text.slice(0, LONGEST)}…` : text, note: cut ? "Only the beginning is shown." : note };
+  return {
+    form: chosen,
+    text: cut ? `${text.slice(0, LONGEST)}…` : text,
+    note: cut ? "Only the beginning is shown." : note,
+  };
 }
 
 /** @param {Uint8Array} bytes */
 function guess(bytes) {
   const text = toText(bytes);
-  if (text !== null) return bytes.length < 4 * LONGEST && prettyJson(text) !== null && /^\s*[[{]/.test(text) ? "json" : "text";
+  if (text !== null)
+    return bytes.length < 4 * LONGEST && prettyJson(text) !== null && /^\s*[[{]/.test(text) ? "json" : "text";
   for (const form of ["msgpack", "cbor"]) if (bytes.length > 1 && write(bytes, form)[1] === "") return form;
   return "hex";
 }
@@ -43,7 +48,9 @@ function write(bytes, form) {
   switch (form) {
     case "json": {
       const pretty = prettyJson(toText(bytes));
-      return pretty === null ? [new TextDecoder().decode(bytes), "This is not JSON; it is shown as text."] : [pretty, ""];
+      return pretty === null
+        ? [new TextDecoder().decode(bytes), "This is not JSON; it is shown as text."]
+        : [pretty, ""];
     }
     case "hex":
       return [toHex(bytes), ""];
@@ -55,9 +62,15 @@ function write(bytes, form) {
         return [(form === "cbor" ? decodeCbor : decodeMsgpack)(bytes), ""];
       } catch (error) {
         if (!(error instanceof NotDecodable)) throw error;
-        return [toHex(bytes), `This is not ${form === "cbor" ? "CBOR" : "MessagePack"}: ${error.message}. It is shown as hex.`];
+        return [
+          toHex(bytes),
+          `This is not ${form === "cbor" ? "CBOR" : "MessagePack"}: ${error.message}. It is shown as hex.`,
+        ];
       }
     default:
-      return [new TextDecoder().decode(bytes), toText(bytes) === null ? "Bytes that are not UTF-8 are shown as \uFFFD." : ""];
+      return [
+        new TextDecoder().decode(bytes),
+        toText(bytes) === null ? "Bytes that are not UTF-8 are shown as \uFFFD." : "",
+      ];
   }
 }

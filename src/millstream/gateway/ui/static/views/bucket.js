@@ -24,8 +24,19 @@ export default async function bucket(context) {
   const status = await context.get(path);
   const keys = h("div", {});
   const detail = h("section", { class: "card", "aria-label": "Key" });
-  const prefix = input({ type: "search", value: context.query.prefix ?? "", placeholder: "Keys that begin with…", "aria-label": "Keys that begin with" });
-  const form = select([["tree", "As a tree"], ["list", "As a list"]], { value: context.query.as ?? "tree", "aria-label": "Show keys" });
+  const prefix = input({
+    type: "search",
+    value: context.query.prefix ?? "",
+    placeholder: "Keys that begin with…",
+    "aria-label": "Keys that begin with",
+  });
+  const form = select(
+    [
+      ["tree", "As a tree"],
+      ["list", "As a list"],
+    ],
+    { value: context.query.as ?? "tree", "aria-label": "Show keys" },
+  );
   let chosen = context.query.key ?? "";
   let detailScope = context.scope.child();
 
@@ -35,7 +46,8 @@ export default async function bucket(context) {
   function choose(key) {
     chosen = key;
     remember();
-    for (const each of keys.querySelectorAll("[data-key]")) each.closest(".leaf")?.classList.toggle("chosen", each.dataset.key === key);
+    for (const each of keys.querySelectorAll("[data-key]"))
+      each.closest(".leaf")?.classList.toggle("chosen", each.dataset.key === key);
     detailScope.end();
     detailScope = context.scope.child();
     const scope = detailScope;
@@ -43,15 +55,26 @@ export default async function bucket(context) {
   }
 
   /** @param {string} key @param {string} shown */
-  const keyButton = (key, shown) => h("button", { type: "button", class: "link mono", data: { key }, on: { click: () => choose(key) } }, shown);
+  const keyButton = (key, shown) =>
+    h("button", { type: "button", class: "link mono", data: { key }, on: { click: () => choose(key) } }, shown);
 
   /** @param {string} above */
   async function loadLevel(above) {
-    const told = await context.get(`v2/streams/${pathOf(`KV_${name}`)}/subjects`, { prefix: above, depth: 1, limit: LEVEL });
+    const told = await context.get(`v2/streams/${pathOf(`KV_${name}`)}/subjects`, {
+      prefix: above,
+      depth: 1,
+      limit: LEVEL,
+    });
     const start = `$KV.${name}.`;
     const branches = told.subjects.map((/** @type {any} */ each) => {
       const key = each.subject.startsWith(start) ? each.subject.slice(start.length) : each.subject;
-      return { name: each.token, value: each.subject, children: each.children, label: each.children ? undefined : keyButton(key, each.token), more: each.children ? plural(each.children, "key") : "" };
+      return {
+        name: each.token,
+        value: each.subject,
+        children: each.children,
+        label: each.children ? undefined : keyButton(key, each.token),
+        more: each.children ? plural(each.children, "key") : "",
+      };
     });
     return { branches, rest: (told.total ?? branches.length) - branches.length };
   }
@@ -64,26 +87,55 @@ export default async function bucket(context) {
   function drawList() {
     const rows = h("ul", { class: "tree" });
     const more = h("button", { type: "button", hidden: true }, "Show more");
+    const note = h("div", {});
     /** @type {any} */
     let after;
     const load = () =>
-      into(h("div"), "keys", async () => {
+      into(note, "keys", async () => {
         const told = await context.get(`${path}/keys`, { prefix: prefix.value.trim(), after, limit: PAGE });
         const found = told.keys ?? [];
-        for (const each of found) rows.append(h("li", {}, h("div", { class: "leaf" }, keyButton(each.key ?? each, each.key ?? each), h("span", { class: "more" }, each.revision ? `r${number(each.revision)}` : ""))));
+        for (const each of found)
+          rows.append(
+            h(
+              "li",
+              {},
+              h(
+                "div",
+                { class: "leaf" },
+                keyButton(each.key ?? each, each.key ?? each),
+                h("span", { class: "more" }, each.revision ? `r${number(each.revision)}` : ""),
+              ),
+            ),
+          );
         after = told.next ?? told.after;
         more.hidden = !after;
-        if (!rows.children.length) fill(keys, empty("No keys.", prefix.value ? "No key begins like this." : "Put the first one.", changeButton("New key", () => newKey(name, choose, draw))));
+        if (!rows.children.length)
+          fill(
+            keys,
+            empty(
+              "No keys.",
+              prefix.value ? "No key begins like this." : "Put the first one.",
+              changeButton("New key", () => newKey(name, choose, draw)),
+            ),
+          );
       });
     more.addEventListener("click", load);
-    fill(keys, rows, more);
+    fill(keys, rows, note, more);
     load();
   }
 
   function draw() {
     remember();
     if (form.value === "list") drawList();
-    else if (!status.values && !prefix.value) fill(keys, empty("The bucket is empty.", "Put the first key.", changeButton("New key", () => newKey(name, choose, redraw))));
+    else if (!status.values && !prefix.value)
+      fill(
+        keys,
+        empty(
+          "The bucket is empty.",
+          "Put the first key.",
+          changeButton("New key", () => newKey(name, choose, redraw)),
+        ),
+      );
     else drawTree();
   }
 
@@ -100,24 +152,38 @@ export default async function bucket(context) {
   return [
     heading(name, {
       path: [["Key-value", href(["kv"])]],
-      tags: [tag(`${plural(status.values, "value")}, ${bytes(status.bytes)}`), tag(`history ${number(status.history)}`), status.ttl_s > 0 && tag(`values live ${duration(status.ttl_s)}`), status.sealed && tag("sealed", "warn")],
+      tags: [
+        tag(`${plural(status.values, "value")}, ${bytes(status.bytes)}`),
+        tag(`history ${number(status.history)}`),
+        status.ttl_s > 0 && tag(`values live ${duration(status.ttl_s)}`),
+        status.sealed && tag("sealed", "warn"),
+      ],
       actions: [
         changeButton("New key", () => newKey(name, choose, redraw), { class: "primary" }),
         h("a", { class: "button", href: href(["streams", `KV_${name}`]) }, "Its stream"),
-        changeButton("Delete bucket…", () =>
-          confirmDanger({
-            title: `Delete ${name}`,
-            text: "All keys and their history are removed. This cannot be undone.",
-            action: "Delete the bucket",
-            typed: name,
-            act: async () => {
-              await remove(path);
-              toast(`${name} is deleted`);
-              go(href(["kv"]));
-            },
-          }), { class: "warning" }),
+        changeButton(
+          "Delete bucket…",
+          () =>
+            confirmDanger({
+              title: `Delete ${name}`,
+              text: "All keys and their history are removed. This cannot be undone.",
+              action: "Delete the bucket",
+              typed: name,
+              act: async () => {
+                await remove(path);
+                toast(`${name} is deleted`);
+                go(href(["kv"]));
+              },
+            }),
+          { class: "warning" },
+        ),
       ],
     }),
-    h("div", { class: "split" }, h("section", { class: "card", "aria-label": "Keys" }, h("div", { class: "row" }, prefix, form), keys), detail),
+    h(
+      "div",
+      { class: "split" },
+      h("section", { class: "card", "aria-label": "Keys" }, h("div", { class: "row" }, prefix, form), keys),
+      detail,
+    ),
   ];
 }

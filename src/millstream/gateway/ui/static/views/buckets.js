@@ -19,14 +19,24 @@ export default async function buckets(context) {
     key: "buckets",
     sort: "name",
     columns: [
-      { name: "Bucket", sort: "name", isHeader: true, cell: (row) => h("a", { href: href(["kv", row.bucket]) }, row.bucket) },
+      {
+        name: "Bucket",
+        sort: "name",
+        isHeader: true,
+        cell: (row) => h("a", { href: href(["kv", row.bucket]) }, row.bucket),
+      },
       { name: "Values", sort: "messages", desc: true, isNumber: true, cell: (row) => number(row.values) },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
       { name: "History", isNumber: true, cell: (row) => number(row.history) },
       { name: "Values live for", class: "low", cell: (row) => (row.ttl_s ? duration(row.ttl_s) : "ever") },
       { name: "Description", class: "low", cell: (row) => row.description ?? "" },
     ],
-    empty: () => empty("There are no buckets yet.", "A bucket holds the latest values of keys, and as many older ones as you want.", add()),
+    empty: () =>
+      empty(
+        "There are no buckets yet.",
+        "A bucket holds the latest values of keys, and as many older ones as you want.",
+        add(),
+      ),
   });
   return [heading("Key-value", { actions: add() }), rows.element];
 }
@@ -35,7 +45,10 @@ function newBucket() {
   const name = input({});
   const history = input({ type: "number", min: 1, max: 64, value: 5 });
   const ttl = input({ type: "number", min: 0, step: "any", placeholder: "they stay" });
-  const storage = select([["file", "On disk"], ["memory", "In memory"]]);
+  const storage = select([
+    ["file", "On disk"],
+    ["memory", "In memory"],
+  ]);
   const replicas = input({ type: "number", min: 1, max: 5, value: 1 });
   const description = input({});
   openDialog({
@@ -53,7 +66,14 @@ function newBucket() {
     action: "Create",
     act: async () => {
       const bucket = name.value.trim();
-      await post("v2/kv", { bucket, history: Number(history.value) || 1, ttl_s: Number(ttl.value) || 0, storage: storage.value, replicas: Number(replicas.value) || 1, description: description.value });
+      await post("v2/kv", {
+        bucket,
+        history: Number(history.value) || 1,
+        ttl_s: Number(ttl.value) || 0,
+        storage: storage.value,
+        replicas: Number(replicas.value) || 1,
+        description: description.value,
+      });
       go(href(["kv", bucket]));
     },
   });

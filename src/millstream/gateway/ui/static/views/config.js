@@ -10,5 +10,8 @@ export default async function config(context) {
   context.setTitle(`Configuration of ${name}`);
   const info = await context.get(`v2/streams/${pathOf(name)}`);
   const editor = await configEditor(context, `v2/streams/${pathOf(name)}/config`, `the configuration of ${name}`);
-  return [streamFrame(name, "Configuration", { config: info.config }), h("section", { class: "card", "aria-label": "Configuration" }, editor)];
+  return [
+    streamFrame(name, "Configuration", { config: info.config }),
+    h("section", { class: "card", "aria-label": "Configuration" }, editor),
+  ];
 }

@@ -35,7 +35,17 @@ export async function configEditor(context, path, what) {
   /** @param {{text: string, etag: string}} present */
   function showText(present) {
     const edit = changeButton("Edit", () => showEditor(present), { class: "primary" });
-    fill(place, h("div", { class: "row tools" }, edit, copyButton("Copy", () => present.text), h("span", { class: "dim" }, UNITS)), h("pre", { class: "payload config", tabindex: "0", "aria-label": what }, present.text));
+    fill(
+      place,
+      h(
+        "div",
+        { class: "row tools" },
+        edit,
+        copyButton("Copy", () => present.text),
+        h("span", { class: "dim" }, UNITS),
+      ),
+      h("pre", { class: "payload config", tabindex: "0", "aria-label": what }, present.text),
+    );
   }
 
   /** @param {{text: string, etag: string}} present */
@@ -65,11 +75,21 @@ export async function configEditor(context, path, what) {
     return openDialog({
       title: "Apply these changes?",
       isWide: true,
-      body: [diff(list), h("p", { class: "dim" }, "The server checks them, and refuses if somebody else changed the configuration meanwhile.")],
+      body: [
+        diff(list),
+        h(
+          "p",
+          { class: "dim" },
+          "The server checks them, and refuses if somebody else changed the configuration meanwhile.",
+        ),
+      ],
       action: "Apply",
       allowed: () => list.length > 0,
       act: async () => {
-        await call("PUT", path, { body: text, headers: { "Content-Type": "application/json", "If-Match": present.etag } });
+        await call("PUT", path, {
+          body: text,
+          headers: { "Content-Type": "application/json", "If-Match": present.etag },
+        });
         toast("The configuration is changed");
       },
     });

@@ -19,14 +19,50 @@ export default async function connections(context) {
     key: "connections",
     sort: "cid",
     columns: [
-      { name: "Client", sort: "cid", isHeader: true, cell: (row) => h("button", { type: "button", class: "link", on: { click: () => open(row) } }, row.name || `Connection ${row.cid}`) },
-      { name: "User", class: "low", cell: (row) => [row.authorized_user ?? row.user ?? "", isSystem && row.account && h("span", { class: "dim" }, ` ${row.account}`)] },
+      {
+        name: "Client",
+        sort: "cid",
+        isHeader: true,
+        cell: (row) =>
+          h(
+            "button",
+            { type: "button", class: "link", on: { click: () => open(row) } },
+            row.name || `Connection ${row.cid}`,
+          ),
+      },
+      {
+        name: "User",
+        class: "low",
+        cell: (row) => [
+          row.authorized_user ?? row.user ?? "",
+          isSystem && row.account && h("span", { class: "dim" }, ` ${row.account}`),
+        ],
+      },
       { name: "Address", class: "low", cell: (row) => `${row.ip}:${row.port}` },
       { name: "Library", class: "low", cell: (row) => [row.lang, row.version].filter(Boolean).join(" ") },
       { name: "Subscriptions", sort: "subs", desc: true, isNumber: true, cell: (row) => number(row.subscriptions) },
-      { name: "From client", sort: "msgs_from", desc: true, isNumber: true, cell: (row) => [number(row.in_msgs), h("br"), h("span", { class: "dim" }, bytes(row.in_bytes))] },
-      { name: "To client", sort: "msgs_to", desc: true, isNumber: true, cell: (row) => [number(row.out_msgs), h("br"), h("span", { class: "dim" }, bytes(row.out_bytes))] },
-      { name: "Waiting", sort: "pending", desc: true, isNumber: true, class: "low", cell: (row) => (row.pending_bytes ? tag(bytes(row.pending_bytes), "warn") : "0") },
+      {
+        name: "From client",
+        sort: "msgs_from",
+        desc: true,
+        isNumber: true,
+        cell: (row) => [number(row.in_msgs), h("br"), h("span", { class: "dim" }, bytes(row.in_bytes))],
+      },
+      {
+        name: "To client",
+        sort: "msgs_to",
+        desc: true,
+        isNumber: true,
+        cell: (row) => [number(row.out_msgs), h("br"), h("span", { class: "dim" }, bytes(row.out_bytes))],
+      },
+      {
+        name: "Waiting",
+        sort: "pending",
+        desc: true,
+        isNumber: true,
+        class: "low",
+        cell: (row) => (row.pending_bytes ? tag(bytes(row.pending_bytes), "warn") : "0"),
+      },
     ],
     empty: () => empty("No client is connected.", "The gateway's own connection is listed while it is in use."),
   });
@@ -34,18 +70,22 @@ export default async function connections(context) {
   /** @param {any} row */
   async function open(row) {
     const server = row.server_id ?? row.server?.id ?? session.who?.server.id ?? "";
-    const kick = changeButton("Disconnect…", () =>
-      confirmDanger({
-        title: `Disconnect ${row.name || `connection ${row.cid}`}`,
-        text: "The server closes the connection. Most clients connect again by themselves.",
-        action: "Disconnect it",
-        act: async () => {
-          await remove(`v2/connections/${pathOf(server, row.cid)}`);
-          toast("The connection is closed");
-          document.querySelector("dialog")?.close();
-          rows.reload();
-        },
-      }), { class: "warning", disabled: !isSystem });
+    const kick = changeButton(
+      "Disconnect…",
+      () =>
+        confirmDanger({
+          title: `Disconnect ${row.name || `connection ${row.cid}`}`,
+          text: "The server closes the connection. Most clients connect again by themselves.",
+          action: "Disconnect it",
+          act: async () => {
+            await remove(`v2/connections/${pathOf(server, row.cid)}`);
+            toast("The connection is closed");
+            document.querySelector("dialog")?.close();
+            rows.reload();
+          },
+        }),
+      { class: "warning", disabled: !isSystem },
+    );
     const subjects = row.subscriptions_list ?? row.subs ?? [];
     await openDialog({
       title: row.name || `Connection ${row.cid}`,
@@ -54,7 +94,10 @@ export default async function connections(context) {
         "div",
         { class: "message-detail" },
         facts([
-          ["Connection", `${row.cid}${row.server_name ?? row.server?.name ? ` at ${row.server_name ?? row.server?.name}` : ""}`],
+          [
+            "Connection",
+            `${row.cid}${(row.server_name ?? row.server?.name) ? ` at ${row.server_name ?? row.server?.name}` : ""}`,
+          ],
           ["User", row.authorized_user ?? row.user],
           ["Account", row.account],
           ["Address", `${row.ip}:${row.port}`],
@@ -67,12 +110,28 @@ export default async function connections(context) {
           ["From client", `${number(row.in_msgs)} messages, ${bytes(row.in_bytes)}`],
           ["To client", `${number(row.out_msgs)} messages, ${bytes(row.out_bytes)}`],
         ]),
-        subjects.length > 0 && h("div", {}, h("h3", {}, "Subscriptions"), h("ul", { class: "mono" }, subjects.slice(0, 500).map((/** @type {any} */ each) => h("li", {}, typeof each === "string" ? each : each.subject)))),
-        h("div", { class: "actions" }, kick, !isSystem && h("span", { class: "dim" }, "Only users of the system account may disconnect clients.")),
+        subjects.length > 0 &&
+          h(
+            "div",
+            {},
+            h("h3", {}, "Subscriptions"),
+            h(
+              "ul",
+              { class: "mono" },
+              subjects
+                .slice(0, 500)
+                .map((/** @type {any} */ each) => h("li", {}, typeof each === "string" ? each : each.subject)),
+            ),
+          ),
+        h(
+          "div",
+          { class: "actions" },
+          kick,
+          !isSystem && h("span", { class: "dim" }, "Only users of the system account may disconnect clients."),
+        ),
       ),
     });
   }
 
   return [heading("Connections"), rows.element];
 }
-

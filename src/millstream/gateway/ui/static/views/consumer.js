@@ -72,7 +72,14 @@ export default async function consumer(context) {
   new Feed(context.scope, `${path}/state/live`, { onEvent: (event) => show(event.data) });
   const editor = await configEditor(context, `${path}/config`, `the configuration of ${name}`);
   return [
-    heading(name, { path: [["Streams", href(["streams"])], [stream, href(["streams", stream])], ["Consumers", href(["streams", stream, "consumers"])]], tags }),
+    heading(name, {
+      path: [
+        ["Streams", href(["streams"])],
+        [stream, href(["streams", stream])],
+        ["Consumers", href(["streams", stream, "consumers"])],
+      ],
+      tags,
+    }),
     why.element,
     h("section", { class: "card", "aria-label": "State" }, head.element),
     h("section", { class: "card", "aria-label": "Lag over time" }, lag.element),
@@ -96,7 +103,10 @@ function makeHead() {
     show(info) {
       setText(pending.value, number(info.num_pending));
       setText(unacked.value, number(info.num_ack_pending));
-      setText(unacked.more, info.config?.max_ack_pending > 0 ? `of at most ${number(info.config.max_ack_pending)}` : "");
+      setText(
+        unacked.more,
+        info.config?.max_ack_pending > 0 ? `of at most ${number(info.config.max_ack_pending)}` : "",
+      );
       setText(redelivered.value, number(info.num_redelivered));
       setText(waiting.value, info.config?.deliver_subject ? "–" : number(info.num_waiting));
       setText(delivered.value, `#${number(info.delivered?.stream_seq ?? 0)}`);
@@ -123,31 +133,62 @@ function latencyCard(latency) {
   if (!latency) return null;
   const shown = Object.entries(latency).map(([name, value]) => {
     const each = stat(LATENCIES[/** @type {"p50"} */ (name)] ?? name);
-    setText(each.value, typeof value === "number" ? (name === "samples" || name === "count" ? number(value) : duration(value)) : String(value));
+    setText(
+      each.value,
+      typeof value === "number"
+        ? name === "samples" || name === "count"
+          ? number(value)
+          : duration(value)
+        : String(value),
+    );
     return each;
   });
   return card("Time from delivery to acknowledgement", stats(...shown));
 }
 
-const LATENCIES = { p50: "Half within", p90: "90 % within", p95: "95 % within", p99: "99 % within", max: "Longest", samples: "Samples", count: "Samples" };
+const LATENCIES = {
+  p50: "Half within",
+  p90: "90 % within",
+  p95: "95 % within",
+  p99: "99 % within",
+  max: "Longest",
+  samples: "Samples",
+  count: "Samples",
+};
 
 /** @param {any} info */
 function aboutCard(info) {
   const config = info.config ?? {};
-  return card("About", facts([
-    ["Only subjects", h("span", { class: "mono" }, (config.filter_subjects ?? [config.filter_subject]).filter(Boolean).join(", ") || "all")],
-    ["Pushes to", config.deliver_subject && h("span", { class: "mono" }, config.deliver_subject)],
-    ["Begins", config.deliver_policy],
-    ["Redelivers after", limit(config.ack_wait, nanoseconds)],
-    ["Back-off", (config.backoff ?? []).map(nanoseconds).join(", ")],
-    ["Deliveries at most", limit(config.max_deliver)],
-    ["Unacked at most", limit(config.max_ack_pending)],
-    ["Waiting pulls at most", config.deliver_subject ? "" : limit(config.max_waiting)],
-    ["Pinned to", (info.priority_groups ?? []).map((/** @type {any} */ each) => each.pinned_client_id && `${each.group}: ${each.pinned_client_id}`).filter(Boolean).join(", ")],
-    ["Created", info.created && time(info.created)],
-    ["Leader", info.cluster?.leader],
-    ["Description", config.description],
-  ]));
+  return card(
+    "About",
+    facts([
+      [
+        "Only subjects",
+        h(
+          "span",
+          { class: "mono" },
+          (config.filter_subjects ?? [config.filter_subject]).filter(Boolean).join(", ") || "all",
+        ),
+      ],
+      ["Pushes to", config.deliver_subject && h("span", { class: "mono" }, config.deliver_subject)],
+      ["Begins", config.deliver_policy],
+      ["Redelivers after", limit(config.ack_wait, nanoseconds)],
+      ["Back-off", (config.backoff ?? []).map(nanoseconds).join(", ")],
+      ["Deliveries at most", limit(config.max_deliver)],
+      ["Unacked at most", limit(config.max_ack_pending)],
+      ["Waiting pulls at most", config.deliver_subject ? "" : limit(config.max_waiting)],
+      [
+        "Pinned to",
+        (info.priority_groups ?? [])
+          .map((/** @type {any} */ each) => each.pinned_client_id && `${each.group}: ${each.pinned_client_id}`)
+          .filter(Boolean)
+          .join(", "),
+      ],
+      ["Created", info.created && time(info.created)],
+      ["Leader", info.cluster?.leader],
+      ["Description", config.description],
+    ]),
+  );
 }
 
 /**
@@ -163,24 +204,32 @@ function actionsCard(path, stream, name, info, refresh) {
       "div",
       { class: "actions" },
       info.paused
-        ? changeButton("Resume", async () => {
-          await act(() => post(`${path}/resume`), `${name} delivers again`, refresh);
-        }, { class: "primary" })
+        ? changeButton(
+            "Resume",
+            async () => {
+              await act(() => post(`${path}/resume`), `${name} delivers again`, refresh);
+            },
+            { class: "primary" },
+          )
         : changeButton("Pause…", () => pause(path, name, refresh)),
       changeButton("Reset…", () => reset(path, name, refresh)),
       pinned && changeButton("Unpin", () => unpin(path, info, name, refresh)),
-      changeButton("Delete…", () =>
-        confirmDanger({
-          title: `Delete ${name}`,
-          text: `The consumer forgets what was acknowledged. Messages stay in ${stream}, unless its retention depends on this consumer.`,
-          action: "Delete the consumer",
-          typed: name,
-          act: async () => {
-            await remove(path);
-            toast(`${name} is deleted`);
-            go(href(["streams", stream, "consumers"]));
-          },
-        }), { class: "warning" }),
+      changeButton(
+        "Delete…",
+        () =>
+          confirmDanger({
+            title: `Delete ${name}`,
+            text: `The consumer forgets what was acknowledged. Messages stay in ${stream}, unless its retention depends on this consumer.`,
+            action: "Delete the consumer",
+            typed: name,
+            act: async () => {
+              await remove(path);
+              toast(`${name} is deleted`);
+              go(href(["streams", stream, "consumers"]));
+            },
+          }),
+        { class: "warning" },
+      ),
     ),
   );
 }
@@ -199,18 +248,31 @@ async function act(work, done, refresh) {
 
 /** @param {string} path @param {string} name @param {() => Promise<void>} refresh */
 function pause(path, name, refresh) {
-  const choice = select([["300", "5 minutes"], ["3600", "1 hour"], ["86400", "1 day"], ["2592000", "30 days"], ["time", "A time of your choice"]]);
+  const choice = select([
+    ["300", "5 minutes"],
+    ["3600", "1 hour"],
+    ["86400", "1 day"],
+    ["2592000", "30 days"],
+    ["time", "A time of your choice"],
+  ]);
   const until = input({ type: "datetime-local", step: 1 });
   const untilField = field("Until", until);
   untilField.hidden = true;
   choice.addEventListener("change", () => (untilField.hidden = choice.value !== "time"));
   openDialog({
     title: `Pause ${name}`,
-    body: [h("p", {}, "It delivers nothing until then. Messages wait in the stream."), field("For", choice), untilField],
+    body: [
+      h("p", {}, "It delivers nothing until then. Messages wait in the stream."),
+      field("For", choice),
+      untilField,
+    ],
     action: "Pause",
     allowed: () => choice.value !== "time" || !!until.value,
     act: async () => {
-      await post(`${path}/pause`, choice.value === "time" ? { until: new Date(until.value).toISOString() } : { seconds: Number(choice.value) });
+      await post(
+        `${path}/pause`,
+        choice.value === "time" ? { until: new Date(until.value).toISOString() } : { seconds: Number(choice.value) },
+      );
       toast(`${name} is paused`);
       await refresh();
     },
@@ -219,7 +281,11 @@ function pause(path, name, refresh) {
 
 /** @param {string} path @param {string} name @param {() => Promise<void>} refresh */
 function reset(path, name, refresh) {
-  const choice = select([["floor", "Behind its ack floor: deliver again what is unacked"], ["seq", "To a sequence"], ["time", "To a time"]]);
+  const choice = select([
+    ["floor", "Behind its ack floor: deliver again what is unacked"],
+    ["seq", "To a sequence"],
+    ["time", "To a time"],
+  ]);
   const seq = input({ type: "number", min: 1 });
   const at = input({ type: "datetime-local", step: 1 });
   const seqField = field("Sequence", seq, { hint: "The next message to deliver." });
@@ -232,12 +298,22 @@ function reset(path, name, refresh) {
   draw();
   openDialog({
     title: `Reset ${name}`,
-    body: [h("p", {}, "Acknowledgements behind that place are forgotten, and messages are delivered again."), field("Where to", choice), seqField, timeField],
+    body: [
+      h("p", {}, "Acknowledgements behind that place are forgotten, and messages are delivered again."),
+      field("Where to", choice),
+      seqField,
+      timeField,
+    ],
     action: "Reset",
     isDanger: true,
     allowed: () => choice.value === "floor" || (choice.value === "seq" ? Number(seq.value) > 0 : !!at.value),
     act: async () => {
-      const body = choice.value === "seq" ? { seq: Number(seq.value) } : choice.value === "time" ? { time: new Date(at.value).toISOString() } : {};
+      const body =
+        choice.value === "seq"
+          ? { seq: Number(seq.value) }
+          : choice.value === "time"
+            ? { time: new Date(at.value).toISOString() }
+            : {};
       const told = await post(`${path}/reset`, body);
       toast(`${name} goes on at ${number(told?.reset_seq ?? body.seq ?? 0)}`);
       await refresh();
@@ -248,7 +324,16 @@ function reset(path, name, refresh) {
 /** @param {string} path @param {any} info @param {string} name @param {() => Promise<void>} refresh */
 function unpin(path, info, name, refresh) {
   const groups = info.config.priority_groups;
-  if (groups.length === 1) return act(() => post(`${path}/unpin`, { group: groups[0] }), `${name} is free for another client`, refresh);
+  if (groups.length === 1)
+    return act(() => post(`${path}/unpin`, { group: groups[0] }), `${name} is free for another client`, refresh);
   const group = select(groups.map((/** @type {string} */ each) => [each, each]));
-  return openDialog({ title: `Unpin ${name}`, body: field("Group", group), action: "Unpin", act: async () => { await post(`${path}/unpin`, { group: group.value }); await refresh(); } });
+  return openDialog({
+    title: `Unpin ${name}`,
+    body: field("Group", group),
+    action: "Unpin",
+    act: async () => {
+      await post(`${path}/unpin`, { group: group.value });
+      await refresh();
+    },
+  });
 }

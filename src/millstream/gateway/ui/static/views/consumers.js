@@ -23,15 +23,44 @@ export default async function consumers(context) {
     query: { summary: true },
     sort: "name",
     columns: [
-      { name: "Name", sort: "name", isHeader: true, cell: (row) => [h("a", { href: href(["streams", name, "consumers", row.name]) }, row.name), " ", row.paused && tag("paused", "warn")] },
-      { name: "Kind", class: "low", cell: (row) => [row.kind, row.kind === "push" && !row.push_bound && [" ", tag("nobody listens", "warn")]] },
-      { name: "Filter", class: "low", cell: (row) => h("span", { class: "mono dim" }, (row.filter_subjects ?? []).join(", ")) },
+      {
+        name: "Name",
+        sort: "name",
+        isHeader: true,
+        cell: (row) => [
+          h("a", { href: href(["streams", name, "consumers", row.name]) }, row.name),
+          " ",
+          row.paused && tag("paused", "warn"),
+        ],
+      },
+      {
+        name: "Kind",
+        class: "low",
+        cell: (row) => [row.kind, row.kind === "push" && !row.push_bound && [" ", tag("nobody listens", "warn")]],
+      },
+      {
+        name: "Filter",
+        class: "low",
+        cell: (row) => h("span", { class: "mono dim" }, (row.filter_subjects ?? []).join(", ")),
+      },
       { name: "To deliver", sort: "pending", desc: true, isNumber: true, cell: (row) => number(row.pending) },
       { name: "Unacked", sort: "ack_pending", desc: true, isNumber: true, cell: (row) => number(row.ack_pending) },
       { name: "Redelivered", sort: "redelivered", desc: true, isNumber: true, cell: (row) => number(row.redelivered) },
-      { name: "Waiting pulls", sort: "waiting", desc: true, isNumber: true, class: "low", cell: (row) => (row.kind === "pull" ? number(row.waiting) : "–") },
+      {
+        name: "Waiting pulls",
+        sort: "waiting",
+        desc: true,
+        isNumber: true,
+        class: "low",
+        cell: (row) => (row.kind === "pull" ? number(row.waiting) : "–"),
+      },
     ],
-    empty: () => empty("The stream has no consumers.", "A consumer delivers messages and remembers which of them were acknowledged.", add()),
+    empty: () =>
+      empty(
+        "The stream has no consumers.",
+        "A consumer delivers messages and remembers which of them were acknowledged.",
+        add(),
+      ),
   });
   return [streamFrame(name, "Consumers", { config: info.config, actions: add() }), rows.element];
 }
@@ -40,8 +69,17 @@ export default async function consumers(context) {
 function newConsumer(stream) {
   const name = input({});
   const filter = input({ placeholder: "all subjects" });
-  const deliver = select([["all", "From the first message"], ["new", "Only new messages"], ["last", "From the last message"], ["last_per_subject", "The last of each subject"]]);
-  const ack = select([["explicit", "Each message"], ["all", "A message acks those before it"], ["none", "No acknowledgements"]]);
+  const deliver = select([
+    ["all", "From the first message"],
+    ["new", "Only new messages"],
+    ["last", "From the last message"],
+    ["last_per_subject", "The last of each subject"],
+  ]);
+  const ack = select([
+    ["explicit", "Each message"],
+    ["all", "A message acks those before it"],
+    ["none", "No acknowledgements"],
+  ]);
   const wait = input({ type: "number", min: 0, step: "any", value: 30 });
   const most = input({ type: "number", min: -1, value: -1 });
   const unacked = input({ type: "number", min: -1, value: 1000 });
@@ -63,8 +101,15 @@ function newConsumer(stream) {
     ),
     action: "Create",
     act: async () => {
-      const filters = filter.value.split(",").map((/** @type {string} */ each) => each.trim()).filter(Boolean);
-      const config = /** @type {Object<string, any>} */ ({ durable_name: name.value.trim(), deliver_policy: deliver.value, ack_policy: ack.value });
+      const filters = filter.value
+        .split(",")
+        .map((/** @type {string} */ each) => each.trim())
+        .filter(Boolean);
+      const config = /** @type {Object<string, any>} */ ({
+        durable_name: name.value.trim(),
+        deliver_policy: deliver.value,
+        ack_policy: ack.value,
+      });
       if (filters.length === 1) config.filter_subject = filters[0];
       if (filters.length > 1) config.filter_subjects = filters;
       if (ack.value !== "none") {

@@ -45,7 +45,13 @@ export async function keyPanel(context, bucket, key, onGone) {
     const isThere = last && (last.operation ?? "put") === "put";
     fill(
       value,
-      h("div", { class: "row" }, h("h2", { class: "mono" }, key), last && tag(`revision ${number(last.revision)}`), !isThere && tag("deleted", "warn")),
+      h(
+        "div",
+        { class: "row" },
+        h("h2", { class: "mono" }, key),
+        last && tag(`revision ${number(last.revision)}`),
+        !isThere && tag("deleted", "warn"),
+      ),
       isThere ? payload(bodyOf(last)) : empty("The key has no value.", "It was deleted. Older values may be below."),
       h(
         "div",
@@ -62,7 +68,9 @@ export async function keyPanel(context, bucket, key, onGone) {
   function drop(isPurge) {
     confirmDanger({
       title: `${isPurge ? "Purge" : "Delete"} ${key}`,
-      text: isPurge ? "The value and all older revisions are removed." : "The key has no value from then on. Older revisions stay in its history.",
+      text: isPurge
+        ? "The value and all older revisions are removed."
+        : "The key has no value from then on. Older revisions stay in its history.",
       action: isPurge ? "Purge it" : "Delete it",
       act: async () => {
         await remove(path, isPurge ? { purge: "true" } : {});
@@ -96,8 +104,35 @@ function history(entries) {
       { name: "Revision", isHeader: true, class: "tight", cell: (row) => number(row.revision) },
       { name: "When", class: "tight", cell: (row) => time(row.time ?? row.created) },
       { name: "What", cell: (row) => row.operation ?? "put" },
-      { name: "Value", class: "clip", cell: (row) => h("span", { class: "mono dim" }, (toText(bodyOf(row)) ?? `${bytes(bodyOf(row).length)} of binary data`).slice(0, 120)) },
-      { name: "Actions", isQuiet: true, class: "tight", cell: (row) => bodyOf(row).length > 0 && h("button", { type: "button", class: "quiet", on: { click: () => openDialog({ title: `Revision ${row.revision}`, isWide: true, body: payload(bodyOf(row)) }) } }, "Show") },
+      {
+        name: "Value",
+        class: "clip",
+        cell: (row) =>
+          h(
+            "span",
+            { class: "mono dim" },
+            (toText(bodyOf(row)) ?? `${bytes(bodyOf(row).length)} of binary data`).slice(0, 120),
+          ),
+      },
+      {
+        name: "Actions",
+        isQuiet: true,
+        class: "tight",
+        cell: (row) =>
+          bodyOf(row).length > 0 &&
+          h(
+            "button",
+            {
+              type: "button",
+              class: "quiet",
+              on: {
+                click: () =>
+                  openDialog({ title: `Revision ${row.revision}`, isWide: true, body: payload(bodyOf(row)) }),
+              },
+            },
+            "Show",
+          ),
+      },
     ],
   });
   rows.show(entries);
@@ -119,7 +154,11 @@ function edit(bucket, key, last, reload) {
   openDialog({
     title: `Edit ${key}`,
     isWide: true,
-    body: [field(text === null ? "Value (base64)" : "Value", box), field("Time to live, seconds", ttl, { hint: "If the bucket allows it." }), conflict],
+    body: [
+      field(text === null ? "Value (base64)" : "Value", box),
+      field("Time to live, seconds", ttl, { hint: "If the bucket allows it." }),
+      conflict,
+    ],
     action: "Save",
     act: async () => {
       try {
@@ -127,7 +166,11 @@ function edit(bucket, key, last, reload) {
       } catch (error) {
         if (!(error instanceof Problem) || (error.status !== 412 && error.status !== 409)) throw error;
         revision = await showConflict(conflict, bucket, key, revision);
-        throw new Problem(error.status, "Somebody else changed this key", "Compare both values. Saving again replaces the other one.");
+        throw new Problem(
+          error.status,
+          "Somebody else changed this key",
+          "Compare both values. Saving again replaces the other one.",
+        );
       }
       toast(`${key} is saved`);
       await reload();
@@ -139,7 +182,23 @@ function edit(bucket, key, last, reload) {
 async function showConflict(place, bucket, key, mine) {
   const response = await call("GET", pathTo(bucket, key), { headers: { Accept: "application/json" } });
   const now = await response.json();
-  fill(place, h("div", { class: "note", data: { conflict: "" } }, h("div", {}, h("p", {}, `Your edit is based on revision ${number(mine)}. Revision ${number(now.revision)} is from ${time(now.time ?? now.created)}:`), payload(bodyOf(now)))));
+  fill(
+    place,
+    h(
+      "div",
+      { class: "note", data: { conflict: "" } },
+      h(
+        "div",
+        {},
+        h(
+          "p",
+          {},
+          `Your edit is based on revision ${number(mine)}. Revision ${number(now.revision)} is from ${time(now.time ?? now.created)}:`,
+        ),
+        payload(bodyOf(now)),
+      ),
+    ),
+  );
   return now.revision;
 }
 
@@ -151,7 +210,11 @@ async function put(bucket, key, body, revision, ttl) {
   const headers = /** @type {Object<string, string>} */ ({ "Content-Type": "application/octet-stream" });
   if (revision) headers["If-Match"] = `"${revision}"`;
   else headers["If-None-Match"] = "*";
-  await call("PUT", pathTo(bucket, key), { body: /** @type {BodyInit} */ (body), headers, ...(ttl ? { query: { ttl } } : {}) });
+  await call("PUT", pathTo(bucket, key), {
+    body: /** @type {BodyInit} */ (body),
+    headers,
+    ...(ttl ? { query: { ttl } } : {}),
+  });
 }
 
 /** @param {string} bucket @param {(key: string) => void} choose @param {() => void} redraw */
@@ -162,7 +225,11 @@ export function newKey(bucket, choose, redraw) {
   openDialog({
     title: `New key in ${bucket}`,
     isWide: true,
-    body: [field("Key", key, { hint: "Letters, digits and - / _ =; dots make levels." }), field("Value", value), field("Time to live, seconds", ttl, { hint: "If the bucket allows it." })],
+    body: [
+      field("Key", key, { hint: "Letters, digits and - / _ =; dots make levels." }),
+      field("Value", value),
+      field("Time to live, seconds", ttl, { hint: "If the bucket allows it." }),
+    ],
     action: "Save",
     allowed: () => key.value.trim() !== "",
     act: async () => {
@@ -170,7 +237,8 @@ export function newKey(bucket, choose, redraw) {
       try {
         await put(bucket, name, value.value, 0, ttl.value);
       } catch (error) {
-        if (error instanceof Problem && (error.status === 412 || error.status === 409)) throw new Problem(error.status, "The key exists", "Choose it in the tree to edit it.");
+        if (error instanceof Problem && (error.status === 412 || error.status === 409))
+          throw new Problem(error.status, "The key exists", "Choose it in the tree to edit it.");
         throw error;
       }
       toast(`${name} is saved`);
@@ -179,4 +247,3 @@ export function newKey(bucket, choose, redraw) {
     },
   });
 }
-

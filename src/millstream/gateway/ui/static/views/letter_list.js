@@ -35,9 +35,28 @@ export default async function letterList(context) {
     caption: "Dead letters",
     columns: [
       { name: "Choose", isQuiet: true, class: "tight", cell: (row) => choice(row.seq) },
-      { name: "Letter", isHeader: true, class: "tight", cell: (row) => h("button", { type: "button", class: "link", on: { click: () => open(row) } }, `#${number(row.seq)}`) },
-      { name: "Original", cell: (row) => h("span", { class: "mono" }, row.original_subject ?? row.subject ?? "", (row.original_seq ?? 0) ? ` #${number(row.original_seq)}` : "") },
-      { name: "From", class: "low", cell: (row) => [row.original_stream ?? row.stream, row.consumer && ` / ${row.consumer}`] },
+      {
+        name: "Letter",
+        isHeader: true,
+        class: "tight",
+        cell: (row) =>
+          h("button", { type: "button", class: "link", on: { click: () => open(row) } }, `#${number(row.seq)}`),
+      },
+      {
+        name: "Original",
+        cell: (row) =>
+          h(
+            "span",
+            { class: "mono" },
+            row.original_subject ?? row.subject ?? "",
+            (row.original_seq ?? 0) ? ` #${number(row.original_seq)}` : "",
+          ),
+      },
+      {
+        name: "From",
+        class: "low",
+        cell: (row) => [row.original_stream ?? row.stream, row.consumer && ` / ${row.consumer}`],
+      },
       { name: "Reason", cell: (row) => row.reason ?? "" },
       { name: "Deliveries", isNumber: true, cell: (row) => number(row.deliveries) },
       { name: "Since", class: "tight low", cell: (row) => time(row.time) },
@@ -64,7 +83,7 @@ export default async function letterList(context) {
   async function load() {
     await into(place, "dead letters", async () => {
       const told = await context.get(path, { limit: LIMIT, seq: next });
-      shown = next ? [...shown, ...(told.letters ?? [])] : told.letters ?? [];
+      shown = next ? [...shown, ...(told.letters ?? [])] : (told.letters ?? []);
       next = told.next ?? told.next_seq ?? null;
       total = told.total ?? shown.length;
       more.hidden = !next;
@@ -98,7 +117,11 @@ export default async function letterList(context) {
     const failures = (told.results ?? []).filter((/** @type {any} */ each) => each.ok === false || each.error);
     const done = told.redriven ?? (told.results?.length ?? body.seqs?.length ?? 0) - failures.length;
     toast(`${plural(done, "letter")} sent to the original subject`, failures.length ? "warn" : "good");
-    if (failures.length) toast(`${plural(failures.length, "letter")} failed: ${failures[0].error?.detail ?? failures[0].error ?? ""}`, "warn");
+    if (failures.length)
+      toast(
+        `${plural(failures.length, "letter")} failed: ${failures[0].error?.detail ?? failures[0].error ?? ""}`,
+        "warn",
+      );
     await reload();
   }
 
@@ -126,13 +149,50 @@ export default async function letterList(context) {
           ["Reason", letter.reason],
           ["Deliveries", number(letter.deliveries)],
           ["Original subject", h("span", { class: "mono" }, letter.original_subject ?? letter.subject)],
-          ["Original message", letter.original_seq ? h("a", { href: href(["streams", letter.original_stream ?? letter.stream, "messages"], { seq: letter.original_seq, open: letter.original_seq }) }, `${letter.original_stream ?? letter.stream} #${number(letter.original_seq)}`) : null],
-          ["Consumer", letter.consumer && h("a", { href: href(["streams", letter.original_stream ?? letter.stream, "consumers", letter.consumer]) }, letter.consumer)],
+          [
+            "Original message",
+            letter.original_seq
+              ? h(
+                  "a",
+                  {
+                    href: href(["streams", letter.original_stream ?? letter.stream, "messages"], {
+                      seq: letter.original_seq,
+                      open: letter.original_seq,
+                    }),
+                  },
+                  `${letter.original_stream ?? letter.stream} #${number(letter.original_seq)}`,
+                )
+              : null,
+          ],
+          [
+            "Consumer",
+            letter.consumer &&
+              h(
+                "a",
+                { href: href(["streams", letter.original_stream ?? letter.stream, "consumers", letter.consumer]) },
+                letter.consumer,
+              ),
+          ],
         ]),
         letter.gone && h("p", { class: "note" }, "The original message was gone when the letter was written."),
         headers.length > 0 && headerTable(headers),
         payload(body),
-        h("div", { class: "actions" }, changeButton("Redrive", async () => { document.querySelector("dialog")?.close(); await redrive([row.seq]); }, { class: "primary" }), changeButton("Edit and redrive…", () => { document.querySelector("dialog")?.close(); edit(letter, row.seq); })),
+        h(
+          "div",
+          { class: "actions" },
+          changeButton(
+            "Redrive",
+            async () => {
+              document.querySelector("dialog")?.close();
+              await redrive([row.seq]);
+            },
+            { class: "primary" },
+          ),
+          changeButton("Edit and redrive…", () => {
+            document.querySelector("dialog")?.close();
+            edit(letter, row.seq);
+          }),
+        ),
       ),
     });
   }
@@ -150,7 +210,11 @@ export default async function letterList(context) {
       action: "Redrive",
       act: () => {
         if (text === null) fromBase64(box.value);
-        return send({ seqs: [seq], headers: headersOf(headers.read()), ...(text === null ? { base64: box.value } : { data: box.value }) });
+        return send({
+          seqs: [seq],
+          headers: headersOf(headers.read()),
+          ...(text === null ? { base64: box.value } : { data: box.value }),
+        });
       },
     });
   }
@@ -160,6 +224,11 @@ export default async function letterList(context) {
   await load();
   return [
     heading(name, { path: [["Dead letters", href(["letters"])]], actions: [some, all] }),
-    h("section", { class: "card", "aria-label": "Dead letters" }, place, h("div", { class: "pager" }, fill(h("span", {})), more)),
+    h(
+      "section",
+      { class: "card", "aria-label": "Dead letters" },
+      place,
+      h("div", { class: "pager" }, fill(h("span", {})), more),
+    ),
   ];
 }

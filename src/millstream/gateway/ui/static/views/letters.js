@@ -13,11 +13,19 @@ export default async function letters(context) {
   await into(place, "dead letters", async () => {
     const told = await context.get("v2/dead-letters");
     const streams = told.streams ?? [];
-    if (!streams.length) return empty("There are no dead letters.", "The pipeline job “dead-letters” stores messages that were delivered too often; streams with such letters are listed here.");
+    if (!streams.length)
+      return empty(
+        "There are no dead letters.",
+        "The pipeline job “dead-letters” stores messages that were delivered too often; streams with such letters are listed here.",
+      );
     const rows = table({
       caption: "Streams with dead letters",
       columns: [
-        { name: "Stream", isHeader: true, cell: (row) => h("a", { href: href(["letters", row.stream ?? row.name]) }, row.stream ?? row.name) },
+        {
+          name: "Stream",
+          isHeader: true,
+          cell: (row) => h("a", { href: href(["letters", row.stream ?? row.name]) }, row.stream ?? row.name),
+        },
         { name: "Letters", isNumber: true, cell: (row) => number(row.letters ?? row.messages) },
         { name: "Last", class: "tight", cell: (row) => ago(row.last_time ?? row.last) },
       ],

@@ -52,7 +52,14 @@ export function list(context, options) {
   const pages = pager((offset) => change({ offset }), options.noun);
   const seek = debounced(context.scope, TYPING_MS, (search) => change({ search, offset: 0 }));
   const search = options.searches === false ? null : searchField(`Search ${options.noun}`, state.search, seek);
-  const content = h("div", { class: "card" }, h("div", { class: "row" }, search, options.tools), note, rows.element, pages.element);
+  const content = h(
+    "div",
+    { class: "card" },
+    h("div", { class: "row" }, search, options.tools),
+    note,
+    rows.element,
+    pages.element,
+  );
   let turn = 0;
 
   /** @param {Partial<typeof state>} next */
@@ -69,7 +76,14 @@ export function list(context, options) {
     const mine = (turn += 1);
     rows.element.setAttribute("aria-busy", "true");
     try {
-      const query = { ...options.query, sort: state.sort, order: state.order, offset: state.offset, limit: LIMIT, search: state.search };
+      const query = {
+        ...options.query,
+        sort: state.sort,
+        order: state.order,
+        offset: state.offset,
+        limit: LIMIT,
+        search: state.search,
+      };
       const told = await context.get(options.path, query);
       if (mine === turn) show(told);
     } catch (error) {
@@ -88,10 +102,14 @@ export function list(context, options) {
     const total = told.total ?? found.length;
     const isEmpty = !total && !state.search;
     rows.element.hidden = pages.element.hidden = isEmpty;
-    fill(note, isEmpty ? options.empty() : !total && h("p", { class: "dim" }, `No ${options.noun} match “${state.search}”.`));
+    fill(
+      note,
+      isEmpty ? options.empty() : !total && h("p", { class: "dim" }, `No ${options.noun} match “${state.search}”.`),
+    );
     rows.show(found);
     pages.show(state.offset, LIMIT, total, found.length);
-    if (state.offset && !found.length && total) change({ offset: Math.max(0, Math.floor((total - 1) / LIMIT) * LIMIT) });
+    if (state.offset && !found.length && total)
+      change({ offset: Math.max(0, Math.floor((total - 1) / LIMIT) * LIMIT) });
   }
 
   context.scope.every(REFRESH_MS, () => {

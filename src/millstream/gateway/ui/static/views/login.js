@@ -14,7 +14,10 @@ const REASONS = {
 export default async function login(context) {
   context.setTitle("Log in");
   const kinds = makeKinds();
-  const chooser = select(kinds.map((kind) => [kind.name, kind.label]), { value: "user" });
+  const chooser = select(
+    kinds.map((kind) => [kind.name, kind.label]),
+    { value: "user" },
+  );
   const place = h("div", { class: "fields" });
   const keep = checkbox("Keep them until this tab is closed");
   const trouble = h("div", {});
@@ -23,7 +26,15 @@ export default async function login(context) {
   const draw = () => fill(place, present().fields);
   chooser.addEventListener("change", draw);
   draw();
-  const form = h("form", { on: { submit } }, field("With", chooser), place, keep.element, trouble, h("div", { class: "actions" }, send));
+  const form = h(
+    "form",
+    { on: { submit } },
+    field("With", chooser),
+    place,
+    keep.element,
+    trouble,
+    h("div", { class: "actions" }, send),
+  );
 
   /** @param {Event} event */
   async function submit(event) {
@@ -33,7 +44,8 @@ export default async function login(context) {
     try {
       await session.login(await present().read(), keep.control.checked);
     } catch (error) {
-      const text = error instanceof Problem && error.status === 401 ? new Error("NATS does not accept these credentials.") : error;
+      const text =
+        error instanceof Problem && error.status === 401 ? new Error("NATS does not accept these credentials.") : error;
       fill(trouble, complaint(text));
     } finally {
       send.disabled = false;
@@ -62,9 +74,27 @@ function makeKinds() {
   const file = input({ type: "file", accept: ".creds,text/plain" });
   const text = area({ rows: 4, placeholder: "-----BEGIN NATS USER JWT-----" });
   return [
-    { name: "user", label: "User and password", fields: [field("User", user, { wide: true }), field("Password", password, { wide: true })], read: () => `Basic ${base64Of(`${user.value}:${password.value}`)}` },
-    { name: "token", label: "Token", fields: field("Token", token, { wide: true }), read: () => `Bearer ${token.value.trim()}` },
-    { name: "nkey", label: "Nkey seed", fields: field("Seed", seed, { wide: true, hint: "It begins with SU. The gateway signs the server's challenge with it." }), read: () => `Nkey ${seed.value.trim()}` },
+    {
+      name: "user",
+      label: "User and password",
+      fields: [field("User", user, { wide: true }), field("Password", password, { wide: true })],
+      read: () => `Basic ${base64Of(`${user.value}:${password.value}`)}`,
+    },
+    {
+      name: "token",
+      label: "Token",
+      fields: field("Token", token, { wide: true }),
+      read: () => `Bearer ${token.value.trim()}`,
+    },
+    {
+      name: "nkey",
+      label: "Nkey seed",
+      fields: field("Seed", seed, {
+        wide: true,
+        hint: "It begins with SU. The gateway signs the server's challenge with it.",
+      }),
+      read: () => `Nkey ${seed.value.trim()}`,
+    },
     {
       name: "creds",
       label: "Credentials file",

@@ -28,7 +28,9 @@ export async function openMessage(stream, message, config) {
   const drop = (erase) =>
     confirmDanger({
       title: `${erase ? "Erase" : "Delete"} message ${message.seq}`,
-      text: erase ? "Its bytes are overwritten where they are stored. Nobody can restore them." : "The message is removed from the stream. Its bytes stay on disk until their place is used again.",
+      text: erase
+        ? "Its bytes are overwritten where they are stored. Nobody can restore them."
+        : "The message is removed from the stream. Its bytes stay on disk until their place is used again.",
       action: erase ? "Erase it" : "Delete it",
       act: async () => {
         await remove(path, { erase: String(erase) });
@@ -38,7 +40,13 @@ export async function openMessage(stream, message, config) {
       },
     });
   const republish = () => {
-    keepDraft({ subject: message.subject, headers: pairsOf(message.headers).filter(([name]) => !/^Nats-(Expected|Msg-Id|Stream|Subject|Sequence|Time-Stamp|Last)/i.test(name)), body: message });
+    keepDraft({
+      subject: message.subject,
+      headers: pairsOf(message.headers).filter(
+        ([name]) => !/^Nats-(Expected|Msg-Id|Stream|Subject|Sequence|Time-Stamp|Last)/i.test(name),
+      ),
+      body: message,
+    });
     go(href(["publish"], { draft: "1" }));
   };
   const headers = pairsOf(message.headers);
@@ -48,17 +56,33 @@ export async function openMessage(stream, message, config) {
     body: h(
       "div",
       { class: "message-detail" },
-      facts([["Subject", h("span", { class: "mono" }, message.subject)], ["Stored", `${time(message.time)} (${message.time})`]]),
+      facts([
+        ["Subject", h("span", { class: "mono" }, message.subject)],
+        ["Stored", h("time", { datetime: message.time, title: time(message.time) }, message.time)],
+      ]),
       headers.length > 0 && headerTable(headers),
       payload(bodyOf(message)),
-      h("div", { class: "row" }, h("span", { class: "dim" }, "Copy as"), copyButton("curl", () => asCurl(path)), copyButton("nats", () => asNats(stream, message.seq)), copyButton("Python", () => asPython(stream, message.seq)), copyButton("JSON", () => JSON.stringify(message, null, 2))),
+      h(
+        "div",
+        { class: "row" },
+        h("span", { class: "dim" }, "Copy as"),
+        copyButton("curl", () => asCurl(path)),
+        copyButton("nats", () => asNats(stream, message.seq)),
+        copyButton("Python", () => asPython(stream, message.seq)),
+        copyButton("JSON", () => JSON.stringify(message, null, 2)),
+      ),
       h(
         "div",
         { class: "actions" },
         changeButton("Publish again…", republish),
         changeButton("Delete…", () => drop(false), { class: "warning", disabled: locked }),
         changeButton("Erase…", () => drop(true), { class: "warning", disabled: locked }),
-        locked && h("span", { class: "dim" }, config.sealed ? "The stream is sealed." : "The stream does not let messages be deleted."),
+        locked &&
+          h(
+            "span",
+            { class: "dim" },
+            config.sealed ? "The stream is sealed." : "The stream does not let messages be deleted.",
+          ),
       ),
     ),
   });
@@ -72,7 +96,13 @@ export function headerTable(headers) {
     {},
     h("caption", { class: "sr" }, "Headers"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Header"), h("th", { scope: "col" }, "Value"))),
-    h("tbody", {}, headers.map(([name, value]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, name), h("td", { class: "mono" }, value)))),
+    h(
+      "tbody",
+      {},
+      headers.map(([name, value]) =>
+        h("tr", {}, h("th", { scope: "row", class: "mono" }, name), h("td", { class: "mono" }, value)),
+      ),
+    ),
   );
 }
 

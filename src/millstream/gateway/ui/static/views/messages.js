@@ -24,7 +24,13 @@ export default async function messages(context) {
   const rows = table({
     caption: "Messages",
     columns: [
-      { name: "Sequence", isHeader: true, isNumber: true, class: "tight", cell: (row) => h("button", { type: "button", class: "link", on: { click: () => open(row) } }, number(row.seq)) },
+      {
+        name: "Sequence",
+        isHeader: true,
+        isNumber: true,
+        class: "tight",
+        cell: (row) => h("button", { type: "button", class: "link", on: { click: () => open(row) } }, number(row.seq)),
+      },
       { name: "Time", class: "tight low", cell: (row) => h("span", { title: row.time }, time(row.time)) },
       { name: "Subject", cell: (row) => h("span", { class: "mono" }, row.subject) },
       { name: "Size", isNumber: true, class: "low", cell: (row) => bytes(bodyOf(row).length) },
@@ -58,13 +64,20 @@ export default async function messages(context) {
       const answer = await context.get(`${path}/messages`, queryOf(wanted, state));
       if (mine !== turn) return;
       told = answer;
-      rows.show(told.messages);
+      rows.show(isNewestFirst(wanted) ? [...told.messages].reverse() : told.messages);
       fill(place, told.messages.length ? rows.element : nothing(wanted));
       fill(note, foundText(told, wanted));
     } catch (error) {
       if (mine !== turn || isAbort(error)) return;
       if (!(error instanceof Problem)) throw error;
-      fill(place, error.isForbidden ? notPermitted("messages of this stream", error.detail) : error.status === 400 ? complaint(error) : failed(error, () => load(wanted)));
+      fill(
+        place,
+        error.isForbidden
+          ? notPermitted("messages of this stream", error.detail)
+          : error.status === 400
+            ? complaint(error)
+            : failed(error, () => load(wanted)),
+      );
       fill(note);
     }
     const first = told.messages[0]?.seq ?? 0;
@@ -74,9 +87,20 @@ export default async function messages(context) {
 
   /** @param {Object<string, string>} wanted */
   function nothing(wanted) {
-    if (!state.messages) return empty("The stream is empty.", "Publish to one of its subjects.", h("a", { class: "button", href: href(["publish"]) }, "Publish"));
-    if (nextOf(told)) return empty("Nothing found so far.", "The search has looked at a part of the stream. “Newer” goes on.");
-    return empty("No message fits.", wanted.seq || wanted.since ? "There is nothing from that place on: begin earlier." : "Try another subject or text.");
+    if (!state.messages)
+      return empty(
+        "The stream is empty.",
+        "Publish to one of its subjects.",
+        h("a", { class: "button", href: href(["publish"]) }, "Publish"),
+      );
+    if (nextOf(told))
+      return empty("Nothing found so far.", "The search has looked at a part of the stream. “Newer” goes on.");
+    return empty(
+      "No message fits.",
+      wanted.seq || wanted.since
+        ? "There is nothing from that place on: begin earlier."
+        : "Try another subject or text.",
+    );
   }
 
   newer.addEventListener("click", () => {
@@ -89,7 +113,9 @@ export default async function messages(context) {
   });
   await load(seek.read());
   if (context.query.open) {
-    const row = told.messages.find((/** @type {any} */ each) => String(each.seq) === context.query.open) ?? (await context.get(`${path}/messages/${Number(context.query.open)}`));
+    const row =
+      told.messages.find((/** @type {any} */ each) => String(each.seq) === context.query.open) ??
+      (await context.get(`${path}/messages/${Number(context.query.open)}`));
     context.scope.after(0, () => open(row));
   }
   return [
@@ -103,11 +129,20 @@ function nextOf(told) {
   return told.next ?? told.next_seq;
 }
 
+/** @param {Object<string, string>} wanted */
+function isNewestFirst(wanted) {
+  return !wanted.at && !wanted.search && !wanted.subject;
+}
+
 /** @param {any} told @param {Object<string, string>} wanted */
 function foundText(told, wanted) {
   const count = told.messages.length;
-  const more = nextOf(told) ? (wanted.search ? "; the search can go on" : "; there are newer ones") : "; that is the end";
-  return `${plural(count, "message")}${more}`;
+  const more = nextOf(told)
+    ? wanted.search
+      ? "; the search can go on"
+      : "; there are newer ones"
+    : "; that is the end";
+  return `${plural(count, "message")}, ${isNewestFirst(wanted) ? "newest" : "oldest"} first${more}`;
 }
 
 /** @param {Object<string, string>} wanted @param {any} state */
@@ -132,7 +167,15 @@ function preview(row) {
  * @param {() => void} onSeek
  */
 function makeSeek(query, onSeek) {
-  const at = select([["last", "the newest"], ["first", "the oldest"], ["seq", "a sequence"], ["time", "a time"]], { value: query.at ?? (query.seq ? "seq" : query.since ? "time" : "last") });
+  const at = select(
+    [
+      ["last", "the newest"],
+      ["first", "the oldest"],
+      ["seq", "a sequence"],
+      ["time", "a time"],
+    ],
+    { value: query.at ?? (query.seq ? "seq" : query.since ? "time" : "last") },
+  );
   const seq = input({ type: "number", min: 1, value: query.seq ?? "" });
   const since = input({ type: "datetime-local", step: 1, value: query.since ?? "" });
   const subject = input({ value: query.subject ?? "", placeholder: "orders.*" });
@@ -147,8 +190,21 @@ function makeSeek(query, onSeek) {
   draw();
   const element = h(
     "form",
-    { class: "bar", role: "search", on: { submit: (/** @type {Event} */ event) => { event.preventDefault(); onSeek(); } } },
-    field("From", at), seqField, timeField, field("Subject", subject), h("div", { class: "field grow" }, field("Search", search)),
+    {
+      class: "bar",
+      role: "search",
+      on: {
+        submit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          onSeek();
+        },
+      },
+    },
+    field("From", at),
+    seqField,
+    timeField,
+    field("Subject", subject),
+    h("div", { class: "field grow" }, field("Search", search)),
     h("button", { type: "submit", class: "primary" }, "Show"),
   );
   return {

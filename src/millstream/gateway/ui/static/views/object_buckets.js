@@ -19,28 +19,57 @@ export default async function objectBuckets(context) {
     key: "buckets",
     sort: "name",
     columns: [
-      { name: "Store", sort: "name", isHeader: true, cell: (row) => [h("a", { href: href(["objects", row.bucket]) }, row.bucket), " ", row.sealed && tag("sealed", "warn")] },
+      {
+        name: "Store",
+        sort: "name",
+        isHeader: true,
+        cell: (row) => [
+          h("a", { href: href(["objects", row.bucket]) }, row.bucket),
+          " ",
+          row.sealed && tag("sealed", "warn"),
+        ],
+      },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
       { name: "Replicas", class: "low", isNumber: true, cell: (row) => number(row.replicas) },
       { name: "Description", class: "low", cell: (row) => row.description ?? "" },
     ],
-    empty: () => empty("There are no object stores yet.", "A store keeps files of any size in pieces, with a digest of each.", add()),
+    empty: () =>
+      empty(
+        "There are no object stores yet.",
+        "A store keeps files of any size in pieces, with a digest of each.",
+        add(),
+      ),
   });
   return [heading("Objects", { actions: add() }), rows.element];
 }
 
 function newStore() {
   const name = input({});
-  const storage = select([["file", "On disk"], ["memory", "In memory"]]);
+  const storage = select([
+    ["file", "On disk"],
+    ["memory", "In memory"],
+  ]);
   const replicas = input({ type: "number", min: 1, max: 5, value: 1 });
   const description = input({});
   openDialog({
     title: "New store",
-    body: h("div", { class: "fields" }, field("Name", name, { hint: "Letters, digits, - and _." }), field("Storage", storage), field("Replicas", replicas), field("Description", description, { wide: true })),
+    body: h(
+      "div",
+      { class: "fields" },
+      field("Name", name, { hint: "Letters, digits, - and _." }),
+      field("Storage", storage),
+      field("Replicas", replicas),
+      field("Description", description, { wide: true }),
+    ),
     action: "Create",
     act: async () => {
       const bucket = name.value.trim();
-      await post("v2/objects", { bucket, storage: storage.value, replicas: Number(replicas.value) || 1, description: description.value });
+      await post("v2/objects", {
+        bucket,
+        storage: storage.value,
+        replicas: Number(replicas.value) || 1,
+        description: description.value,
+      });
       go(href(["objects", bucket]));
     },
   });

@@ -30,11 +30,37 @@ export default async function objects(context) {
   const rows = table({
     caption: "Objects",
     columns: [
-      { name: "Name", isHeader: true, cell: (row) => [h("span", { class: "mono" }, row.name), (row.link ?? row.options?.link) && [" ", tag("link", "accent")]] },
+      {
+        name: "Name",
+        isHeader: true,
+        cell: (row) => [
+          h("span", { class: "mono" }, row.name),
+          (row.link ?? row.options?.link) && [" ", tag("link", "accent")],
+        ],
+      },
       { name: "Size", isNumber: true, cell: (row) => bytes(row.size ?? 0) },
       { name: "Changed", class: "tight low", cell: (row) => time(row.mtime) },
-      { name: "Digest", class: "clip low", cell: (row) => h("span", { class: "mono dim", title: row.digest }, row.digest ?? "") },
-      { name: "Actions", isQuiet: true, class: "tight", cell: (row) => h("span", { class: "actions" }, h("button", { type: "button", on: { click: () => receive(row) }, "aria-label": `Download ${row.name}` }, "Download"), changeButton("Delete…", () => drop(row), { class: "quiet", "aria-label": `Delete ${row.name}` })) },
+      {
+        name: "Digest",
+        class: "clip low",
+        cell: (row) => h("span", { class: "mono dim", title: row.digest }, row.digest ?? ""),
+      },
+      {
+        name: "Actions",
+        isQuiet: true,
+        class: "tight",
+        cell: (row) =>
+          h(
+            "span",
+            { class: "actions" },
+            h(
+              "button",
+              { type: "button", on: { click: () => receive(row) }, "aria-label": `Download ${row.name}` },
+              "Download",
+            ),
+            changeButton("Delete…", () => drop(row), { class: "quiet", "aria-label": `Delete ${row.name}` }),
+          ),
+      },
     ],
   });
 
@@ -42,7 +68,7 @@ export default async function objects(context) {
     await into(place, "objects", async () => {
       const told = await context.get(path, { after, limit: PAGE });
       status = told.status ?? told;
-      shown = after ? [...shown, ...(told.objects ?? [])] : told.objects ?? [];
+      shown = after ? [...shown, ...(told.objects ?? [])] : (told.objects ?? []);
       after = told.next ?? null;
       more.hidden = !after;
       if (!shown.length) return empty("The store is empty.", "Choose a file to upload it.");
@@ -86,14 +112,22 @@ export default async function objects(context) {
 
   /** @param {any} row */
   function receive(row) {
-    return track(`Downloading ${row.name}`, (onProgress, signal) => download(`${path}/${pathOf(row.name)}`, row.name, row.size ?? 0, { onProgress, signal }));
+    return track(`Downloading ${row.name}`, (onProgress, signal) =>
+      download(`${path}/${pathOf(row.name)}`, row.name, row.size ?? 0, { onProgress, signal }),
+    );
   }
 
   /** @param {FileList} files @param {string} as */
   async function send(files, as) {
     for (const file of files) {
       const target = as || file.name;
-      const done = await track(`Uploading ${target}`, (onProgress, signal) => upload(`${path}/${pathOf(target)}`, file, { onProgress, signal, headers: { "Content-Type": file.type || "application/octet-stream" } }));
+      const done = await track(`Uploading ${target}`, (onProgress, signal) =>
+        upload(`${path}/${pathOf(target)}`, file, {
+          onProgress,
+          signal,
+          headers: { "Content-Type": file.type || "application/octet-stream" },
+        }),
+      );
       if (done) toast(`${target} is stored`);
     }
     await reload();
@@ -117,8 +151,18 @@ export default async function objects(context) {
   const as = input({ placeholder: "as the file is called" });
   const form = h(
     "form",
-    { class: "bar", on: { submit: (/** @type {Event} */ event) => { event.preventDefault(); if (file.files?.length) send(file.files, as.value.trim()); } } },
-    field("Files", file), field("Name in the store", as), h("button", { type: "submit", class: "primary" }, "Upload"),
+    {
+      class: "bar",
+      on: {
+        submit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          if (file.files?.length) send(file.files, as.value.trim());
+        },
+      },
+    },
+    field("Files", file),
+    field("Name in the store", as),
+    h("button", { type: "submit", class: "primary" }, "Upload"),
   );
   more.addEventListener("click", load);
   await load();
@@ -128,10 +172,46 @@ export default async function objects(context) {
       tags: status.sealed && tag("sealed", "warn"),
       actions: [
         h("a", { class: "button", href: href(["streams", `OBJ_${name}`]) }, "Its stream"),
-        changeButton("Seal…", () => confirmDanger({ title: `Seal ${name}`, text: "A sealed store never changes again.", action: "Seal it for good", typed: name, act: async () => { await post(`${path}/seal`); context.reload(); } }), { class: "warning", disabled: !!status.sealed }),
-        changeButton("Delete store…", () => confirmDanger({ title: `Delete ${name}`, text: "All objects in it are removed. This cannot be undone.", action: "Delete the store", typed: name, act: async () => { await remove(path); go(href(["objects"])); } }), { class: "warning" }),
+        changeButton(
+          "Seal…",
+          () =>
+            confirmDanger({
+              title: `Seal ${name}`,
+              text: "A sealed store never changes again.",
+              action: "Seal it for good",
+              typed: name,
+              act: async () => {
+                await post(`${path}/seal`);
+                context.reload();
+              },
+            }),
+          { class: "warning", disabled: !!status.sealed },
+        ),
+        changeButton(
+          "Delete store…",
+          () =>
+            confirmDanger({
+              title: `Delete ${name}`,
+              text: "All objects in it are removed. This cannot be undone.",
+              action: "Delete the store",
+              typed: name,
+              act: async () => {
+                await remove(path);
+                go(href(["objects"]));
+              },
+            }),
+          { class: "warning" },
+        ),
       ],
     }),
-    h("section", { class: "card", "aria-label": "Objects" }, readOnlyNote(), !session.isReadOnly && !status.sealed && form, work, place, more),
+    h(
+      "section",
+      { class: "card", "aria-label": "Objects" },
+      readOnlyNote(),
+      !session.isReadOnly && !status.sealed && form,
+      work,
+      place,
+      more,
+    ),
   ];
 }

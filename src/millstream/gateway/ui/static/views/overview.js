@@ -4,7 +4,7 @@ import { chart } from "../components/chart.js";
 import { card, heading, meter, stat, stats, tag } from "../components/page.js";
 import { notPermitted } from "../components/states.js";
 import { fill, h, setText } from "../dom.js";
-import { byteRate, bytes, duration, limit, number, plural, rate, time } from "../format.js";
+import { byteRate, bytes, duration, number, plural, rate, time } from "../format.js";
 import { Feed, Series } from "../live.js";
 import { href } from "../router.js";
 import { session } from "../session.js";
@@ -36,9 +36,22 @@ export default async function overview(context) {
   const server = h("div", {});
   const account = h("div", {});
   const messages = chart({ title: "Messages a second", names: ["in", "out"] });
-  const flow = chart({ title: "Bytes a second", names: ["in", "out"], form: bytes });
-  const charts = h("div", { class: "grid" }, h("section", { class: "card", "aria-label": "Messages a second" }, messages.element), h("section", { class: "card", "aria-label": "Bytes a second" }, flow.element));
-  const noRates = h("section", { class: "card", hidden: true }, h("h2", {}, "Traffic"), notPermitted("traffic of the server", "Rates come from the server's statistics, which the system account may ask for."));
+  const flow = chart({ title: "Bytes a second", names: ["in", "out"], form: bytes, base: 1024 });
+  const charts = h(
+    "div",
+    { class: "grid" },
+    h("section", { class: "card", "aria-label": "Messages a second" }, messages.element),
+    h("section", { class: "card", "aria-label": "Bytes a second" }, flow.element),
+  );
+  const noRates = h(
+    "section",
+    { class: "card", hidden: true },
+    h("h2", {}, "Traffic"),
+    notPermitted(
+      "traffic of the server",
+      "Rates come from the server's statistics, which the system account may ask for.",
+    ),
+  );
 
   /** @param {any} told */
   function show(told) {
@@ -97,10 +110,12 @@ function makeTotals() {
 /** @param {any} health */
 function healthTag(health) {
   if (!health) return null;
-  return health.status === "ok" ? tag("healthy", "good") : tag(`${health.status}${health.error ? `: ${health.error}` : ""}`, "bad");
+  return health.status === "ok"
+    ? tag("healthy", "good")
+    : tag(`${health.status}${health.error ? `: ${health.error}` : ""}`, "bad");
 }
 
-/** @param {Element} place @param {any[]} list */
+/** @param {HTMLElement} place @param {any[]} list */
 function showAttention(place, list) {
   if (place.dataset.shown === JSON.stringify(list)) return;
   place.dataset.shown = JSON.stringify(list);
@@ -109,7 +124,13 @@ function showAttention(place, list) {
     card(
       list.length ? "Needs attention" : "",
       list.length
-        ? h("ul", { class: "attention" }, list.map((each) => h("li", { class: each.severity }, icon("warn"), h("span", {}, each.text, " ", linkOf(each)))))
+        ? h(
+            "ul",
+            { class: "attention" },
+            list.map((each) =>
+              h("li", { class: each.severity }, icon("warn"), h("span", {}, each.text, " ", linkOf(each))),
+            ),
+          )
         : h("p", { class: "dim" }, icon("good"), " Nothing needs attention."),
     ),
   );
@@ -136,19 +157,43 @@ function showServer(place, told) {
     const step = server.longest_step;
     rows.push(
       ["Connections", h("a", { href: href(["connections"]) }, number(server.connections))],
-      ["Slow consumers", server.slow_consumers ? tag(number(server.slow_consumers), "warn") : number(server.slow_consumers)],
+      [
+        "Slow consumers",
+        server.slow_consumers ? tag(number(server.slow_consumers), "warn") : number(server.slow_consumers),
+      ],
       ["Memory", bytes(server.mem)],
       ["CPU", server.cpu === null || server.cpu === undefined ? "–" : `${Math.round(server.cpu)} %`],
       ["Up for", typeof server.uptime === "number" ? duration(server.uptime) : server.uptime],
       ["Longest loop step", step && `${duration(step.seconds)} (${step.name}) at ${time(step.time)}`],
     );
   }
-  fill(place, factsOf(rows), !server && h("p", { class: "note" }, icon("lock"), h("span", {}, "Connections, memory and CPU of the server are shown to users of its system account.")));
+  fill(
+    place,
+    factsOf(rows),
+    !server &&
+      h(
+        "p",
+        { class: "note" },
+        icon("lock"),
+        h("span", {}, "Connections, memory and CPU of the server are shown to users of its system account."),
+      ),
+  );
 }
 
 /** @param {[string, import("../dom.js").Child][]} rows */
 function factsOf(rows) {
-  return h("dl", { class: "facts" }, rows.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "value-line" }, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    rows
+      .filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "value-line" }, value))),
+  );
+}
+
+/** @param {number|undefined} value @param {number|undefined} most @param {(n: number) => string} [form] */
+function used(value, most, form = number) {
+  return most && most > 0 ? `${form(value ?? 0)} of ${form(most)}` : `${form(value ?? 0)}, no limit`;
 }
 
 /** @param {Element} place @param {any} account */
@@ -159,13 +204,16 @@ function showAccount(place, account) {
   }
   const limits = account.limits ?? {};
   const tiers = Object.entries(account.tiers ?? {});
-  fill(place, factsOf([
-    ["Disk", meter(account.storage ?? 0, limits.max_storage, `${bytes(account.storage ?? 0)} of ${limit(limits.max_storage, bytes)}`)],
-    ["Memory", meter(account.memory ?? 0, limits.max_memory, `${bytes(account.memory ?? 0)} of ${limit(limits.max_memory, bytes)}`)],
-    ["Streams", meter(account.streams ?? 0, limits.max_streams, `${number(account.streams ?? 0)} of ${limit(limits.max_streams)}`)],
-    ["Consumers", meter(account.consumers ?? 0, limits.max_consumers, `${number(account.consumers ?? 0)} of ${limit(limits.max_consumers)}`)],
-    ["Domain", account.domain],
-    ["API", account.api && `${plural(account.api.total ?? 0, "call")}, ${plural(account.api.errors ?? 0, "error")}`],
-    ["Tiers", tiers.length ? tiers.map(([name]) => name).join(", ") : null],
-  ]));
+  fill(
+    place,
+    factsOf([
+      ["Disk", meter(account.storage ?? 0, limits.max_storage, used(account.storage, limits.max_storage, bytes))],
+      ["Memory", meter(account.memory ?? 0, limits.max_memory, used(account.memory, limits.max_memory, bytes))],
+      ["Streams", meter(account.streams ?? 0, limits.max_streams, used(account.streams, limits.max_streams))],
+      ["Consumers", meter(account.consumers ?? 0, limits.max_consumers, used(account.consumers, limits.max_consumers))],
+      ["Domain", account.domain],
+      ["API", account.api && `${plural(account.api.total ?? 0, "call")}, ${plural(account.api.errors ?? 0, "error")}`],
+      ["Tiers", tiers.length ? tiers.map(([name]) => name).join(", ") : null],
+    ]),
+  );
 }

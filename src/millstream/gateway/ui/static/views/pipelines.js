@@ -7,7 +7,16 @@ import { fill, h } from "../dom.js";
 import { ago, duration, number, rate } from "../format.js";
 import { Feed } from "../live.js";
 
-const STATES = { running: "good", waiting: "good", idle: "good", starting: "accent", failed: "bad", retrying: "warn", done: "", stopped: "" };
+const STATES = {
+  running: "good",
+  waiting: "good",
+  idle: "good",
+  starting: "accent",
+  failed: "bad",
+  retrying: "warn",
+  done: "",
+  stopped: "",
+};
 
 /** @param {import("../app.js").Context} context */
 export default async function pipelines(context) {
@@ -25,7 +34,15 @@ export default async function pipelines(context) {
 /** @param {any} told */
 function content(told) {
   const found = told.pipelines ?? [];
-  if (!found.length) return card("", empty("No pipeline has reported.", ["Start one with ", h("code", {}, "millstream pipeline run"), " and give it a progress subject: its jobs appear here."]));
+  if (!found.length)
+    return card(
+      "",
+      empty("No pipeline has reported.", [
+        "Start one with ",
+        h("code", {}, "millstream pipeline run"),
+        " and give it a progress subject: its jobs appear here.",
+      ]),
+    );
   return found.map((/** @type {any} */ pipeline) => card(pipeline.name ?? pipeline.pipeline, jobs(pipeline)));
 }
 
@@ -35,10 +52,23 @@ function jobs(pipeline) {
     caption: `Jobs of ${pipeline.name ?? pipeline.pipeline}`,
     columns: [
       { name: "Job", isHeader: true, cell: (row) => row.job ?? row.name },
-      { name: "State", cell: (row) => [tag(row.state, STATES[/** @type {"failed"} */ (row.state)] ?? ""), row.error && h("p", { class: "dim" }, row.error)] },
+      {
+        name: "State",
+        cell: (row) => [
+          tag(row.state, STATES[/** @type {"failed"} */ (row.state)] ?? ""),
+          row.error && h("p", { class: "dim" }, row.error),
+        ],
+      },
       { name: "Rows", isNumber: true, cell: (row) => number(row.rows) },
       { name: "Rate", isNumber: true, cell: (row) => rate(row.rate ?? row.rows_per_second) },
-      { name: "Behind", isNumber: true, cell: (row) => [number(row.lag ?? row.lag_messages), row.lag_seconds ? h("span", { class: "dim" }, ` (${duration(row.lag_seconds)})`) : null] },
+      {
+        name: "Behind",
+        isNumber: true,
+        cell: (row) => [
+          number(row.lag ?? row.lag_messages),
+          row.lag_seconds ? h("span", { class: "dim" }, ` (${duration(row.lag_seconds)})`) : null,
+        ],
+      },
       { name: "Reported", class: "tight low", cell: (row) => ago(row.time) },
     ],
   });

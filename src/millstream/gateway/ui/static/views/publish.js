@@ -20,7 +20,11 @@ const MOST_ANSWERS = 20;
 export default async function publish(context) {
   context.setTitle("Publish");
   const form = makeForm(context.query);
-  const answers = h("div", { class: "causes", "aria-live": "polite" }, h("p", { class: "dim" }, "Answers appear here."));
+  const answers = h(
+    "div",
+    { class: "causes", "aria-live": "polite" },
+    h("p", { class: "dim" }, "Answers appear here."),
+  );
   let count = 0;
 
   /** @param {boolean} isRequest */
@@ -30,14 +34,32 @@ export default async function publish(context) {
     let shown;
     try {
       const sent = form.read(isRequest);
-      const response = await call("POST", sent.path, { query: sent.query, body: JSON.stringify(sent.envelope), headers: { "Content-Type": ENVELOPE, Accept: "*/*" }, signal: context.scope.signal });
+      const response = await call("POST", sent.path, {
+        query: sent.query,
+        body: JSON.stringify(sent.envelope),
+        headers: { "Content-Type": ENVELOPE, Accept: "*/*" },
+        signal: context.scope.signal,
+      });
       shown = await answerShown(response, isRequest, performance.now() - began);
     } catch (error) {
       shown = complaint(explained(error));
     }
     if (!count) fill(answers);
     count += 1;
-    answers.prepend(h("section", { class: "cause info" }, h("h3", {}, `${count}. ${isRequest ? "Request to" : "Published to"} `, h("span", { class: "mono" }, form.subject.value.trim()), h("span", { class: "dim" }, ` at ${time(new Date())}`)), shown));
+    answers.prepend(
+      h(
+        "section",
+        { class: "cause info" },
+        h(
+          "h3",
+          {},
+          `${count}. ${isRequest ? "Request to" : "Published to"} `,
+          h("span", { class: "mono" }, form.subject.value.trim()),
+          h("span", { class: "dim" }, ` at ${time(new Date())}`),
+        ),
+        shown,
+      ),
+    );
     while (answers.children.length > MOST_ANSWERS) answers.lastElementChild?.remove();
   }
 
@@ -54,7 +76,14 @@ export default async function publish(context) {
         readOnlyNote(),
         saved.element,
         form.element,
-        h("div", { class: "actions" }, publishButton, requestButton, copyButton("Copy as curl", () => asCurl(form.read(false))), copyButton("Copy as nats", () => asNats(form.read(false)))),
+        h(
+          "div",
+          { class: "actions" },
+          publishButton,
+          requestButton,
+          copyButton("Copy as curl", () => asCurl(form.read(false))),
+          copyButton("Copy as nats", () => asNats(form.read(false))),
+        ),
       ),
       card("Answers", answers),
     ),
@@ -64,7 +93,8 @@ export default async function publish(context) {
 /** @param {any} error */
 function explained(error) {
   if (error instanceof Problem && error.status === 404) return new Problem(404, "Nobody takes it", error.detail);
-  if (error instanceof Problem && error.status === 412) return new Problem(412, "An expectation does not hold", error.detail);
+  if (error instanceof Problem && error.status === 412)
+    return new Problem(412, "An expectation does not hold", error.detail);
   return error;
 }
 
@@ -75,14 +105,27 @@ async function answerShown(response, isRequest, took) {
   if (!isRequest) {
     const ack = await response.json();
     return facts([
-      ["Stored in", h("a", { href: href(["streams", ack.stream, "messages"], { seq: ack.seq, open: ack.seq }) }, `${ack.stream} #${number(ack.seq)}`)],
+      [
+        "Stored in",
+        h(
+          "a",
+          { href: href(["streams", ack.stream, "messages"], { seq: ack.seq, open: ack.seq }) },
+          `${ack.stream} #${number(ack.seq)}`,
+        ),
+      ],
       ["Duplicate", ack.duplicate ? "yes: a message with this id was stored before" : null],
       ["Within", within],
     ]);
   }
-  const headers = [...response.headers].filter(([name]) => /^(nats-|millstream-header-)/i.test(name)).map(([name, value]) => /** @type {[string, string]} */ ([name.replace(/^millstream-header-/i, ""), value]));
+  const headers = [...response.headers]
+    .filter(([name]) => /^(nats-|millstream-header-)/i.test(name))
+    .map(([name, value]) => /** @type {[string, string]} */ ([name.replace(/^millstream-header-/i, ""), value]));
   const body = new Uint8Array(await response.arrayBuffer());
-  return [h("p", { class: "dim" }, `Answered within ${within}.`), headers.length > 0 && headerTable(headers), payload(body)];
+  return [
+    h("p", { class: "dim" }, `Answered within ${within}.`),
+    headers.length > 0 && headerTable(headers),
+    payload(body),
+  ];
 }
 
 /** @param {Object<string, string>} query */
@@ -91,8 +134,18 @@ function makeForm(query) {
   const draftBody = draft ? bodyOf(draft.body) : new Uint8Array();
   const draftText = toText(draftBody);
   const subject = input({ value: draft?.subject ?? query.subject ?? "", placeholder: "orders.new", required: true });
-  const kind = select([["text", "Text or JSON"], ["base64", "Base64"]], { value: draftText === null ? "base64" : "text" });
-  const body = area({ rows: 9, value: draft ? draftText ?? draft.body.base64 ?? "" : "", placeholder: '{"order": 1}' });
+  const kind = select(
+    [
+      ["text", "Text or JSON"],
+      ["base64", "Base64"],
+    ],
+    { value: draftText === null ? "base64" : "text" },
+  );
+  const body = area({
+    rows: 9,
+    value: draft ? (draftText ?? draft.body.base64 ?? "") : "",
+    placeholder: '{"order": 1}',
+  });
   const headers = headerRows(draft?.headers ?? []);
   const id = input({ placeholder: "none" });
   const lastSeq = input({ type: "number", min: 0, placeholder: "any" });
@@ -118,20 +171,43 @@ function makeForm(query) {
     plain.element,
   );
   /** @type {[string, any][]} */
-  const special = [["Nats-Msg-Id", id], ["Nats-Expected-Stream", stream], ["Nats-Expected-Last-Sequence", lastSeq], ["Nats-Expected-Last-Subject-Sequence", lastSubjectSeq], ["Nats-TTL", ttl]];
+  const special = [
+    ["Nats-Msg-Id", id],
+    ["Nats-Expected-Stream", stream],
+    ["Nats-Expected-Last-Sequence", lastSeq],
+    ["Nats-Expected-Last-Subject-Sequence", lastSubjectSeq],
+    ["Nats-TTL", ttl],
+  ];
   return {
     subject,
-    element: h("div", { class: "message-detail" }, field("Subject", subject), field("The body is", kind), field("Body", body), headers.element, expectations),
+    element: h(
+      "div",
+      { class: "message-detail" },
+      field("Subject", subject),
+      field("The body is", kind),
+      field("Body", body),
+      headers.element,
+      expectations,
+    ),
     /** @param {boolean} isRequest */
     read(isRequest) {
       const name = subject.value.trim();
       if (!name) throw new Error("A message needs a subject.");
       if (kind.value === "base64") fromBase64(body.value);
       const pairs = headers.read();
-      if (!isRequest) for (const [header, control] of special) if (control.value !== "") pairs.push([header, control.value]);
-      const envelope = { headers: headersOf(pairs), ...(kind.value === "base64" ? { base64: body.value } : { data: body.value }) };
+      if (!isRequest)
+        for (const [header, control] of special) if (control.value !== "") pairs.push([header, control.value]);
+      const envelope = {
+        headers: headersOf(pairs),
+        ...(kind.value === "base64" ? { base64: body.value } : { data: body.value }),
+      };
       const asked = { timeout: timeout.value, ...(isRequest || !plain.control.checked ? {} : { ack: "none" }) };
-      return { path: `v2/${isRequest ? "requests" : "subjects"}/${pathOf(name)}`, subject: name, query: asked, envelope };
+      return {
+        path: `v2/${isRequest ? "requests" : "subjects"}/${pathOf(name)}`,
+        subject: name,
+        query: asked,
+        envelope,
+      };
     },
     save: () => ({ subject: subject.value, kind: kind.value, body: body.value, headers: headers.read() }),
     /** @param {any} kept */
@@ -151,7 +227,10 @@ function asCurl(sent) {
 
 /** @param {any} sent */
 function asNats(sent) {
-  const headers = pairsOf(sent.envelope.headers).map(([name, value]) => ` -H ${shellWord(`${name}:${value}`)}`).join("");
-  if (sent.envelope.base64 !== undefined) return `printf %s ${shellWord(sent.envelope.base64)} | base64 -d | nats pub${headers} ${shellWord(sent.subject)} --force-stdin`;
+  const headers = pairsOf(sent.envelope.headers)
+    .map(([name, value]) => ` -H ${shellWord(`${name}:${value}`)}`)
+    .join("");
+  if (sent.envelope.base64 !== undefined)
+    return `printf %s ${shellWord(sent.envelope.base64)} | base64 -d | nats pub${headers} ${shellWord(sent.subject)} --force-stdin`;
   return `nats pub${headers} ${shellWord(sent.subject)} ${shellWord(sent.envelope.data)}`;
 }

@@ -25,13 +25,17 @@ export default async function stream(context) {
   const head = makeHead();
   const more = h("div", {});
   let config = info.config;
+  let drawn = "";
 
   /** @param {any} told */
   function show(told) {
     config = told.config ?? config;
     const state = told.state ?? told;
     head.show(state, told.rates);
-    fill(more, details(config, state, told));
+    const { rates, ...rest } = told;
+    const key = JSON.stringify(rest);
+    if (key !== drawn) fill(more, details(config, state, told));
+    drawn = key;
     if (told.rates) series.push(Date.now(), [told.rates.messages ?? told.rates.in_msgs ?? told.rates.msgs ?? 0]);
     throughput.show(series);
   }
@@ -39,7 +43,10 @@ export default async function stream(context) {
   show(info);
   new Feed(context.scope, `v2/streams/${pathOf(name)}/state/live`, { onEvent: (event) => show(event.data) });
   return [
-    streamFrame(name, "State", { config, actions: changeButton("Publish", () => go(href(["publish"], { subject: exampleSubject(config) }))) }),
+    streamFrame(name, "State", {
+      config,
+      actions: changeButton("Publish", () => go(href(["publish"], { subject: exampleSubject(config) }))),
+    }),
     h("section", { class: "card", "aria-label": "State" }, head.element),
     h("section", { class: "card", "aria-label": "Throughput" }, throughput.element),
     more,
@@ -83,26 +90,35 @@ function details(config, state, told) {
   return h(
     "div",
     { class: "grid" },
-    card("Limits", facts([
-      ["Messages", meter(state.messages, config.max_msgs, limit(config.max_msgs))],
-      ["Bytes", meter(state.bytes, config.max_bytes, limit(config.max_bytes, bytes))],
-      ["Age", limit(config.max_age, nanoseconds)],
-      ["For each subject", limit(config.max_msgs_per_subject)],
-      ["Message size", limit(config.max_msg_size, bytes)],
-      ["Consumers", limit(config.max_consumers)],
-      ["When it is full", config.discard === "new" ? "new messages are refused" : "the oldest are removed"],
-      ["Duplicates found within", limit(config.duplicate_window, nanoseconds)],
-    ])),
-    card("About", facts([
-      ["Subjects", h("span", { class: "mono" }, (config.subjects ?? []).join(", "))],
-      ["Description", config.description],
-      ["Retention", config.retention],
-      ["Storage", `${config.storage}${config.compression && config.compression !== "none" ? `, ${config.compression}` : ""}`],
-      ["Created", told.created && time(told.created)],
-      ["Mirror of", config.mirror?.name],
-      ["Sources", (config.sources ?? []).map((/** @type {any} */ each) => each.name).join(", ")],
-    ])),
-    (config.num_replicas > 1 || told.cluster) && card("Replicas", replicas(config, told.cluster)),
+    card(
+      "Limits",
+      facts([
+        ["Messages", meter(state.messages, config.max_msgs, limit(config.max_msgs))],
+        ["Bytes", meter(state.bytes, config.max_bytes, limit(config.max_bytes, bytes))],
+        ["Age", limit(config.max_age, nanoseconds)],
+        ["For each subject", limit(config.max_msgs_per_subject)],
+        ["Message size", limit(config.max_msg_size, bytes)],
+        ["Consumers", limit(config.max_consumers)],
+        ["When it is full", config.discard === "new" ? "new messages are refused" : "the oldest are removed"],
+        ["Duplicates found within", limit(config.duplicate_window, nanoseconds)],
+      ]),
+    ),
+    card(
+      "About",
+      facts([
+        ["Subjects", h("span", { class: "mono" }, (config.subjects ?? []).join(", "))],
+        ["Description", config.description],
+        ["Retention", config.retention],
+        [
+          "Storage",
+          `${config.storage}${config.compression && config.compression !== "none" ? `, ${config.compression}` : ""}`,
+        ],
+        ["Created", told.created && time(told.created)],
+        ["Mirror of", config.mirror?.name],
+        ["Sources", (config.sources ?? []).map((/** @type {any} */ each) => each.name).join(", ")],
+      ]),
+    ),
+    (config.num_replicas > 1 || told.cluster?.replicas) && card("Replicas", replicas(config, told.cluster)),
     origins(told).length > 0 && card("Origins", originTable(origins(told))),
   );
 }
@@ -118,16 +134,31 @@ function replicas(config, cluster) {
     columns: [
       { name: "Server", isHeader: true, cell: (row) => row.name },
       { name: "Role", cell: (row) => row.role },
-      { name: "State", cell: (row) => (row.offline ? tag("offline", "bad") : row.current ? tag("current", "good") : tag(`${number(row.lag ?? 0)} behind`, "warn")) },
+      {
+        name: "State",
+        cell: (row) =>
+          row.offline
+            ? tag("offline", "bad")
+            : row.current
+              ? tag("current", "good")
+              : tag(`${number(row.lag ?? 0)} behind`, "warn"),
+      },
     ],
   });
   shown.show(rows);
-  return [!cluster?.leader && h("p", { class: "complaint" }, "There is no leader: nothing can be stored or delivered."), h("p", { class: "dim" }, `${config.num_replicas} wanted`), shown.element];
+  return [
+    !cluster?.leader && h("p", { class: "complaint" }, "There is no leader: nothing can be stored or delivered."),
+    h("p", { class: "dim" }, `${config.num_replicas} wanted`),
+    shown.element,
+  ];
 }
 
 /** @param {any} told @returns {any[]} */
 function origins(told) {
-  return [...(told.mirror ? [{ ...told.mirror, kind: "mirror" }] : []), ...(told.sources ?? []).map((/** @type {any} */ each) => ({ ...each, kind: "source" }))];
+  return [
+    ...(told.mirror ? [{ ...told.mirror, kind: "mirror" }] : []),
+    ...(told.sources ?? []).map((/** @type {any} */ each) => ({ ...each, kind: "source" })),
+  ];
 }
 
 /** @param {any[]} rows */
@@ -156,30 +187,38 @@ function dangers(context, name, config) {
       "div",
       { class: "actions" },
       changeButton("Purge…", () => purge(path, name), { class: "warning" }),
-      changeButton("Seal…", () =>
-        confirmDanger({
-          title: `Seal ${name}`,
-          text: "A sealed stream takes no message, loses none, and can never be opened again. Its configuration is fixed.",
-          action: "Seal it for good",
-          typed: name,
-          act: async () => {
-            await post(`${path}/seal`);
-            toast(`${name} is sealed`);
-            context.reload();
-          },
-        }), { class: "warning", disabled: !!config().sealed }),
-      changeButton("Delete…", () =>
-        confirmDanger({
-          title: `Delete ${name}`,
-          text: "All its messages and consumers are removed. This cannot be undone.",
-          action: "Delete the stream",
-          typed: name,
-          act: async () => {
-            await remove(path);
-            toast(`${name} is deleted`);
-            go(href(["streams"]));
-          },
-        }), { class: "warning" }),
+      changeButton(
+        "Seal…",
+        () =>
+          confirmDanger({
+            title: `Seal ${name}`,
+            text: "A sealed stream takes no message, loses none, and can never be opened again. Its configuration is fixed.",
+            action: "Seal it for good",
+            typed: name,
+            act: async () => {
+              await post(`${path}/seal`);
+              toast(`${name} is sealed`);
+              context.reload();
+            },
+          }),
+        { class: "warning", disabled: !!config().sealed },
+      ),
+      changeButton(
+        "Delete…",
+        () =>
+          confirmDanger({
+            title: `Delete ${name}`,
+            text: "All its messages and consumers are removed. This cannot be undone.",
+            action: "Delete the stream",
+            typed: name,
+            act: async () => {
+              await remove(path);
+              toast(`${name} is deleted`);
+              go(href(["streams"]));
+            },
+          }),
+        { class: "warning" },
+      ),
     ),
   );
 }
@@ -193,14 +232,24 @@ function purge(path, name) {
   openDialog({
     title: `Purge ${name}`,
     body: [
-      h("div", { class: "fields" }, field("Subject", subject, { hint: "Wildcards are allowed." }), field("Below sequence", seq), field("Keep the last", keep, { hint: "Instead of a sequence." })),
+      h(
+        "div",
+        { class: "fields" },
+        field("Subject", subject, { hint: "Wildcards are allowed." }),
+        field("Below sequence", seq),
+        field("Keep the last", keep, { hint: "Instead of a sequence." }),
+      ),
       sure.element,
     ],
     action: "Purge",
     isDanger: true,
     allowed: () => sure.control.checked,
     act: async () => {
-      const told = await post(`${path}/purge`, { subject: subject.value.trim(), seq: Number(seq.value) || 0, keep: Number(keep.value) || 0 });
+      const told = await post(`${path}/purge`, {
+        subject: subject.value.trim(),
+        seq: Number(seq.value) || 0,
+        keep: Number(keep.value) || 0,
+      });
       toast(`${plural(told.purged, "message")} removed from ${name}`);
     },
   });

@@ -12,12 +12,23 @@ export function streamFrame(stream, current, { config, actions } = {}) {
   return [
     heading(stream, {
       path: [["Streams", href(["streams"])]],
-      tags: config && [tag(config.retention ?? "limits"), config.sealed && tag("sealed", "warn"), config.mirror && tag("mirror", "accent")],
+      tags: config && [
+        tag(config.retention ?? "limits"),
+        config.sealed && tag("sealed", "warn"),
+        config.mirror && tag("mirror", "accent"),
+      ],
       actions,
     }),
     tabs(
       "Parts of the stream",
-      [["State", at()], ["Messages", at("messages")], ["Live tail", at("tail")], ["Subjects", at("subjects")], ["Consumers", at("consumers")], ["Configuration", at("config")]],
+      [
+        ["State", at()],
+        ["Messages", at("messages")],
+        ["Live tail", at("tail")],
+        ["Subjects", at("subjects")],
+        ["Consumers", at("consumers")],
+        ["Configuration", at("config")],
+      ],
       current,
     ),
   ];

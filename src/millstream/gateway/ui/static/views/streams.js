@@ -20,12 +20,27 @@ export default async function streams(context) {
     query: { summary: true },
     sort: "name",
     columns: [
-      { name: "Name", sort: "name", isHeader: true, cell: (row) => [h("a", { href: href(["streams", row.name]) }, row.name), " ", kindTag(row)] },
+      {
+        name: "Name",
+        sort: "name",
+        isHeader: true,
+        cell: (row) => [h("a", { href: href(["streams", row.name]) }, row.name), " ", kindTag(row)],
+      },
       { name: "Subjects", class: "low", cell: (row) => h("span", { class: "mono dim" }, subjectsOf(row)) },
       { name: "Messages", sort: "messages", desc: true, isNumber: true, cell: (row) => number(row.messages) },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
-      { name: "Consumers", sort: "consumers", desc: true, isNumber: true, cell: (row) => h("a", { href: href(["streams", row.name, "consumers"]) }, number(row.consumers)) },
-      { name: "Retention", class: "low", cell: (row) => [row.retention, row.storage === "memory" && [" ", tag("memory")]] },
+      {
+        name: "Consumers",
+        sort: "consumers",
+        desc: true,
+        isNumber: true,
+        cell: (row) => h("a", { href: href(["streams", row.name, "consumers"]) }, number(row.consumers)),
+      },
+      {
+        name: "Retention",
+        class: "low",
+        cell: (row) => [row.retention, row.storage === "memory" && [" ", tag("memory")]],
+      },
       { name: "Last message", sort: "last", desc: true, class: "low tight", cell: (row) => ago(row.last_time) },
     ],
     empty: () => empty("There are no streams yet.", "A stream keeps what is published to its subjects.", add()),
@@ -36,7 +51,9 @@ export default async function streams(context) {
 /** @param {any} row */
 function subjectsOf(row) {
   if (row.mirror) return `mirror of ${row.mirror.name ?? row.mirror}`;
-  const sources = row.sources?.length ? `sources: ${row.sources.map((/** @type {any} */ each) => each.name ?? each).join(", ")}` : "";
+  const sources = row.sources?.length
+    ? `sources: ${row.sources.map((/** @type {any} */ each) => each.name ?? each).join(", ")}`
+    : "";
   const subjects = row.subjects ?? [];
   const shown = subjects.slice(0, 4).join(", ") + (subjects.length > 4 ? ` and ${subjects.length - 4} more` : "");
   return [shown, sources].filter(Boolean).join("; ");
@@ -45,16 +62,29 @@ function subjectsOf(row) {
 /** @param {any} row */
 function kindTag(row) {
   const kinds = { kv: "key-value", object: "objects", mqtt: "MQTT" };
-  return [row.kind !== "stream" && row.kind && tag(kinds[/** @type {"kv"} */ (row.kind)] ?? row.kind, "accent"), row.sealed && [" ", tag("sealed", "warn")]];
+  return [
+    row.kind !== "stream" && row.kind && tag(kinds[/** @type {"kv"} */ (row.kind)] ?? row.kind, "accent"),
+    row.sealed && [" ", tag("sealed", "warn")],
+  ];
 }
 
 function newStream() {
   const name = input({ required: true });
   const subjects = input({ placeholder: "orders.>" });
-  const retention = select([["limits", "Limits: until a limit is reached"], ["workqueue", "Work queue: until one consumer has acked it"], ["interest", "Interest: until all consumers have acked it"]]);
-  const storage = select([["file", "On disk"], ["memory", "In memory"]]);
+  const retention = select([
+    ["limits", "Limits: until a limit is reached"],
+    ["workqueue", "Work queue: until one consumer has acked it"],
+    ["interest", "Interest: until all consumers have acked it"],
+  ]);
+  const storage = select([
+    ["file", "On disk"],
+    ["memory", "In memory"],
+  ]);
   const replicas = input({ type: "number", min: 1, max: 5, value: 1 });
-  const discard = select([["old", "Remove the oldest"], ["new", "Refuse new ones"]]);
+  const discard = select([
+    ["old", "Remove the oldest"],
+    ["new", "Refuse new ones"],
+  ]);
   const maxMessages = input({ type: "number", min: 0, placeholder: "no limit" });
   const maxBytes = input({ type: "number", min: 0, placeholder: "no limit" });
   const maxAge = input({ type: "number", min: 0, step: "any", placeholder: "no limit" });
@@ -78,7 +108,10 @@ function newStream() {
     act: async () => {
       const config = {
         name: name.value.trim(),
-        subjects: subjects.value.split(",").map((/** @type {string} */ each) => each.trim()).filter(Boolean),
+        subjects: subjects.value
+          .split(",")
+          .map((/** @type {string} */ each) => each.trim())
+          .filter(Boolean),
         retention: retention.value,
         storage: storage.value,
         num_replicas: Number(replicas.value) || 1,

@@ -25,7 +25,17 @@ export default async function subjects(context) {
       children: each.children,
       more: [
         h("span", {}, number(each.messages)),
-        h("a", { href: href(["streams", name, "messages"], { subject: each.children ? `${each.subject}.>` : each.subject, at: "first" }), "aria-label": `Messages of ${each.subject}` }, "Messages"),
+        h(
+          "a",
+          {
+            href: href(["streams", name, "messages"], {
+              subject: each.children ? `${each.subject}.>` : each.subject,
+              at: "first",
+            }),
+            "aria-label": `Messages of ${each.subject}`,
+          },
+          "Messages",
+        ),
       ],
     }));
     return { branches, rest: (told.total ?? branches.length) - branches.length };
@@ -38,8 +48,18 @@ export default async function subjects(context) {
       "section",
       { class: "card", "aria-label": "Subjects" },
       info.state.messages
-        ? [h("p", { class: "dim" }, `${plural(count, "subject")} with messages. Open a token to see what is below it.`), tree({ what: "subjects", load, root: "" })]
-        : empty("No subject has messages.", `The stream takes ${(info.config.subjects ?? []).join(", ") || "what its origin has"}.`),
+        ? [
+            h(
+              "p",
+              { class: "dim" },
+              `${plural(count, "subject")} with messages. Open a token to see what is below it.`,
+            ),
+            tree({ what: "subjects", load, root: "" }),
+          ]
+        : empty(
+            "No subject has messages.",
+            `The stream takes ${(info.config.subjects ?? []).join(", ") || "what its origin has"}.`,
+          ),
     ),
   ];
 }

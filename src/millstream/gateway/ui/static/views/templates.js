@@ -28,7 +28,11 @@ export function templates(save, load) {
   const keep = h("button", { type: "button", class: "quiet" }, "Keep as a template…");
   const draw = (/** @type {string} */ chosen) => {
     const names = Object.keys(stored()).sort();
-    fill(chooser, h("option", { value: "" }, names.length ? "Choose a template" : "No templates yet"), names.map((name) => h("option", { value: name }, name)));
+    fill(
+      chooser,
+      h("option", { value: "" }, names.length ? "Choose a template" : "No templates yet"),
+      names.map((name) => h("option", { value: name }, name)),
+    );
     chooser.value = chosen;
     drop.disabled = !chosen;
   };
@@ -53,7 +57,8 @@ export function templates(save, load) {
       act: async () => {
         const all = { ...stored(), [name.value.trim()]: save() };
         const text = JSON.stringify(all);
-        if (Object.keys(all).length > MOST || text.length > MOST * LONGEST) throw new Error(`At most ${MOST} templates are kept.`);
+        if (Object.keys(all).length > MOST || text.length > MOST * LONGEST)
+          throw new Error(`At most ${MOST} templates are kept.`);
         localStorage.setItem(KEPT, text);
         draw(name.value.trim());
         toast("The template is kept");
@@ -61,5 +66,12 @@ export function templates(save, load) {
     });
   });
   draw("");
-  return { element: h("div", { class: "bar" }, h("div", { class: "field grow" }, field("Template", chooser)), h("div", { class: "actions" }, keep, drop)) };
+  return {
+    element: h(
+      "div",
+      { class: "bar" },
+      h("div", { class: "field grow" }, field("Template", chooser)),
+      h("div", { class: "actions" }, keep, drop),
+    ),
+  };
 }

@@ -4,7 +4,12 @@ import { notPermitted } from "../components/states.js";
 import { fill, h } from "../dom.js";
 
 const SIGNS = { delivering: "good", blocked: "warn", idle: "info", unknown: "info" };
-const TITLES = { delivering: "It delivers", blocked: "Why it does not deliver", idle: "Why nothing is delivered", unknown: "Does it deliver?" };
+const TITLES = {
+  delivering: "It delivers",
+  blocked: "Why it does not deliver",
+  idle: "Why nothing is delivered",
+  unknown: "Does it deliver?",
+};
 
 export function whyPanel() {
   const title = h("h2", {}, "Does it deliver?");
@@ -19,7 +24,11 @@ export function whyPanel() {
       shown = key;
       const verdict = /** @type {"idle"} */ (told.verdict);
       fill(title, TITLES[verdict] ?? TITLES.unknown);
-      fill(body, h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, told.summary)), (told.causes ?? []).map(causeShown));
+      fill(
+        body,
+        h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, told.summary)),
+        (told.causes ?? []).map(causeShown),
+      );
     },
     /** @param {import("../api.js").Problem} problem */
     fail(problem) {
@@ -38,6 +47,18 @@ function causeShown(cause) {
     { class: `cause ${cause.severity}`, data: { kind: cause.kind } },
     h("p", {}, cause.text),
     cause.advice && h("p", { class: "advice" }, cause.advice),
-    evidence.length > 0 && h("p", { class: "evidence" }, evidence.map(([name, value]) => h("span", {}, `${name.replaceAll("_", " ")}: `, h("span", { class: "mono" }, typeof value === "object" ? JSON.stringify(value) : String(value))))),
+    evidence.length > 0 &&
+      h(
+        "p",
+        { class: "evidence" },
+        evidence.map(([name, value]) =>
+          h(
+            "span",
+            {},
+            `${name.replaceAll("_", " ")}: `,
+            h("span", { class: "mono" }, typeof value === "object" ? JSON.stringify(value) : String(value)),
+          ),
+        ),
+      ),
   );
 }
