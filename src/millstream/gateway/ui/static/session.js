@@ -69,6 +69,11 @@ class Session extends EventTarget {
 
 export const session = new Session();
 
+/** A server's name for people: an id in place of a name is cut. @param {{name: string, id: string}} server */
+export function serverName(server) {
+  return server.name === server.id ? `${server.id.slice(0, 8)}…` : server.name;
+}
+
 /** @param {string} text @returns {string} base64 of its UTF-8 */
 export function base64Of(text) {
   return btoa(String.fromCharCode(...new TextEncoder().encode(text)));

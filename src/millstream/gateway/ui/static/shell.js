@@ -4,7 +4,7 @@ import { clock } from "./format.js";
 import { icon } from "./components/icons.js";
 import { link } from "./live.js";
 import { href } from "./router.js";
-import { session } from "./session.js";
+import { serverName, session } from "./session.js";
 import { theme } from "./theme.js";
 
 const PLACES = [
@@ -101,7 +101,11 @@ function whoShown() {
     const server = who.server;
     return fill(
       place,
-      h("span", { class: "server", title: `${server.name}, version ${server.version}` }, server.cluster || server.name),
+      h(
+        "span",
+        { class: "server", title: `${server.name}, version ${server.version}` },
+        server.cluster || serverName(server),
+      ),
       h("span", { class: "dim account" }, [who.account, who.user].filter(Boolean).join(" · ")),
       who.is_system && h("span", { class: "tag" }, "system"),
       who.read_only &&

@@ -109,15 +109,12 @@ export default async function bucket(context) {
           );
         after = told.next ?? told.after;
         more.hidden = !after;
-        if (!rows.children.length)
-          fill(
-            keys,
-            empty(
-              "No keys.",
-              prefix.value ? "No key begins like this." : "Put the first one.",
-              changeButton("New key", () => newKey(name, choose, draw)),
-            ),
-          );
+        if (rows.children.length) return null;
+        return empty(
+          "No keys.",
+          prefix.value ? "No key begins like this." : "Put the first one.",
+          changeButton("New key", () => newKey(name, choose, draw)),
+        );
       });
     more.addEventListener("click", load);
     fill(keys, rows, note, more);

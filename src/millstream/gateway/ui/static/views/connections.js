@@ -43,14 +43,14 @@ export default async function connections(context) {
       { name: "Subscriptions", sort: "subs", desc: true, isNumber: true, cell: (row) => number(row.subscriptions) },
       {
         name: "From client",
-        sort: "msgs_from",
+        sort: "in_msgs",
         desc: true,
         isNumber: true,
         cell: (row) => [number(row.in_msgs), h("br"), h("span", { class: "dim" }, bytes(row.in_bytes))],
       },
       {
         name: "To client",
-        sort: "msgs_to",
+        sort: "out_msgs",
         desc: true,
         isNumber: true,
         cell: (row) => [number(row.out_msgs), h("br"), h("span", { class: "dim" }, bytes(row.out_bytes))],
@@ -86,7 +86,7 @@ export default async function connections(context) {
         }),
       { class: "warning", disabled: !isSystem },
     );
-    const subjects = row.subscriptions_list ?? row.subs ?? [];
+    const subjects = await subscriptionsOf(context, row);
     await openDialog({
       title: row.name || `Connection ${row.cid}`,
       isWide: true,
@@ -134,4 +134,13 @@ export default async function connections(context) {
   }
 
   return [heading("Connections"), rows.element];
+}
+
+/** @param {import("../app.js").Context} context @param {any} row @returns {Promise<any[]>} */
+async function subscriptionsOf(context, row) {
+  const told = await context.get("v2/connections", { subscriptions: "true", search: row.name || row.ip, limit: 200 });
+  const found = told.connections.find(
+    (/** @type {any} */ each) => each.cid === row.cid && each.server_id === row.server_id,
+  );
+  return found?.subscriptions_list ?? [];
 }

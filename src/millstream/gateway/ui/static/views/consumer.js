@@ -69,7 +69,7 @@ export default async function consumer(context) {
   diagnose();
   context.scope.every(WHY_MS, () => !document.hidden && link.isUp && diagnose());
   context.scope.listen(link, "back", refresh);
-  new Feed(context.scope, `${path}/state/live`, { onEvent: (event) => show(event.data) });
+  new Feed(context.scope, `${path}/state/live`, { onEvent: (event) => show({ ...info, ...event.data }) });
   const editor = await configEditor(context, `${path}/config`, `the configuration of ${name}`);
   return [
     heading(name, {

@@ -2,12 +2,13 @@
 import { icon } from "../components/icons.js";
 import { chart } from "../components/chart.js";
 import { card, heading, meter, stat, stats, tag } from "../components/page.js";
+import { prose, sentence } from "../components/prose.js";
 import { notPermitted } from "../components/states.js";
 import { fill, h, setText } from "../dom.js";
 import { byteRate, bytes, duration, number, plural, rate, time } from "../format.js";
 import { Feed, Series } from "../live.js";
 import { href } from "../router.js";
-import { session } from "../session.js";
+import { serverName, session } from "../session.js";
 
 const POINTS = 300; // of two seconds: ten minutes
 
@@ -33,7 +34,7 @@ export default async function overview(context) {
   const health = h("span", {});
   const attention = h("div", {});
   const totals = makeTotals();
-  const server = h("div", {});
+  const server = h("div", { class: "message-detail" });
   const account = h("div", {});
   const messages = chart({ title: "Messages a second", names: ["in", "out"] });
   const flow = chart({ title: "Bytes a second", names: ["in", "out"], form: bytes, base: 1024 });
@@ -128,7 +129,12 @@ function showAttention(place, list) {
             "ul",
             { class: "attention" },
             list.map((each) =>
-              h("li", { class: each.severity }, icon("warn"), h("span", {}, each.text, " ", linkOf(each))),
+              h(
+                "li",
+                { class: each.severity },
+                icon("warn"),
+                h("span", {}, prose(sentence(each.text)), " ", linkOf(each)),
+              ),
             ),
           )
         : h("p", { class: "dim" }, icon("good"), " Nothing needs attention."),
@@ -138,7 +144,13 @@ function showAttention(place, list) {
 
 /** @param {any} each */
 function linkOf(each) {
-  if (each.consumer) return h("a", { href: href(["streams", each.stream, "consumers", each.consumer]) }, "Why?");
+  if (each.consumer)
+    return h(
+      "a",
+      { href: href(["streams", each.stream, "consumers", each.consumer]) },
+      `Why? (${each.stream} / ${each.consumer})`,
+    );
+  if (/letter/.test(each.kind)) return h("a", { href: href(["letters", each.stream]) }, "Look at them");
   if (each.stream) return h("a", { href: href(["streams", each.stream]) }, "Look at the stream");
   return null;
 }
@@ -148,11 +160,21 @@ function showServer(place, told) {
   const who = session.who?.server;
   const server = told.server;
   const rows = /** @type {[string, import("../dom.js").Child][]} */ ([
-    ["Name", who?.name],
-    ["Version", who && `${who.is_millstream ? "Millstream" : "nats-server"} ${who.version}`],
+    ["Name", who && serverName(who)],
+    [
+      "Version",
+      who && (who.is_millstream ? `Millstream, speaks as nats-server ${who.version}` : `nats-server ${who.version}`),
+    ],
     ["Cluster", who?.cluster],
     ["Largest message", who && bytes(who.max_payload)],
   ]);
+  const mine = told.connections;
+  if (mine && !server)
+    rows.push(
+      ["Connections", h("a", { href: href(["connections"]) }, number(mine.connections))],
+      ["Subscriptions", number(mine.subscriptions)],
+      ["Slow consumers", mine.slow_consumers ? tag(number(mine.slow_consumers), "warn") : number(mine.slow_consumers)],
+    );
   if (server) {
     const step = server.longest_step;
     rows.push(
@@ -175,7 +197,7 @@ function showServer(place, told) {
         "p",
         { class: "note" },
         icon("lock"),
-        h("span", {}, "Connections, memory and CPU of the server are shown to users of its system account."),
+        h("span", {}, "Memory and CPU of the server are shown to users of its system account."),
       ),
   );
 }

@@ -41,7 +41,9 @@ export default async function stream(context) {
   }
 
   show(info);
-  new Feed(context.scope, `v2/streams/${pathOf(name)}/state/live`, { onEvent: (event) => show(event.data) });
+  new Feed(context.scope, `v2/streams/${pathOf(name)}/state/live`, {
+    onEvent: (event) => show({ ...info, ...event.data }),
+  });
   return [
     streamFrame(name, "State", {
       config,

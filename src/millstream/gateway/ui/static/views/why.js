@@ -1,7 +1,10 @@
 /** Why a consumer does or does not deliver: the verdict, and each cause with its evidence and advice. */
 import { icon } from "../components/icons.js";
+import { prose, sentence } from "../components/prose.js";
 import { notPermitted } from "../components/states.js";
 import { fill, h } from "../dom.js";
+import { number } from "../format.js";
+import { href } from "../router.js";
 
 const SIGNS = { delivering: "good", blocked: "warn", idle: "info", unknown: "info" };
 const TITLES = {
@@ -26,8 +29,8 @@ export function whyPanel() {
       fill(title, TITLES[verdict] ?? TITLES.unknown);
       fill(
         body,
-        h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, told.summary)),
-        (told.causes ?? []).map(causeShown),
+        h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, prose(told.summary))),
+        (told.causes ?? []).map((/** @type {any} */ cause) => causeShown(cause, told.stream)),
       );
     },
     /** @param {import("../api.js").Problem} problem */
@@ -39,26 +42,39 @@ export function whyPanel() {
   };
 }
 
-/** @param {any} cause */
-function causeShown(cause) {
-  const evidence = Object.entries(cause.evidence ?? {});
+/** @param {any} cause @param {string} stream */
+function causeShown(cause, stream) {
+  const evidence = Object.entries(cause.evidence ?? {}).filter(([, value]) => value !== "" && value !== null);
   return h(
     "div",
     { class: `cause ${cause.severity}`, data: { kind: cause.kind } },
-    h("p", {}, cause.text),
-    cause.advice && h("p", { class: "advice" }, cause.advice),
+    h("p", {}, prose(sentence(cause.text))),
+    cause.advice && h("p", { class: "advice" }, prose(cause.advice)),
     evidence.length > 0 &&
       h(
         "p",
         { class: "evidence" },
-        evidence.map(([name, value]) =>
-          h(
-            "span",
-            {},
-            `${name.replaceAll("_", " ")}: `,
-            h("span", { class: "mono" }, typeof value === "object" ? JSON.stringify(value) : String(value)),
-          ),
-        ),
+        evidence.map(([name, value]) => h("span", {}, `${name.replaceAll("_", " ")}: `, factShown(value, stream))),
       ),
+  );
+}
+
+/** @param {any} value @param {string} stream @returns {import("../dom.js").Child} */
+function factShown(value, stream) {
+  if (Array.isArray(value) && value.every((each) => each?.seq)) {
+    const at = (/** @type {any} */ each) => href(["streams", stream, "messages"], { seq: each.seq, open: each.seq });
+    return value.map((each) => [
+      h("a", { href: at(each) }, `#${number(each.seq)}`),
+      each.deliveries ? ` (${number(each.deliveries)} deliveries) ` : " ",
+    ]);
+  }
+  return h(
+    "span",
+    { class: "mono" },
+    typeof value === "object"
+      ? JSON.stringify(value)
+      : typeof value === "number"
+        ? number(value)
+        : prose(String(value)),
   );
 }
