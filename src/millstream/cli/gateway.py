@@ -43,6 +43,7 @@ Port = Annotated[
 ]
 AccessLog = Annotated[bool, typer.Option("--access-log", help="Log a line for each request.")]
 LogLevel = Annotated[Level | None, typer.Option("--log-level", "-l", envvar="LOG_LEVEL", help="What to log.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse every request that changes something.")]
 JsonLog = Annotated[bool, typer.Option("--json-log", "-j", envvar="LOG_AS_JSON", help="Log as JSON.")]
 
 
@@ -58,6 +59,7 @@ def gateway(
     access_log: AccessLog = False,
     log_level: LogLevel = None,
     json_log: JsonLog = False,
+    read_only: ReadOnly = False,
 ) -> None:
     """Serve HTTP in front of a NATS server: httpmq's API under /v1, more under /v2."""
     need("gateway", *PACKAGES)
@@ -74,6 +76,7 @@ def gateway(
         access_log=access_log,
         log_level=log_level,
         json_log=json_log,
+        read_only=read_only,
     )
     settings = load_settings(config_file, flags, os.environ)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

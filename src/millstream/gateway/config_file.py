@@ -10,7 +10,8 @@ addresses, and serves everything on each.
     management:   endpoint_config: {path_prefix}
     dataplane:    api_server: {server_config: {listen_on, listen_port, read_timeout_sec, write_timeout_sec,
                   idle_timeout_sec}, logging_config: {request_id_header, do_not_log_headers}}
-    gateway:      tls, auth, cors, limits, logging, hosts, h2c_upgrade, strict, relaxed_names, metrics_path
+    gateway:      tls, auth, cors, limits, logging, hosts, h2c_upgrade, strict, relaxed_names, metrics_path,
+                  read_only
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     strict: bool = True
     relaxed_names: bool = False
     metrics_path: str = "/metrics"
+    read_only: bool = False
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,6 +130,7 @@ class Flags(msgspec.Struct, frozen=True):
     access_log: bool = False
     log_level: str | None = None
     json_log: bool = False
+    read_only: bool = False
 
     @property
     def groups(self) -> frozenset[Group]:
@@ -150,7 +153,12 @@ class Flags(msgspec.Struct, frozen=True):
             json=self.json_log or logging.json,
             access=self.access_log or logging.access,
         )
-        return replace(settings, listeners=listeners, logging=logging)
+        return replace(
+            settings,
+            listeners=listeners,
+            logging=logging,
+            read_only=self.read_only or settings.read_only,
+        )
 
 
 def load_settings(
@@ -258,6 +266,7 @@ def _settings(file: _File, groups: frozenset[Group], nats: Nats) -> Settings:
         strict=file.gateway.strict,
         relaxed_names=file.gateway.relaxed_names,
         metrics_path=file.gateway.metrics_path,
+        read_only=file.gateway.read_only,
     )
 
 

@@ -14,19 +14,20 @@ from typing import Final
 import msgspec
 
 from millstream.base.errors import MillstreamError
-from millstream.base.seeds import Signer
+from millstream.base.seeds import Signer, read_credentials
 from millstream.gateway.errors import Unauthorized
 
 _DIGEST_KEY: Final = secrets.token_bytes(32)  # of this process: a digest in a dump is worth nothing elsewhere
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Exactly one of: user and password, a token, an nkey seed."""
+    """Exactly one of: user and password, a token, an nkey seed, the text of a credentials file."""
 
     user: str = ""
     password: str = ""
     token: str = ""
     nkey_seed: str = ""
+    creds_text: str = ""  # JWT and seed
 
     def __repr__(self) -> str:
         return f"<Credentials {self.digest[:8]}>"
@@ -34,13 +35,13 @@ class Credentials(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """The same for the same credentials, within this process."""
-        parts = (self.user, self.password, self.token, self.nkey_seed)
+        parts = (self.user, self.password, self.token, self.nkey_seed, self.creds_text)
         text = "\0".join(f"{len(part)}:{part}" for part in parts)
         return hashlib.blake2b(text.encode(), key=_DIGEST_KEY, digest_size=16).hexdigest()
 
 
 def parse_authorization(value: str) -> Credentials:
-    """Read an `Authorization` header: `Basic`, `Bearer` or `Nkey`."""
+    """Read an `Authorization` header: `Basic`, `Bearer`, `Nkey` or `Creds`."""
     scheme, _, rest = value.strip().partition(" ")
     rest = rest.strip()
     match scheme.lower():
@@ -57,7 +58,24 @@ def parse_authorization(value: str) -> Credentials:
         case "nkey":
             if _is_seed_of_user(rest):
                 return Credentials(nkey_seed=rest)
+        case "creds":
+            if text := _creds_text(rest):
+                return Credentials(creds_text=text)
     raise Unauthorized("the Authorization header is not understood")
+
+
+def _creds_text(encoded: str) -> str:
+    """Return JWT and seed of a credentials file, as such a file; nothing if it is none."""
+    try:
+        jwt, seed = read_credentials(base64.b64decode(encoded, validate=True).decode())
+    except (binascii.Error, UnicodeDecodeError, ValueError, MillstreamError):
+        return ""
+    if not jwt or not _is_seed_of_user(seed):
+        return ""
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
 
 
 def _is_seed_of_user(text: str) -> bool:

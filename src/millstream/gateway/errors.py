@@ -100,6 +100,15 @@ class PermissionDenied(GatewayError):
     title = "Permissions Violation"
 
 
+class ReadOnly(PermissionDenied):
+    """The gateway is set to change nothing."""
+
+    title = "Read Only"
+
+    def __init__(self) -> None:
+        super().__init__("this gateway is read-only: it refuses every request that changes something")
+
+
 class Overloaded(GatewayError):
     """More than the gateway is set to carry."""
 

@@ -21,7 +21,7 @@ from millstream.gateway.errors import Disconnected, NotFound
 from millstream.gateway.exchange import POLICY, Exchange
 from millstream.gateway.metrics import CONTENT_TYPE
 from millstream.gateway.origins import OriginGate
-from millstream.gateway.routes import NOTHING_HERE, Route, find
+from millstream.gateway.routes import NOTHING_HERE, Route, find, read_only
 from millstream.gateway.settings import Group
 from millstream.gateway.ui.routes import dashboard_routes
 from millstream.gateway.v1.routes import routes_for
@@ -70,6 +70,8 @@ class Front:
             routes += dashboard_routes(self._prefix)
         if settings.metrics_path:
             routes.append(Route("GET", settings.metrics_path, _tell_metrics))
+        if settings.read_only:
+            routes = [read_only(route) for route in routes]
         for route in routes:
             self._router.add(route.method, route.template, route)
 

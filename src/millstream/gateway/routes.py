@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeVar
 
 from millstream.gateway.core import Core
-from millstream.gateway.errors import BadRequest, MethodNotAllowed, NotFound
+from millstream.gateway.errors import BadRequest, MethodNotAllowed, NotFound, ReadOnly
 from millstream.gateway.exchange import Exchange
 from millstream.http.router import BadPath, Match, NoRoute, Router, WrongMethod, allowed
 
@@ -27,6 +27,15 @@ class Route(NamedTuple):
     handler: Handler
     is_open: bool = False
     is_stream: bool = False
+
+
+def read_only(route: Route) -> Route:
+    """Return the route, with a refusal in its place if it changes something; to consume is to change."""
+    return route._replace(handler=_refuse) if route.method != "GET" or route.is_stream else route
+
+
+async def _refuse(_exchange: Exchange, _core: Core) -> None:
+    raise ReadOnly
 
 
 def find(router: Router[Target], method: str, path: str) -> Match[Target]:

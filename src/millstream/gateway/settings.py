@@ -78,9 +78,9 @@ class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who may call.
 
     With `pass_through`, user and password (Basic), a token (Bearer) or an nkey seed (Nkey) of the
-    `Authorization` header make a connection of their own to NATS, whose permissions then rule.
-    `tokens_file` names callers by bearer tokens of the gateway's own.  `required` refuses calls that say
-    nothing.
+    `Authorization` header (or a credentials file: Creds) make a connection of their own to NATS, whose
+    permissions then rule. `tokens_file` names callers by bearer tokens of the gateway's own.  `required`
+    refuses calls that say nothing.
     """
 
     required: bool = False
@@ -156,6 +156,7 @@ class Settings(msgspec.Struct, frozen=True):
     strict: bool = True  # /v1 answers with the statuses of httpmq, also where others would say more
     relaxed_names: bool = False  # /v1 takes any name and subject that NATS takes
     metrics_path: str = "/metrics"  # empty: not served
+    read_only: bool = False  # refuse every request that changes something
 
     @property
     def groups(self) -> frozenset[Group]:

@@ -45,6 +45,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
     server_id: str = ""
     server_name: str = ""
     version: str = ""
+    go: str = ""  # a Millstream says that it is one
     headers: bool = False
     max_payload: int = 1024 * 1024
     jetstream: bool = False
@@ -58,6 +59,13 @@ class ServerInfo(msgspec.Struct, frozen=True):
     tls_available: bool = False
     connect_urls: list[str] = []
     ldm: bool = False
+    connect_info: bool = False  # this INFO came after CONNECT, and says whose connection it is
+    remote_account: str = ""
+    acc_is_sys: bool = False
+
+    @property
+    def is_millstream(self) -> bool:
+        return self.go == "millstream"
 
 
 _INFO: Final = msgspec.json.Decoder(ServerInfo)

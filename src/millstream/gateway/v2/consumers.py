@@ -22,8 +22,18 @@ from millstream.gateway.v2.streams import (
     stream_of,
     without_type,
 )
+from millstream.gateway.v2.summaries import (
+    ConsumerSort,
+    ConsumerSummaries,
+    Order,
+    Search,
+    consumer_summaries,
+    no_summary,
+)
 from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError
 
 section: Final = Section(Tag.CONSUMERS)
 
@@ -34,6 +44,12 @@ _CONSUMER: Final = "/streams/{stream}/consumers/{consumer}"
 class ConsumersQuery(msgspec.Struct, frozen=True):
     offset: Offset = 0
     limit: Limit = _PAGE
+    summary: Annotated[
+        bool, msgspec.Meta(description="a line for each consumer; the parameters below need it")
+    ] = False
+    search: Search = ""
+    sort: ConsumerSort | None = None
+    order: Order = "asc"
 
 
 class ConsumerPage(msgspec.Struct, omit_defaults=True):
@@ -56,9 +72,16 @@ class Paused(msgspec.Struct, omit_defaults=True):
 
 
 class Reset(msgspec.Struct, forbid_unknown_fields=True):
-    """Where it goes on: at `seq`, or behind its ack floor."""
+    """Where it goes on: at `seq`, at the first message of `time` or later, or behind its ack floor."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    time: Annotated[str, msgspec.Meta(description="RFC 3339")] | None = None
+
+
+class Unpin(msgspec.Struct, forbid_unknown_fields=True):
+    """The priority group; every group that has a pinned client if there is none."""
+
+    group: str = ""
 
 
 class ResetConsumer(ConsumerInfo):
@@ -83,12 +106,16 @@ def both_of(call: Call) -> str:
     "/streams/{stream}/consumers",
     "List consumers",
     query=ConsumersQuery,
-    answers=(json_answer(200, "a page of consumers", ConsumerPage),),
+    answers=(json_answer(200, "a page of consumers", (ConsumerPage, ConsumerSummaries)),),
     problems=(404,),
 )
 async def list_consumers(call: Call) -> Reply:
-    """Consumers by name."""
+    """Consumers by name. With `summary` the answer has a line for each, of a list that is at most two seconds
+    old."""
     query: ConsumersQuery = call.query
+    if query.summary:
+        return await consumer_summaries(call, stream_of(call))
+    no_summary(query, "search", "sort", "order")
     told = await call.link.api(f"CONSUMER.LIST.{stream_of(call)}", {"offset": query.offset})
     consumers = (told.get("consumers") or [])[: query.limit]
     return answer(ConsumerPage(told["total"], consumers, next_offset(told, query.offset, len(consumers))))
@@ -231,5 +258,46 @@ async def reset_consumer(call: Call) -> Reply:
     """Deliver again from a sequence on, or everything that is not acknowledged."""
     reset = await call.json(Reset)
     await call.link.api(f"CONSUMER.INFO.{both_of(call)}")  # a reset of what is not there is not answered
-    told = await call.link.api(f"CONSUMER.RESET.{both_of(call)}", {"seq": reset.seq} if reset.seq else b"")
+    seq = reset.seq
+    if reset.time is not None:
+        if reset.seq:
+            raise BadRequest("a reset has one of `seq` and `time`")
+        seq = await _sequence_at(call, reset.time)
+    told = await call.link.api(f"CONSUMER.RESET.{both_of(call)}", {"seq": seq} if seq else b"")
     return answer(without_type(told))
+
+
+async def _sequence_at(call: Call, text: str) -> int:
+    """Return the sequence of the first message that was stored then or later, or of the next one to come."""
+    try:
+        start = format_time(parse_time(text))
+    except (TimeError, ValueError, OverflowError) as error:
+        raise BadRequest(f"`time`: {error}") from None
+    stream = stream_of(call)
+    try:
+        request = {"start_time": start, "next_by_subj": ">"}
+        return int((await call.link.api(f"STREAM.MSG.GET.{stream}", request))["message"]["seq"])
+    except ApiError as error:
+        if error.err is not Err.NO_MESSAGE_FOUND:
+            raise
+    return int((await call.link.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"]) + 1
+
+
+@section.post(
+    f"{_CONSUMER}/unpin",
+    "Unpin a consumer",
+    body=json_body(Unpin, "without a body every pinned client is let go", required=False),
+    answers=(json_answer(200, "it is done", {"type": "object"}),),
+    problems=(404, 415, 422),
+)
+async def unpin_consumer(call: Call) -> Reply:
+    """The client that a priority group is pinned to is let go, and the next one that asks is pinned."""
+    unpin = await call.json(Unpin)
+    groups = [unpin.group]
+    if not unpin.group:
+        told = await call.link.api(f"CONSUMER.INFO.{both_of(call)}")
+        pins = told.get("priority_groups") or []
+        groups = [each["group"] for each in pins if each.get("pinned_client_id")]
+    for group in groups:
+        await call.link.api(f"CONSUMER.UNPIN.{both_of(call)}", {"group": group})
+    return answer({})

@@ -31,6 +31,8 @@ _PATH_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "the name of a consumer",
         {"type": "string", "pattern": NAME_PATTERN, "examples": ["billing"]},
     ),
+    "server_id": ("the id of a server", {"type": "string", "pattern": "^[A-Za-z0-9]+$"}),
+    "cid": ("the id of a connection", {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}),
     "seq": ("a stream sequence", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
     "subject": (
         "a subject without wildcards; everything that follows in the path belongs to it",
@@ -79,9 +81,15 @@ def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
                     "name": "Authorization",
                     "description": "`Nkey` and a seed: signs in to NATS with it",
                 },
+                "creds": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "`Creds` and the base64 of a credentials file: signs in to NATS with it",
+                },
             },
         },
-        "security": [{}, {"basic": []}, {"bearer": []}, {"nkey": []}],
+        "security": [{}, {"basic": []}, {"bearer": []}, {"nkey": []}, {"creds": []}],
     }
 
 
@@ -94,9 +102,9 @@ class _Shapes:
             contents = [answer.content for answer in operation.answers]
             if operation.body is not None:
                 contents.append(operation.body.content)
-            kinds += [
-                shape for content in contents for shape in content.values() if not isinstance(shape, dict)
-            ]
+            shapes = [shape for content in contents for shape in content.values()]
+            for shape in shapes:
+                kinds += shape if isinstance(shape, tuple) else [] if isinstance(shape, dict) else [shape]
             if operation.query is not None:
                 kinds.append(operation.query)
         unique = list(dict.fromkeys(kinds))
@@ -112,6 +120,8 @@ class _Shapes:
         self.components: dict[str, Any] = {name: _tidy(schema) for name, schema in components.items()}
 
     def of(self, shape: Any) -> dict[str, Any]:
+        if isinstance(shape, tuple):
+            return {"anyOf": [self.of(each) for each in shape]}
         found: dict[str, Any] = shape if isinstance(shape, dict) else self._schemas[shape]
         return found
 

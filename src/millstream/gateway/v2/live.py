@@ -133,6 +133,7 @@ async def read_live(call: Call) -> Reply:
     "Read a consumer as messages come",
     query=ConsumerQuery,
     stream=True,
+    consumes=True,
     headers=_ACCEPT,
     answers=_answers(DeliveredMessage),
     problems=(404, 406, 409),

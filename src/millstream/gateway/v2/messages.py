@@ -13,6 +13,7 @@ from millstream.gateway.v2.message_headers import Pairs, to_http, to_json
 from millstream.gateway.v2.names import check_filter
 from millstream.gateway.v2.operations import BYTES, JSON, Answer, Section, Tag, json_answer
 from millstream.gateway.v2.payload import Message, PayloadForm, stored_message
+from millstream.gateway.v2.search import find_messages
 from millstream.gateway.v2.streams import Filter, stream_of
 from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.errors import Err
@@ -51,11 +52,16 @@ class PageQuery(msgspec.Struct, frozen=True):
     subject: Filter = ">"
     limit: Annotated[int, msgspec.Meta(ge=1, le=_MOST_MESSAGES, description="how many at most")] = 100
     payload: Payload = PayloadForm.AUTO
+    search: Annotated[
+        str,
+        msgspec.Meta(max_length=1024, description="only messages with this text in subject, headers or body"),
+    ] = ""
 
 
 class MessagePage(msgspec.Struct, omit_defaults=True):
     messages: list[Message]
     next_seq: int | None = None  # where to go on; absent when there was nothing more
+    next: int | None = None  # the same, in the answer to a search
 
 
 class DeleteQuery(msgspec.Struct, frozen=True):
@@ -195,9 +201,12 @@ async def read_next_message(call: Call) -> Reply:
 )
 async def list_messages(call: Call) -> Reply:
     """Messages from a sequence or a time on, in order; the next page begins at `next_seq`. A page ends early
-    when it has 4 MiB of bodies."""
+    when it has 4 MiB of bodies. With `search`, also when it has looked through 5,000 messages, 32 MiB or for
+    two seconds: it may be empty, and the search goes on at `next`."""
     query: PageQuery = call.query
     stream = stream_of(call)
+    if query.search:
+        return await _search(call, stream, query)
     request: dict[str, Any] = {"seq": query.seq or 1, "next_by_subj": check_filter(query.subject)}
     if query.since is not None:
         if query.seq is not None:
@@ -217,6 +226,37 @@ async def list_messages(call: Call) -> Reply:
         messages.append(_message(stream, stored, query.payload))
         size += len(stored.data)
         request = {"seq": stored.seq + 1, "next_by_subj": request["next_by_subj"]}
+
+
+async def _search(call: Call, stream: str, query: PageQuery) -> Reply:
+    seq = query.seq or 1
+    subject = check_filter(query.subject)
+    if query.since is not None:
+        if query.seq is not None:
+            raise BadRequest("a page begins at one of `seq` and `since`")
+        try:
+            request = {"start_time": read_time(query.since), "next_by_subj": subject}
+            seq = (await read_stored(call, stream, request)).seq
+        except ApiError as error:
+            if error.err is not Err.NO_MESSAGE_FOUND:
+                raise
+            return answer(MessagePage([]))
+    found, following = await find_messages(
+        call.link, stream, subject, query.search, seq=seq, limit=query.limit
+    )
+    messages = [
+        stored_message(
+            stream,
+            each.seq,
+            each.subject,
+            format_time(each.time),
+            to_json(each.pairs),
+            each.payload,
+            query.payload,
+        )
+        for each in found
+    ]
+    return answer(MessagePage(messages, following, following))
 
 
 def read_time(text: str) -> str:

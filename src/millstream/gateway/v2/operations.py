@@ -28,7 +28,7 @@ BYTES: Final = "application/octet-stream"
 ANY: Final = "*/*"
 
 Handler = Callable[["Call"], Awaitable["Reply"]]
-# A Python type whose schema msgspec knows, or a schema itself.
+# A Python type whose schema msgspec knows, several of them in a tuple, or a schema itself.
 Shape = Any
 
 # What any operation may answer: bad request, who are you, not allowed, too slow, too much, too often,
@@ -44,11 +44,14 @@ class Tag(StrEnum):
     CONSUMING = "Consuming"
     STREAMS = "Streams"
     CONSUMERS = "Consumers"
+    DEAD_LETTERS = "Dead letters"
+    KEY_VALUE = "Key-value buckets"
+    OBJECTS = "Object stores"
     ACCOUNT = "Account"
     ABOUT = "About"
 
 
-_MANAGEMENT: Final = frozenset({Tag.STREAMS, Tag.CONSUMERS, Tag.ACCOUNT})
+_MANAGEMENT: Final = frozenset({Tag.STREAMS, Tag.CONSUMERS, Tag.DEAD_LETTERS, Tag.ACCOUNT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,12 @@ class Operation:
     problems: tuple[int, ...] = ()
     stream: bool = False  # its answer does not end by itself
     socket: bool = False  # a WebSocket
+    consumes: bool = False  # a GET that takes messages from a consumer
+
+    @property
+    def changes(self) -> bool:
+        """Return whether a gateway that is read-only refuses it."""
+        return self.method != "GET" or self.socket or self.consumes
 
     @property
     def group(self) -> Group:

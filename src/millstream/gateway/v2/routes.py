@@ -20,6 +20,7 @@ from millstream.gateway.errors import (
     MethodNotAllowed,
     NotFound,
     Overloaded,
+    ReadOnly,
 )
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.routes import find
@@ -28,6 +29,7 @@ from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.operations import Operation, Tag
 from millstream.gateway.v2.problems import outcome_of
 from millstream.gateway.v2.sections import SECTIONS
+from millstream.gateway.v2.snapshot import Snapshot
 from millstream.http.asgi import Application, Receive, Scope, Send
 from millstream.http.router import Router
 from millstream.link.errors import ApiError
@@ -93,9 +95,13 @@ class Routes:
             await self._refuse(exchange, error, socket)
 
     async def _serve(self, operation: Operation, exchange: Exchange, named: dict[str, str]) -> None:
+        if operation.changes and self._core.settings.read_only:
+            raise ReadOnly
         link = await self._core.links.link_for(exchange.caller.credentials, exchange.address)
         with link.held():
             reply = await operation.handler(Call(operation, exchange, self._core, link, named))
+            if operation.changes and operation.group is Group.MANAGEMENT:
+                Snapshot.forget(link)
             await reply.respond(exchange)
 
     @contextlib.contextmanager

@@ -5,13 +5,17 @@ from typing import Final
 from millstream.gateway.v2 import (
     about,
     batch,
+    connections,
     consume_routes,
     consumers,
     live,
     messages,
+    overview,
     publish_routes,
     socket,
+    state_live,
     streams,
+    whoami,
 )
 from millstream.gateway.v2.operations import Section
 
@@ -24,5 +28,9 @@ SECTIONS: Final[tuple[Section, ...]] = (
     socket.section,
     streams.section,
     consumers.section,
+    state_live.section,
+    whoami.section,
+    overview.section,
+    connections.section,
     about.section,
 )

@@ -17,6 +17,16 @@ from millstream.gateway.v2.calls import Call, Reply, Whole, answer, nothing
 from millstream.gateway.v2.etags import check_match, etag, is_known
 from millstream.gateway.v2.names import check_filter, check_name
 from millstream.gateway.v2.operations import Answer, Section, Tag, json_answer, json_body
+from millstream.gateway.v2.subject_tree import TreeLevel, tree_level
+from millstream.gateway.v2.summaries import (
+    Order,
+    Search,
+    StreamSort,
+    StreamSummaries,
+    no_summary,
+    stream_summaries,
+)
+from millstream.gateway.v2.summary_types import Kind
 from millstream.jsapi.account_types import AccountInfo
 from millstream.jsapi.stream_types import StreamConfig, StreamInfo
 
@@ -34,6 +44,13 @@ class StreamsQuery(msgspec.Struct, frozen=True):
     offset: Offset = 0
     limit: Limit = _PAGE
     subject: Filter | None = None
+    summary: Annotated[bool, msgspec.Meta(description="a line for each; the parameters below need it")] = (
+        False
+    )
+    search: Search = ""
+    sort: StreamSort | None = None
+    order: Order = "asc"
+    kind: Kind | None = None
 
 
 class StreamPage(msgspec.Struct, omit_defaults=True):
@@ -45,6 +62,15 @@ class StreamPage(msgspec.Struct, omit_defaults=True):
 class SubjectsQuery(msgspec.Struct, frozen=True):
     filter: Filter = ">"
     offset: Offset = 0
+    depth: (
+        Annotated[
+            int,
+            msgspec.Meta(ge=1, le=16, description="answer the tokens that follow `prefix`, so many together"),
+        ]
+        | None
+    ) = None
+    prefix: Annotated[str, msgspec.Meta(description="the tokens above; goes with `depth`")] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="goes with `depth`")] = 1000
 
 
 class SubjectPage(msgspec.Struct, omit_defaults=True):
@@ -113,12 +139,16 @@ async def read_account(call: Call) -> Reply:
     "/streams",
     "List streams",
     query=StreamsQuery,
-    answers=(json_answer(200, "a page of streams", StreamPage),),
+    answers=(json_answer(200, "a page of streams", (StreamPage, StreamSummaries)),),
     problems=(404,),
 )
 async def list_streams(call: Call) -> Reply:
-    """Streams by name; with `subject` only those that take subjects that it matches."""
+    """Streams by name; with `subject` only those that take subjects that it matches. With `summary` the
+    answer has a line for each stream, of a list that is at most two seconds old."""
     query: StreamsQuery = call.query
+    if query.summary:
+        return await stream_summaries(call)
+    no_summary(query, "search", "sort", "order", "kind")
     request: dict[str, Any] = {"offset": query.offset}
     if query.subject is not None:
         request["subject"] = check_filter(query.subject)
@@ -224,18 +254,42 @@ async def update_stream_config(call: Call) -> Reply:
     "/streams/{stream}/subjects",
     "Subjects of a stream",
     query=SubjectsQuery,
-    answers=(json_answer(200, "a page of subjects", SubjectPage),),
+    answers=(json_answer(200, "a page of subjects", (SubjectPage, TreeLevel)),),
     problems=(404, 422),
 )
 async def list_subjects(call: Call) -> Reply:
-    """The subjects that match `filter`, each with the number of its messages."""
+    """The subjects that match `filter`, each with the number of its messages. With `depth`, one level of the
+    tree that they make: the tokens behind `prefix`, with the messages at and below each and the number of
+    subjects below it, those with most messages first. `complete` is false if the stream has more than 300,000
+    subjects there, of which the others were not counted."""
     query: SubjectsQuery = call.query
+    if query.depth is not None:
+        if query.filter != ">" or query.offset:
+            raise BadRequest("`depth` goes with `prefix`, not with `filter` and `offset`")
+        return answer(await tree_level(call.link, stream_of(call), query.prefix, query.depth, query.limit))
+    if query.prefix:
+        raise BadRequest("`prefix` goes with `depth`")
     request = {"subjects_filter": check_filter(query.filter), "offset": query.offset}
     told = await call.link.api(f"STREAM.INFO.{stream_of(call)}", request)
     subjects = told["state"].get("subjects") or {}
     return answer(
         SubjectPage(told.get("total") or 0, subjects, next_offset(told, query.offset, len(subjects)))
     )
+
+
+@section.post(
+    "/streams/{stream}/seal",
+    "Seal a stream",
+    answers=(json_answer(200, "the stream", StreamInfo),),
+    problems=(404, 409, 422),
+)
+async def seal_stream(call: Call) -> Reply:
+    """Nothing can be added to it or removed from it any more, and that can not be undone."""
+    stream = stream_of(call)
+    async with _locks.of(stream):
+        told = await call.link.api(f"STREAM.INFO.{stream}")
+        told = await call.link.api(f"STREAM.UPDATE.{stream}", {**told["config"], "sealed": True})
+    return answer(without_type(told))
 
 
 @section.post(
