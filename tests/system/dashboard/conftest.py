@@ -53,7 +53,7 @@ async def start_site() -> AsyncIterator[SiteFactory]:
                 nats=Nats.at(*urls, reconnect_wait_s=0.1, **(nats or {})),
                 listeners=(Listener(host="127.0.0.1", port=0, path_prefix=prefix),),
                 limits=Limits(stop_timeout_s=1.0),
-                auth=options.pop("auth", Auth()),
+                auth=Auth(required=options.pop("auth_required", False)),
                 **options,
             )
             server = await stack.enter_async_context(GatewayServer(settings))

@@ -108,8 +108,7 @@ async function show(isFirst = false) {
 /** @param {any} error */
 function failure(error) {
   if (error instanceof Problem && error.status === 401) {
-    wanted = location.hash;
-    go(href(["login"], { reason: session.hasCredentials ? "refused" : "needed" }));
+    askWhoItIs();
     return null;
   }
   if (error instanceof Problem) return failed(error, () => show());
@@ -123,11 +122,14 @@ function failure(error) {
   return failed(new Problem(0, "Not shown", `The page failed: ${error}`), () => show());
 }
 
-line.addEventListener("refused", () => {
+/** Show the login, and come back here afterwards. */
+function askWhoItIs() {
   if (here().path === "/login") return;
   wanted = location.hash;
   go(href(["login"], { reason: session.hasCredentials ? "refused" : "needed" }));
-});
+}
+
+line.addEventListener("refused", askWhoItIs);
 link.addEventListener("back", () => {
   if (app.querySelector("[data-failed]")) show();
 });

@@ -77,7 +77,7 @@ export function openDialog({ title, body, action, act, isDanger, isWide, allowed
  * @param {{title: string, text: import("../dom.js").Child, action: string, typed?: string, act: () => Promise<any>}} options
  */
 export function confirmDanger({ title, text, action, typed, act }) {
-  const box = typed === undefined ? null : input({ "aria-label": `Type ${typed} to confirm` });
+  const box = typed === undefined ? null : input();
   return openDialog({
     title,
     body: [h("div", {}, text), box && field("To confirm, type its name", box, { hint: typed })],

@@ -31,7 +31,7 @@ export function table({ caption, columns, onSort, order, rowClass }) {
   const heads = columns.map((column) => head(column));
   const element = h(
     "div",
-    { class: "scroller", tabindex: "0", role: "region", "aria-label": caption },
+    { class: "scroller", tabindex: "0", role: "region", "aria-label": `Table: ${caption}` },
     h("table", {}, h("caption", { class: "sr" }, caption), h("thead", {}, h("tr", {}, heads)), body),
   );
 

@@ -9,17 +9,19 @@ import { table } from "../components/table.js";
 import { toast } from "../components/toast.js";
 import { fill, h, setText } from "../dom.js";
 import { ago, bytes, isTime, limit, nanoseconds, number, plural, rate, time } from "../format.js";
-import { Feed, Series } from "../live.js";
+import { Feed, Series, link } from "../live.js";
 import { go, href } from "../router.js";
 import { streamFrame } from "./stream_frame.js";
 
 const POINTS = 300;
+const INFO_MS = 10_000; // configuration and replicas change seldom
 
 /** @param {import("../app.js").Context} context */
 export default async function stream(context) {
   const name = context.params.stream;
   context.setTitle(name);
-  const info = await context.get(`v2/streams/${pathOf(name)}`);
+  const path = `v2/streams/${pathOf(name)}`;
+  let info = await context.get(path);
   const series = new Series(POINTS);
   const throughput = chart({ title: "Messages stored a second", names: ["in"] });
   const head = makeHead();
@@ -36,13 +38,21 @@ export default async function stream(context) {
     const key = JSON.stringify(rest);
     if (key !== drawn) fill(more, details(config, state, told));
     drawn = key;
-    if (told.rates) series.push(Date.now(), [told.rates.messages ?? told.rates.in_msgs ?? told.rates.msgs ?? 0]);
+    if (told.rates) series.push(Date.now(), [told.rates.in_msgs]);
     throughput.show(series);
   }
 
   show(info);
-  new Feed(context.scope, `v2/streams/${pathOf(name)}/state/live`, {
-    onEvent: (event) => show({ ...info, ...event.data }),
+  new Feed(context.scope, `${path}/state/live`, {
+    onEvent: (event) => {
+      const { rates, ...state } = event.data;
+      show({ ...info, state, rates });
+    },
+  });
+  context.scope.every(INFO_MS, async () => {
+    if (document.hidden || !link.isUp) return;
+    const now = await context.get(path).catch(() => null); // the feed says what is wrong
+    if (now) info = now;
   });
   return [
     streamFrame(name, "State", {
@@ -77,7 +87,7 @@ function makeHead() {
       setText(messages.more, state.num_deleted ? `${number(state.num_deleted)} removed in between` : "");
       setText(size.value, bytes(state.bytes));
       setText(size.more, state.num_subjects ? plural(state.num_subjects, "subject") : "");
-      setText(input.value, rate(rates?.messages ?? rates?.in_msgs ?? rates?.msgs));
+      setText(input.value, rate(rates?.in_msgs));
       setText(first.value, state.messages ? `#${number(state.first_seq)}` : "–");
       setText(first.more, isTime(state.first_ts) ? ago(state.first_ts) : "");
       setText(last.value, state.last_seq ? `#${number(state.last_seq)}` : "–");
