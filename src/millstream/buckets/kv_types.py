@@ -31,6 +31,9 @@ _PATTERN: Final = re.compile(r"(?:[-/_=A-Za-z0-9]+|\*)(?:\.(?:[-/_=A-Za-z0-9]+|\
 _LONGEST_KEY: Final = 1024
 
 
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=9e9, description="seconds")]
+
+
 class Operation(StrEnum):
     """What a revision of a key says."""
 
@@ -63,10 +66,8 @@ class KvConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     bucket: str
     description: str = ""
     history: Annotated[int, msgspec.Meta(ge=1, le=MOST_HISTORY)] = 1
-    ttl_s: Annotated[float, msgspec.Meta(ge=0, le=9e9)] = 0.0  # of all keys; 0: they stay
-    marker_ttl_s: Annotated[float, msgspec.Meta(ge=0, le=9e9)] = (
-        0.0  # of markers for keys that the server removed
-    )
+    ttl_s: Seconds = msgspec.field(name="ttl", default=0.0)  # of all keys; 0: they stay
+    marker_ttl_s: Seconds = msgspec.field(name="marker_ttl", default=0.0)  # of markers of removed keys
     max_value_size: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
     max_bytes: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
     storage: StorageType = StorageType.FILE
@@ -114,8 +115,8 @@ class BucketStatus(msgspec.Struct, frozen=True):
     values: int  # revisions, those of deleted keys included
     bytes: int
     history: int
-    ttl_s: float
-    marker_ttl_s: float
+    ttl_s: float = msgspec.field(name="ttl")
+    marker_ttl_s: float = msgspec.field(name="marker_ttl")
     key_ttl: bool  # whether a key may have a time of its own
     storage: StorageType
     replicas: int

@@ -15,7 +15,7 @@ import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.buckets.errors import BadKey, BucketError
-from millstream.buckets.kv_types import check_bucket, nanoseconds
+from millstream.buckets.kv_types import Seconds, check_bucket, nanoseconds
 from millstream.golang.time import format_time
 from millstream.jsapi.enums import Compression, StorageType
 from millstream.jsapi.stream_types import StreamInfo
@@ -83,7 +83,7 @@ class ObjectStoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     bucket: str
     description: str = ""
-    ttl_s: Annotated[float, msgspec.Meta(ge=0, le=9e9)] = 0.0
+    ttl_s: Seconds = msgspec.field(name="ttl", default=0.0)
     max_bytes: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
     storage: StorageType = StorageType.FILE
     replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
@@ -119,7 +119,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     stream: str
     messages: int  # chunks and descriptions
     bytes: int
-    ttl_s: float
+    ttl_s: float = msgspec.field(name="ttl")
     storage: StorageType
     replicas: int
     max_bytes: int

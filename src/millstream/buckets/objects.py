@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from millstream.base.ids import nuid
-from millstream.buckets.errors import BucketError, NoSuchBucket, NoSuchObject
+from millstream.buckets.errors import BucketError, DigestMismatch, NoSuchBucket, NoSuchObject
 from millstream.buckets.kv_types import check_bucket
 from millstream.buckets.object_info import (
     CHUNK_SIZE,
@@ -185,6 +185,7 @@ class ObjectStore:
         headers: dict[str, list[str]] | None = None,
         metadata: dict[str, str] | None = None,
         chunk_size: int = CHUNK_SIZE,
+        digest: bytes = b"",
         condition: Condition | None = None,
     ) -> ObjectInfo:
         """Store an object, replacing one of that name, and return its description.
@@ -198,14 +199,16 @@ class ObjectStore:
         number = nuid()
         size = min(max(chunk_size, 1), max(self.link.max_payload - 4096, 1))
         try:
-            total, count, digest = await self._store_chunks(f"$O.{self.bucket}.C.{number}", pieces, size)
+            total, count, found = await self._store_chunks(f"$O.{self.bucket}.C.{number}", pieces, size)
+            if digest and found != digest:
+                raise DigestMismatch(f"the bytes of {name!r} have another SHA-256 than was announced")
             info = ObjectInfo(
                 name=name,
                 bucket=self.bucket,
                 nuid=number,
                 size=total,
                 chunks=count,
-                digest=digest,
+                digest=digest_text(found),
                 description=description,
                 headers=headers or {},
                 metadata=metadata or {},
@@ -218,7 +221,7 @@ class ObjectStore:
 
     async def _store_chunks(
         self, subject: str, pieces: AsyncIterable[bytes], size: int
-    ) -> tuple[int, int, str]:
+    ) -> tuple[int, int, bytes]:
         """Store the chunks; return their bytes together, their number and their digest."""
         publisher = Publisher(self.link)
         window: deque[asyncio.Future[Receipts]] = deque()
@@ -237,7 +240,7 @@ class ObjectStore:
                 (await window.popleft()).ack(0)
         finally:
             publisher.close()
-        return total, count, digest_text(digest.digest())
+        return total, count, digest.digest()
 
     async def link_to(self, name: str, target: ObjectLink, condition: Condition | None = None) -> ObjectInfo:
         """Store a link to an object, or to a whole store; links to links are not made."""

@@ -11,7 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.gateway.errors import GatewayError, MethodNotAllowed, Overloaded, Unauthorized
+from millstream.gateway.errors import (
+    GatewayError,
+    MethodNotAllowed,
+    Overloaded,
+    RangeNotSatisfiable,
+    Unauthorized,
+)
 from millstream.jsapi.errors import Err
 from millstream.link.errors import (
     ApiError,
@@ -80,6 +86,8 @@ def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
     outcome = Outcome(error.status, error.title, str(error))
     if isinstance(error, MethodNotAllowed):
         outcome.headers = [(b"allow", ", ".join(error.allowed).encode())]
+    elif isinstance(error, RangeNotSatisfiable):
+        outcome.headers = [(b"content-range", b"bytes */%d" % error.size)]
     elif isinstance(error, Unauthorized) and challenge:
         outcome.headers = [(b"www-authenticate", challenge.encode())]
     elif isinstance(error, Overloaded):

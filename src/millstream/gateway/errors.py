@@ -86,6 +86,15 @@ class UnsupportedMedia(RequestError):
     title = "Unsupported Media Type"
 
 
+class RangeNotSatisfiable(RequestError):
+    status = 416
+    title = "Range Not Satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"there are {size} bytes")
+        self.size = size
+
+
 class Unauthorized(GatewayError):
     """Credentials are missing, or nobody knows them."""
 

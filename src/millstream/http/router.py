@@ -1,7 +1,8 @@
 """A router from paths to targets: a tree of segments, in which `{name}` matches any one segment.
 
 Paths are matched segment by segment as they were sent, and decoded afterwards, so an encoded slash never
-separates segments.  The parameter `rest` matches everything that follows.
+separates segments.  A parameter whose name is in `rest` matches everything
+that follows.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class _Node(Generic[Target]):
 class Router(Generic[Target]):
     """Finds the target of a request."""
 
-    def __init__(self, *, rest: str = "", encoded_slashes: bool = False) -> None:
+    def __init__(self, *, rest: Collection[str] = (), encoded_slashes: bool = False) -> None:
         self._root: _Node[Target] = _Node()
         self._rest = rest
         self._encoded_slashes = encoded_slashes
@@ -76,7 +77,7 @@ class Router(Generic[Target]):
                 names.append(segment[1:-1])
                 node.any = node.any or _Node()
                 node = node.any
-                node.is_rest = bool(self._rest) and names[-1] == self._rest
+                node.is_rest = names[-1] in self._rest
             else:
                 node = node.children.setdefault(segment, _Node())
         node.targets[method] = target, tuple(names)

@@ -31,6 +31,23 @@ _PATH_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "the name of a consumer",
         {"type": "string", "pattern": NAME_PATTERN, "examples": ["billing"]},
     ),
+    "bucket": (
+        "the name of a bucket",
+        {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,251}$", "examples": ["users"]},
+    ),
+    "key": (
+        "a key; everything that follows in the path belongs to it",
+        {
+            "type": "string",
+            "pattern": r"^[-/_=A-Za-z0-9]+(\.[-/_=A-Za-z0-9]+)*$",
+            "maxLength": 1024,
+            "examples": ["alice.email"],
+        },
+    ),
+    "object": (
+        "the name of an object; everything that follows in the path belongs to it",
+        {"type": "string", "minLength": 1, "maxLength": 256, "examples": ["reports/2026.pdf"]},
+    ),
     "server_id": ("the id of a server", {"type": "string", "pattern": "^[A-Za-z0-9]+$"}),
     "cid": ("the id of a connection", {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}),
     "seq": ("a stream sequence", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),

@@ -14,17 +14,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from millstream.client import (
-    Client,
-    ClientClosed,
-    ClientError,
-    OrderedConsumer,
-    OrderedMessage,
-    ServerUnavailable,
-    StartAt,
-    StreamChanged,
-)
-from millstream.gateway.errors import FAILURES, BadRequest, Conflict, Stopping
+from millstream.client import Client, ClientError, OrderedConsumer, OrderedMessage, StartAt
+from millstream.gateway.errors import FAILURES, BadRequest, Stopping
+from millstream.gateway.v2.bucket_errors import error_of_client
 from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
 from millstream.gateway.v2.consume_routes import message_of
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
@@ -36,7 +28,6 @@ from millstream.gateway.v2.operations import EVENTS, NDJSON, Answer, Section, Ta
 from millstream.gateway.v2.payload import DeliveredMessage, Message, PayloadForm, fill_body
 from millstream.gateway.v2.streams import stream_of
 from millstream.golang.time import TimeError, format_time, parse_time
-from millstream.link.errors import LinkError, NotConnected
 
 section: Final = Section(Tag.CONSUMING)
 
@@ -217,14 +208,14 @@ class _Reading:
                 buffer_bytes=call.settings.limits.stream_buffer or 256 * 1024,
             )
         except ClientError as error:
-            raise _error_of(error) from error
+            raise error_of_client(error) from error
 
     async def open(self) -> None:
         """Begin; what is wrong is raised as the gateway's errors."""
         try:
             await self._consumer.open()
         except ClientError as error:
-            raise _error_of(error) from error
+            raise error_of_client(error) from error
 
     async def take(self, timeout_s: float) -> list[Message]:
         """Some messages, or none if none came in time."""
@@ -234,7 +225,7 @@ class _Reading:
         except TimeoutError:
             return []
         except ClientError as error:
-            raise _error_of(error) from error
+            raise error_of_client(error) from error
         return [self._message(message) for message in messages]
 
     def _message(self, message: OrderedMessage) -> Message:
@@ -250,17 +241,6 @@ class _Reading:
 
     async def close(self) -> None:
         await self._consumer.close()
-
-
-def _error_of(error: ClientError) -> Exception:
-    """What went wrong between the gateway and NATS, if that is what the client tells; else its own words."""
-    if isinstance(error.__cause__, LinkError):
-        return error.__cause__
-    if isinstance(error, StreamChanged):
-        return Conflict(str(error))
-    if isinstance(error, ClientClosed | ServerUnavailable):
-        return NotConnected(str(error))
-    return BadRequest(str(error))
 
 
 def _start(call: Call, query: StreamQuery) -> StartAt:

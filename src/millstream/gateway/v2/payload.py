@@ -12,7 +12,7 @@ so a message that was read can be published again as it is.  Without any of them
 import base64
 import binascii
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -70,6 +70,14 @@ class Outgoing(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         return body_of(self.data, self.json, self.base64)
 
 
+class HasBody(Protocol):
+    """Something that is written with a body in one of the three forms."""
+
+    data: str | msgspec.UnsetType
+    json: msgspec.Raw | msgspec.UnsetType
+    base64: str | msgspec.UnsetType
+
+
 _any_json: Final = msgspec.json.Decoder()
 
 
@@ -99,7 +107,7 @@ def decode_base64(text: str | bytes) -> bytes:
         raise BadRequest(f"not base64: {error}") from None
 
 
-def fill_body(message: Message, body: bytes, form: PayloadForm) -> None:
+def fill_body(message: HasBody, body: bytes, form: PayloadForm) -> None:
     """Write `body` into `message`."""
     if form is PayloadForm.NONE:
         return

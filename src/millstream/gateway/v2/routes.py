@@ -34,7 +34,7 @@ from millstream.http.asgi import Application, Receive, Scope, Send
 from millstream.http.router import Router
 from millstream.link.errors import ApiError
 
-_REST: Final = "subject"  # a parameter of this name is everything that follows
+_REST: Final = frozenset({"subject", "key", "object"})  # parameters that are everything that follows
 _SOCKET: Final = "WEBSOCKET"
 _DENIAL: Final = "websocket.http.response"  # an answer of HTTP to who wanted a WebSocket
 

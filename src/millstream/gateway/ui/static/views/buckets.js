@@ -7,7 +7,7 @@ import { changeButton, empty } from "../components/states.js";
 import { h } from "../dom.js";
 import { bytes, duration, number } from "../format.js";
 import { go, href } from "../router.js";
-import { list } from "./list.js";
+import { gathered, list } from "./list.js";
 
 /** @param {import("../app.js").Context} context */
 export default async function buckets(context) {
@@ -17,6 +17,7 @@ export default async function buckets(context) {
     noun: "buckets",
     path: "v2/kv",
     key: "buckets",
+    load: gathered(context, "v2/kv", "buckets", "bucket"),
     sort: "name",
     columns: [
       {
@@ -25,7 +26,7 @@ export default async function buckets(context) {
         isHeader: true,
         cell: (row) => h("a", { href: href(["kv", row.bucket]) }, row.bucket),
       },
-      { name: "Values", sort: "messages", desc: true, isNumber: true, cell: (row) => number(row.values) },
+      { name: "Values", sort: "values", desc: true, isNumber: true, cell: (row) => number(row.values) },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
       { name: "History", isNumber: true, cell: (row) => number(row.history) },
       { name: "Values live for", class: "low", cell: (row) => (row.ttl_s ? duration(row.ttl_s) : "ever") },

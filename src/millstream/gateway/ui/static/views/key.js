@@ -82,8 +82,8 @@ export async function keyPanel(context, bucket, key, onGone) {
   }
 
   await load();
-  new Feed(context.scope, `v2/kv/${pathOf(bucket)}`, {
-    query: { watch: key },
+  new Feed(context.scope, `v2/kv/${pathOf(bucket)}/watch`, {
+    query: { key, new: "true" },
     quietMs: QUIET_MS,
     resumes: true,
     onEvent: (event) => {

@@ -26,6 +26,7 @@ const REFRESH_MS = 5000;
  * @property {Object<string, any>} [query] sent with each call
  * @property {() => import("../dom.js").Child} empty shown when there is nothing at all
  * @property {import("../dom.js").Child} [tools] beside the search
+ * @property {(query: any) => Promise<any>} [load] instead of a call of `path`
  * @property {boolean} [searches] the server searches; true unless said otherwise
  * @property {(row: any) => string} [rowClass]
  */
@@ -84,7 +85,7 @@ export function list(context, options) {
         limit: LIMIT,
         search: state.search,
       };
-      const told = await context.get(options.path, query);
+      const told = await (options.load ? options.load(query) : context.get(options.path, query));
       if (mine === turn) show(told);
     } catch (error) {
       if (mine !== turn || isAbort(error)) return;
@@ -119,4 +120,32 @@ export function list(context, options) {
   context.scope.listen(link, "try", load);
   load();
   return { element: content, reload: load };
+}
+
+const MOST_GATHERED = 10_000;
+
+/**
+ * Load a list that the server only gives in pages, and search, sort and cut it here.
+ * @param {import("../app.js").Context} context
+ * @param {string} path
+ * @param {string} key of the rows in an answer
+ * @param {string} name the field that is searched, and the order that `name` means
+ */
+export function gathered(context, path, key, name) {
+  return async (/** @type {any} */ query) => {
+    /** @type {any[]} */
+    const rows = [];
+    let offset = 0;
+    do {
+      const told = await context.get(path, offset ? { offset } : {});
+      rows.push(...told[key]);
+      offset = told.next_offset ?? 0;
+    } while (offset && rows.length < MOST_GATHERED);
+    const wanted = (query.search ?? "").toLowerCase();
+    const found = rows.filter((row) => row[name].toLowerCase().includes(wanted));
+    const field = query.sort === "name" ? name : query.sort;
+    const sign = query.order === "desc" ? -1 : 1;
+    found.sort((a, b) => sign * (a[field] < b[field] ? -1 : a[field] > b[field] ? 1 : 0));
+    return { [key]: found.slice(query.offset, query.offset + query.limit), total: found.length };
+  };
 }

@@ -7,7 +7,7 @@ import { changeButton, empty } from "../components/states.js";
 import { h } from "../dom.js";
 import { bytes, number } from "../format.js";
 import { go, href } from "../router.js";
-import { list } from "./list.js";
+import { gathered, list } from "./list.js";
 
 /** @param {import("../app.js").Context} context */
 export default async function objectBuckets(context) {
@@ -16,7 +16,8 @@ export default async function objectBuckets(context) {
   const rows = list(context, {
     noun: "stores",
     path: "v2/objects",
-    key: "buckets",
+    key: "stores",
+    load: gathered(context, "v2/objects", "stores", "bucket"),
     sort: "name",
     columns: [
       {

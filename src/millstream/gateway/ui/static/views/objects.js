@@ -67,7 +67,7 @@ export default async function objects(context) {
   async function load() {
     await into(place, "objects", async () => {
       const told = await context.get(path, { after, limit: PAGE });
-      status = told.status ?? told;
+      status = told.store;
       shown = after ? [...shown, ...(told.objects ?? [])] : (told.objects ?? []);
       after = told.next ?? null;
       more.hidden = !after;
@@ -181,7 +181,7 @@ export default async function objects(context) {
               action: "Seal it for good",
               typed: name,
               act: async () => {
-                await post(`${path}/seal`);
+                await post(path, { sealed: true });
                 context.reload();
               },
             }),
