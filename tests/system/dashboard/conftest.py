@@ -15,6 +15,7 @@ from playwright.async_api import Browser, BrowserContext, async_playwright
 
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Auth, Limits, Listener, Nats, Settings
+from tests.kits.gateway.v2 import is_up
 from tests.kits.dashboard import CHROMIUM, FLAGS, Screen, Site, screen_of
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerProcess
@@ -60,6 +61,7 @@ async def start_site() -> AsyncIterator[SiteFactory]:
             host, port = server.addresses[0]
             http = httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=PATIENCE_S)
             await stack.enter_async_context(http)
+            await is_up(server)
             return Site(server, http)
 
         yield start

@@ -1,6 +1,7 @@
 """Names, headers, bodies and keys that would be markup, scripts or escapes elsewhere are shown as text."""
 
 import json
+from urllib.parse import quote
 
 from playwright.async_api import expect
 
@@ -33,7 +34,7 @@ async def test_subjects_headers_and_bodies_are_text(screen: Screen, site: Site) 
         await screen.open("streams", site.stream, part)
         await _is_harmless(screen)
     await screen.open("streams", site.stream, "subjects")
-    await screen.shows(SUBJECT)
+    await screen.shows(SUBJECT.partition(".")[0])
     for seq in ("1", "2", "3", "4"):
         await screen.open("streams", site.stream, "messages", open=seq)
         await expect(screen.dialog).to_contain_text(SUBJECT)
@@ -86,8 +87,6 @@ async def test_keys_and_object_names_are_text(screen: Screen, site: Site) -> Non
     await _is_harmless(screen)
     await site.call("POST", "/v2/objects", json={"bucket": site.bucket, "description": MARKUP})
     name = f"{MARKUP}\n{ESCAPES}"
-    from urllib.parse import quote
-
     await site.call("PUT", f"/v2/objects/{site.bucket}/{quote(name, safe='')}", content=b"x")
     await screen.open("objects", site.bucket)
     await screen.shows("onerror=window.hit=1")

@@ -111,15 +111,16 @@ function failure(error) {
     askWhoItIs();
     return null;
   }
-  if (error instanceof Problem) return failed(error, () => show());
+  if (error instanceof Problem) return failed(error, () => show(), true);
   if (error instanceof TypeError && /module/i.test(error.message)) {
     return failed(
       new Problem(0, "Not loaded", "A part of this page could not be loaded. The gateway may have been updated."),
       () => location.reload(),
+      true,
     );
   }
   console.warn(error);
-  return failed(new Problem(0, "Not shown", `The page failed: ${error}`), () => show());
+  return failed(new Problem(0, "Not shown", `The page failed: ${error}`), () => show(), true);
 }
 
 /** Show the login, and come back here afterwards. */

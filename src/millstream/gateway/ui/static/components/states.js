@@ -40,15 +40,16 @@ export function notPermitted(what, detail = "") {
 /**
  * @param {Problem} problem
  * @param {() => void} [retry]
+ * @param {boolean} [isPage] it is all that the page shows
  */
-export function failed(problem, retry) {
+export function failed(problem, retry, isPage = false) {
   if (problem.isForbidden) return notPermitted("this", problem.detail);
   const button = retry && h("button", { type: "button", on: { click: retry } }, "Try again");
   return h(
     "div",
     { class: "state", data: { failed: "" }, role: "alert" },
     icon("warn"),
-    h("h1", { class: "lead" }, problem.status ? `${problem.title} (${problem.status})` : problem.title),
+    h(isPage ? "h1" : "p", { class: "lead" }, problem.status ? `${problem.title} (${problem.status})` : problem.title),
     h("p", { class: "dim" }, problem.detail || ""),
     button && h("p", { class: "actions" }, button),
   );

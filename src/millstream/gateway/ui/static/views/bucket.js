@@ -152,7 +152,7 @@ export default async function bucket(context) {
       tags: [
         tag(`${plural(status.values, "value")}, ${bytes(status.bytes)}`),
         tag(`history ${number(status.history)}`),
-        status.ttl_s > 0 && tag(`values live ${duration(status.ttl_s)}`),
+        status.ttl > 0 && tag(`values live ${duration(status.ttl)}`),
         status.sealed && tag("sealed", "warn"),
       ],
       actions: [

@@ -29,7 +29,7 @@ export default async function buckets(context) {
       { name: "Values", sort: "values", desc: true, isNumber: true, cell: (row) => number(row.values) },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
       { name: "History", isNumber: true, cell: (row) => number(row.history) },
-      { name: "Values live for", class: "low", cell: (row) => (row.ttl_s ? duration(row.ttl_s) : "ever") },
+      { name: "Values live for", class: "low", cell: (row) => (row.ttl ? duration(row.ttl) : "ever") },
       { name: "Description", class: "low", cell: (row) => row.description ?? "" },
     ],
     empty: () =>
@@ -70,7 +70,7 @@ function newBucket() {
       await post("v2/kv", {
         bucket,
         history: Number(history.value) || 1,
-        ttl_s: Number(ttl.value) || 0,
+        ttl: Number(ttl.value) || 0,
         storage: storage.value,
         replicas: Number(replicas.value) || 1,
         description: description.value,

@@ -2,7 +2,7 @@
 import { icon } from "../components/icons.js";
 import { chart } from "../components/chart.js";
 import { card, heading, meter, stat, stats, tag } from "../components/page.js";
-import { prose, sentence } from "../components/prose.js";
+import { prose } from "../components/prose.js";
 import { notPermitted } from "../components/states.js";
 import { fill, h, setText } from "../dom.js";
 import { byteRate, bytes, duration, number, plural, rate, time } from "../format.js";
@@ -133,7 +133,7 @@ function showAttention(place, list) {
                 "li",
                 { class: each.severity },
                 icon("warn"),
-                h("span", {}, prose(sentence(each.text)), " ", linkOf(each)),
+                h("span", {}, prose(`${each.text.replace(/\.$/, "")}.`), " ", linkOf(each)),
               ),
             ),
           )
