@@ -17,6 +17,7 @@ import httpx
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Limits, Listener, Nats, Settings
 from tests.kits.dashboard import CHROMIUM, FLAGS
+from tests.kits.gateway.v2 import is_up
 from tests.kits.reference import ServerKind, ServerProcess
 
 _TIMES = 5
@@ -124,6 +125,7 @@ async def _run(options: argparse.Namespace) -> None:
     )
     try:
         async with GatewayServer(settings) as gateway:
+            await is_up(gateway)
             origin = f"http://127.0.0.1:{gateway.addresses[0][1]}"
             async with httpx.AsyncClient(base_url=origin, timeout=600) as http:
                 began = time.perf_counter()
