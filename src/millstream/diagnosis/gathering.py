@@ -20,7 +20,7 @@ from millstream.link.link import Link
 from millstream.link.stored import Stored, next_message
 from millstream.link.verbs import CONSUMER_INFO, STREAM_INFO
 
-DETAILS: Final = "$MILLSTREAM.CONSUMER.PENDING"  # asked with stream and consumer; only a Millstream answers
+INSIGHT: Final = "$MILLSTREAM.INSIGHT.CONSUMER"  # asked with stream and consumer; only a Millstream answers
 _DETAILS_S: Final = 2.0
 _MOST_FILTERS: Final = 16
 _NO_LEADER: Final = (Err.CLUSTER_NOT_AVAILABLE, Err.CLUSTER_NO_PEERS)
@@ -29,8 +29,9 @@ _NO_LEADER: Final = (Err.CLUSTER_NOT_AVAILABLE, Err.CLUSTER_NO_PEERS)
 class Details(msgspec.Struct):
     """What a Millstream says beside the info of a consumer."""
 
-    pending: list[PendingMessage] = []
-    exhausted: list[int] = []
+    pending: list[PendingMessage] | None = None
+    exhausted: list[int] | None = None
+    damaged: str = ""  # why the server could not open the stream
 
 
 async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
@@ -40,10 +41,13 @@ async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
             link.ask(STREAM_INFO, stream), link.ask(CONSUMER_INFO, stream, consumer)
         )
     except (ApiError, RequestTimeout) as error:
-        failure = _failure(error)
+        failure, text = _failure(error), str(error)
+        details = await _details(link, stream, consumer) if failure is None else None
+        if details is not None and details.damaged:
+            failure, text = Failure.DAMAGED, details.damaged
         if failure is None:
             raise
-        found = why(None, None, Extra(time.time_ns(), failure=failure, failure_text=str(error)))
+        found = why(None, None, Extra(time.time_ns(), failure=failure, failure_text=text))
         return msgspec.structs.replace(found, stream=stream, consumer=consumer)
     info = about_consumer.info
     assert about_stream.info is not None
@@ -59,10 +63,20 @@ async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
         now_ns=info.ts if info.ts > 0 else time.time_ns(),  # the server's clock is what its times go by
         matches=matches,
         oldest=oldest,
-        pending=details.pending if details is not None else None,
+        pending=_named(details.pending, oldest) if details is not None else None,
         exhausted=details.exhausted if details is not None else None,
     )
     return why(about_stream.info, info, extra)
+
+
+def _named(
+    pending: list[PendingMessage] | None, oldest: PendingMessage | None
+) -> list[PendingMessage] | None:
+    """Return the pending messages, of which the first one is known by its subject, too."""
+    if not pending or oldest is None or pending[0].seq != oldest.seq:
+        return pending
+    first = msgspec.structs.replace(pending[0], subject=oldest.subject, stored=oldest.stored)
+    return [first, *pending[1:]]
 
 
 def _failure(error: LinkError) -> Failure | None:
@@ -112,7 +126,7 @@ async def _details(link: Link, stream: str, consumer: str) -> Details | None:
     if not link.dialogue.info.is_millstream:
         return None
     try:
-        answer = await link.request(f"{DETAILS}.{stream}.{consumer}", timeout_s=_DETAILS_S)
+        answer = await link.request(f"{INSIGHT}.{stream}.{consumer}", timeout_s=_DETAILS_S)
         return msgspec.json.decode(answer.payload, type=Details)
     except (LinkError, *UNREADABLE_JSON):
         return None

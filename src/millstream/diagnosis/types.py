@@ -60,6 +60,7 @@ class Failure(StrEnum):
 
     NO_LEADER = "no_leader"
     OFFLINE = "offline"
+    DAMAGED = "damaged"
 
 
 class Extra(msgspec.Struct, frozen=True):

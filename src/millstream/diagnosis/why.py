@@ -15,6 +15,11 @@ _FAILURES: Final = {
         "no server of the cluster leads the stream or the consumer, so nobody can deliver",
         "Bring back the servers that hold the replicas; more than half of them are needed.",
     ),
+    Failure.DAMAGED: (
+        "stream_damaged",
+        "the server could not open the stream, so its consumers do not run",
+        "Look into the server's log; mend or restore the stream's folder, and start the server again.",
+    ),
     Failure.OFFLINE: (
         "offline",
         "the server has taken the stream or the consumer out of service",

@@ -139,7 +139,7 @@ def _message(stream: str, stored: Stored, form: PayloadForm) -> Message:
 )
 async def read_message(call: Call) -> Reply:
     """The message with this sequence."""
-    return await _one(call, {"seq": _sequence(call)}, call.query.payload)
+    return await _one(call, {"seq": sequence_of(call)}, call.query.payload)
 
 
 @section.delete(
@@ -151,7 +151,7 @@ async def read_message(call: Call) -> Reply:
 )
 async def delete_message(call: Call) -> Reply:
     """Erases it where it was stored, or with `erase=false` only leaves it out."""
-    request: dict[str, Any] = {"seq": _sequence(call)}
+    request: dict[str, Any] = {"seq": sequence_of(call)}
     if not call.query.erase:
         request["no_erase"] = True
     stream = stream_of(call)
@@ -267,7 +267,8 @@ def read_time(text: str) -> str:
         raise BadRequest(f"{error}") from None
 
 
-def _sequence(call: Call) -> int:
+def sequence_of(call: Call) -> int:
+    """Return the sequence in the path, or 400."""
     text = call.path["seq"]
     if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) <= _BIGGEST:
         raise BadRequest(f"{text!r} is no sequence")

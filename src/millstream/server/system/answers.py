@@ -171,6 +171,30 @@ class SystemAnswers:
             response = Response(server=self._outbox.server_info(), data=user_info(asker, account))
             self._outbox.answer(account, message.reply, response)
 
+    def insight(self, message: Message, account: Account) -> None:
+        """Answer what nats-server has no document for, without the envelope of its documents."""
+        from millstream.server.system.insight import insight
+
+        if not message.reply:
+            return
+        reply = message.reply
+
+        def made() -> Pieces[bytes]:
+            return msgspec.json.encode((yield from insight(self._server, account, message)))
+
+        def answered(payload: bytes | None, error: Exception | None) -> None:
+            if payload is not None:
+                self._outbox.send(account, reply, payload, "")
+            elif error is not None and not isinstance(error, Unwanted):
+                self._fail(message, account, error)
+
+        self._outbox.in_slices(
+            "insight",
+            made(),
+            answered,
+            lambda: self._is_listening() and self._outbox.is_heard(account, reply),
+        )
+
     def subscribers(self, message: Message, account: Account) -> None:
         if message.reply:
             # Through an import, the response is about the requester's account.

@@ -8,6 +8,7 @@ In the system account operators and tools use them; every other account can ask 
     $SYS.REQ.ACCOUNT.<name>.<doc>     a document about an account
     $SYS.REQ.ACCOUNT.PING.<doc>       … about all accounts, or in other accounts about one's own
     $SYS.REQ.USER.INFO                the requesting user, in any account
+    $MILLSTREAM.INSIGHT.>             more than nats-server tells, in accounts (``insight``)
 
 A request is answered after the read that brought it, never during a delivery, because some handlers close
 connections or change accounts.  An invalid request gets an error; one for another server gets no response.
@@ -95,6 +96,7 @@ class SystemRequests:
             ("$SYS.REQ.ACCOUNT.PING.STATZ", "STATZ"),
         ):
             self._on(account, subject, _about_own_account(name))
+        self._on(account, "$MILLSTREAM.INSIGHT.>", lambda answers, *asked: answers.insight(*asked))
         self._on(account, "$SYS.REQ.USER.INFO", lambda answers, *asked: answers.user_info(*asked))
 
     def _on(self, account: Account, subject: str, handler: Handler) -> None:

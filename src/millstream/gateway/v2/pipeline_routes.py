@@ -1,0 +1,169 @@
+"""Pipelines, as their jobs report them on a subject of NATS (`progress.subject` of a pipeline).
+
+Reports are plain messages that nobody stores, so the gateway listens from the first question on, and keeps
+the last report of each job while somebody goes on asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from millstream.base.errors import UNREADABLE_JSON
+from millstream.gateway.errors import BadRequest, PermissionDenied
+from millstream.gateway.link import CallerLink
+from millstream.gateway.v2.attention import now_text
+from millstream.gateway.v2.calls import Call, Reply, answer
+from millstream.gateway.v2.names import check_filter, check_reach
+from millstream.gateway.v2.operations import Section, Tag, json_answer
+from millstream.gateway.v2.ticks import EVERY_S, Every, tick_answer, ticks
+from millstream.link.deliveries import Message
+from millstream.link.errors import LinkError
+
+section: Final = Section(Tag.ACCOUNT)
+
+SUBJECT: Final = "millstream.pipeline.>"
+_MOST_JOBS: Final = 1000
+_FORGET_S: Final = 300.0
+_MOST_SUBJECTS: Final = 8  # that one set of credentials listens on
+
+Subject = Annotated[str, msgspec.Meta(description="where pipelines report")]
+
+
+class PipelinesQuery(msgspec.Struct, frozen=True):
+    subject: Subject = SUBJECT
+
+
+class LiveQuery(msgspec.Struct, frozen=True):
+    subject: Subject = SUBJECT
+    every: Every = EVERY_S
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """The last report of a job."""
+
+    job: str
+    kind: str = ""
+    state: str = ""
+    rows: int = 0
+    batches: int = 0
+    rate: float = 0.0  # rows a second
+    lag: dict[str, int] = msgspec.field(default_factory=dict)  # messages that are left, by stream
+    text: str = ""
+    subject: str = ""
+    time: str = ""  # when the report came
+
+
+class Pipelines(msgspec.Struct):
+    """Jobs that have reported since the gateway listens."""
+
+    subject: str
+    since: str
+    jobs: list[Job]
+
+
+_report: Final = msgspec.json.Decoder(Job, strict=False)
+
+
+class Listener:
+    """Keeps the last reports on one subject."""
+
+    def __init__(self, link: CallerLink, subject: str) -> None:
+        self._link = link
+        self._name = f"pipelines {subject}"
+        self._jobs: dict[tuple[str, str], Job] = {}
+        self.subject = subject
+        self.since = now_text()
+        self._timer: asyncio.TimerHandle | None = None
+        self._subscription = link.subscribe(subject, deliver=self._take)
+
+    @classmethod
+    def of(cls, link: CallerLink, subject: str) -> Listener:
+        """Return the one that listens on a subject, from now on if there is none."""
+        others = [each for each in link.companions.values() if isinstance(each, Listener)]
+        found = next((each for each in others if each.subject == subject), None)
+        if found is None:
+            if len(others) >= _MOST_SUBJECTS:
+                others[0].close()
+            found = cls(link, subject)
+            link.companions[found._name] = found
+        found._keep()
+        return found
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._link.is_closed:
+            self._subscription.unsubscribe()
+        self._link.companions.pop(self._name, None)
+
+    def _keep(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_FORGET_S, self.close)
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
+            try:
+                job = _report.decode(message.payload)
+            except UNREADABLE_JSON:
+                continue
+            job.subject, job.time = message.subject, now_text()
+            key = (message.subject, job.job)
+            if key in self._jobs or len(self._jobs) < _MOST_JOBS:
+                self._jobs[key] = job
+
+    def told(self) -> dict[str, Any]:
+        """Return what is known; raise why the server does not let us listen."""
+        self._keep()
+        if self._subscription.error is not None:
+            error: LinkError = self._subscription.error
+            self.close()
+            raise error
+        jobs = [self._jobs[key] for key in sorted(self._jobs)]
+        return {"subject": self.subject, "since": self.since, "jobs": jobs}
+
+
+async def _listener(call: Call) -> Listener:
+    subject = check_filter(call.query.subject)
+    if subject.partition(".")[0] in ("*", ">"):
+        raise BadRequest("the first token of the subject is no wildcard")
+    if subject.startswith("$"):
+        raise PermissionDenied(f"{subject} belongs to the server, and pipelines do not report there")
+    check_reach(subject, call.settings)
+    listener = Listener.of(call.link, subject)
+    await call.link.flush()  # a refusal of the subscription has come then
+    return listener
+
+
+@section.get(
+    "/pipelines",
+    "Jobs of pipelines",
+    query=PipelinesQuery,
+    answers=(json_answer(200, "the last report of each job", Pipelines),),
+)
+async def read_pipelines(call: Call) -> Reply:
+    """Jobs of pipelines that report on `subject` (`progress.subject` in a pipeline's file). Nobody stores
+    reports, so the first answer has none, and jobs appear with their next batch."""
+    return answer((await _listener(call)).told())
+
+
+@section.get(
+    "/pipelines/live",
+    "Jobs of pipelines, again and again",
+    query=LiveQuery,
+    stream=True,
+    answers=(tick_answer("pipelines", "what `/v2/pipelines` answers"),),
+    problems=(406,),
+)
+async def read_pipelines_live(call: Call) -> Reply:
+    """The same as events."""
+    listener = await _listener(call)
+
+    async def look() -> dict[str, Any]:
+        return listener.told()
+
+    return await ticks(call, "pipelines", look, every_s=call.query.every)
