@@ -27,6 +27,8 @@ FLAGS = (
     "--disable-sync",
 )
 PATIENCE_MS = PATIENCE_S * 1000
+_IS_SHOWN = """() => document.querySelector("main")?.dataset.at ===
+    (location.hash.slice(1).split("?")[0] || "/")"""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -105,6 +107,7 @@ class Screen:
             await self.page.evaluate("address => { location.href = address; }", address)
         else:
             await self.page.goto(address)
+        await self.page.wait_for_function(_IS_SHOWN)
         await expect(self.main.locator("h1")).to_be_visible()
 
     @property

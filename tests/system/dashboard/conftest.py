@@ -15,8 +15,8 @@ from playwright.async_api import Browser, BrowserContext, async_playwright
 
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Auth, Limits, Listener, Nats, Settings
-from tests.kits.gateway.v2 import is_up
 from tests.kits.dashboard import CHROMIUM, FLAGS, Screen, Site, screen_of
+from tests.kits.gateway.v2 import is_up
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerProcess
 

@@ -19,7 +19,8 @@ async def _prepare(site: Site) -> list[tuple[str, ...]]:
     """Make something to look at; the views."""
     await site.add_stream(max_bytes=100_000, retention="workqueue")
     for number in range(3):
-        await site.publish(f'{{"order": {number}}}', token=f"t{number}", headers={"Millstream-Header-Colour": "red"})
+        headers = {"Millstream-Header-Colour": "red"}
+        await site.publish(f'{{"order": {number}}}', token=f"t{number}", headers=headers)
     consumer = await site.add_consumer("billing", max_ack_pending=1)
     await site.call("POST", f"{consumer}/fetch", json={"batch": 1})
     await site.call("POST", "/v2/kv", json={"bucket": site.bucket, "history": 2})

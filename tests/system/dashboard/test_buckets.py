@@ -1,5 +1,6 @@
 """Keys and objects in the dashboard."""
 
+import asyncio
 from pathlib import Path
 
 from playwright.async_api import expect
@@ -79,7 +80,8 @@ async def test_objects_are_uploaded_and_downloaded(screen: Screen, site: Site, t
     await expect(row).to_contain_text("500 KiB")
     async with screen.page.expect_download() as download:
         await row.get_by_role("button", name=f"Download {file.name}").click()
-    assert Path(await (await download.value).path()).read_bytes() == body
+    received = await (await download.value).path()
+    assert await asyncio.to_thread(received.read_bytes) == body
     await row.get_by_role("button", name=f"Delete {file.name}").click()
     await screen.confirm("Delete it")
     await screen.shows("The store is empty.")

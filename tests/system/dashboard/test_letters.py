@@ -8,10 +8,10 @@ from tests.kits.dashboard import Screen, Site
 async def _add_letter(site: Site, letters: str, body: str) -> None:
     """Store a letter as the pipeline job `dead-letters` does."""
     headers = {
-        "Millstream-Dlq-Stream": site.stream,
+        "Millstream-Orig-Stream": site.stream,
+        "Millstream-Orig-Seq": "1",
+        "Millstream-Orig-Subject": f"{site.subject}.orders",
         "Millstream-Dlq-Consumer": "billing",
-        "Millstream-Dlq-Seq": "1",
-        "Millstream-Dlq-Subject": f"{site.subject}.orders",
         "Millstream-Dlq-Reason": "max_deliveries",
         "Millstream-Dlq-Deliveries": "5",
     }

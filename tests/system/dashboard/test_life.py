@@ -19,7 +19,7 @@ USERS = """
         APP: { jetstream: enabled, users: [
             {user: admin, password: secret}
             {user: reader, password: secret, permissions: {
-                publish: ["$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*"]
+                publish: ["$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.INFO.*"]
             }}
             {nkey: UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4}
         ]}
@@ -40,7 +40,8 @@ async def test_nats_decides_who_may_see_and_change_what(
     context: BrowserContext, start_site: Any, shared_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     server = shared_server(config=USERS)
-    site: Site = await start_site(server.client_url, nats={"user": "admin", "password": "secret"}, auth_required=True)
+    admin = {"user": "admin", "password": "secret"}
+    site: Site = await start_site(server.client_url, nats=admin, auth_required=True)
     site.http.auth = ("admin", "secret")
     await site.add_stream()
     await site.publish("a")
@@ -174,7 +175,8 @@ async def test_everything_a_view_started_ends_with_it(screen: Screen, site: Site
     consumer = await site.add_consumer("c")
     assert consumer
     for _ in range(3):
-        for view in (("streams", site.stream), ("streams", site.stream, "tail"), ("streams", site.stream, "consumers", "c"), ()):
+        stream = ("streams", site.stream)
+        for view in (stream, (*stream, "tail"), (*stream, "consumers", "c"), ()):
             await screen.open(*view)
     await screen.open("publish")
     before = len(screen.requests)

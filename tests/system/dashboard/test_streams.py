@@ -99,9 +99,7 @@ async def test_a_message_is_published_again_deleted_and_erased(screen: Screen, s
     assert await site.messages() == 1
 
 
-async def test_a_configuration_is_compared_checked_and_applied(
-    screen: Screen, site: Site
-) -> None:
+async def test_a_configuration_is_compared_checked_and_applied(screen: Screen, site: Site) -> None:
     await site.add_stream(max_msgs=10)
     await screen.open("streams", site.stream, "config")
     await screen.click("Edit")

@@ -71,6 +71,7 @@ async function show(isFirst = false) {
   if (!found) {
     setTitle("Not found");
     fill(shell.main, empty("There is nothing at this address.", "The menu leads to everything there is."));
+    shell.main.dataset.at = path;
     return;
   }
   const mine = scope;
@@ -97,6 +98,7 @@ async function show(isFirst = false) {
   if (turn !== shown || !content) return;
   fill(shell.main, content);
   shell.main.removeAttribute("aria-busy");
+  shell.main.dataset.at = path;
   if (!isFirst) {
     window.scrollTo(0, 0);
     const heading = shell.main.querySelector("h1");

@@ -15,6 +15,7 @@ import { keyPanel, newKey } from "./key.js";
 const LEVEL = 200;
 const PAGE = 200;
 const TYPING_MS = 250;
+const MOST_IN_TREE = 200_000; // values: the first level of a larger tree takes seconds, its list does not
 
 /** @param {import("../app.js").Context} context */
 export default async function bucket(context) {
@@ -22,6 +23,7 @@ export default async function bucket(context) {
   const path = `v2/kv/${pathOf(name)}`;
   context.setTitle(name);
   const status = await context.get(path);
+  const usual = status.values > MOST_IN_TREE ? "list" : "tree";
   const keys = h("div", {});
   const detail = h("section", { class: "card", "aria-label": "Key" });
   const prefix = input({
@@ -35,12 +37,12 @@ export default async function bucket(context) {
       ["tree", "As a tree"],
       ["list", "As a list"],
     ],
-    { value: context.query.as ?? "tree", "aria-label": "Show keys" },
+    { value: context.query.as ?? usual, "aria-label": "Show keys" },
   );
   let chosen = context.query.key ?? "";
   let detailScope = context.scope.child();
 
-  const remember = () => setQuery({ prefix: prefix.value, as: form.value === "tree" ? "" : form.value, key: chosen });
+  const remember = () => setQuery({ prefix: prefix.value, as: form.value === usual ? "" : form.value, key: chosen });
 
   /** @param {string} key */
   function choose(key) {

@@ -27,8 +27,8 @@ const pathTo = (bucket, key) => `v2/kv/${pathOf(bucket)}/${pathOf(key)}`;
  * @param {() => void} onGone
  */
 export async function keyPanel(context, bucket, key, onGone) {
-  const value = h("div", {});
-  const revisions = h("div", {});
+  const value = h("div", { class: "message-detail" });
+  const revisions = h("div", { class: "message-detail" });
   const news = h("p", { class: "dim", role: "status" });
   const path = pathTo(bucket, key);
   /** @type {any[]} */

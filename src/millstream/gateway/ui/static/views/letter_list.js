@@ -30,7 +30,6 @@ export default async function letterList(context) {
   let shown = [];
   /** @type {number|null} */
   let next = null;
-  let total = 0;
   const rows = table({
     caption: "Dead letters",
     columns: [
@@ -45,17 +44,12 @@ export default async function letterList(context) {
       {
         name: "Original",
         cell: (row) =>
-          h(
-            "span",
-            { class: "mono" },
-            row.original_subject ?? row.subject ?? "",
-            (row.original_seq ?? 0) ? ` #${number(row.original_seq)}` : "",
-          ),
+          h("span", { class: "mono" }, row.origin.subject ?? "", row.origin.seq ? ` #${number(row.origin.seq)}` : ""),
       },
       {
         name: "From",
         class: "low",
-        cell: (row) => [row.original_stream ?? row.stream, row.consumer && ` / ${row.consumer}`],
+        cell: (row) => [row.origin.stream ?? "", row.consumer && ` / ${row.consumer}`],
       },
       { name: "Reason", cell: (row) => row.reason ?? "" },
       { name: "Deliveries", isNumber: true, cell: (row) => number(row.deliveries) },
@@ -77,15 +71,14 @@ export default async function letterList(context) {
   function count() {
     setText(some, `Redrive ${number(chosen.size)} chosen`);
     some.disabled = !chosen.size;
-    all.disabled = !total;
+    all.disabled = !shown.length;
   }
 
   async function load() {
     await into(place, "dead letters", async () => {
-      const told = await context.get(path, { limit: LIMIT, seq: next });
+      const told = await context.get(path, { limit: LIMIT, start: next });
       shown = next ? [...shown, ...(told.letters ?? [])] : (told.letters ?? []);
-      next = told.next ?? told.next_seq ?? null;
-      total = told.total ?? shown.length;
+      next = told.next ?? null;
       more.hidden = !next;
       for (const seq of [...chosen]) if (!shown.some((each) => each.seq === seq)) chosen.delete(seq);
       count();
@@ -113,22 +106,26 @@ export default async function letterList(context) {
 
   /** @param {any} body */
   async function send(body) {
-    const told = await post(`${path}/redrive`, body);
-    const failures = (told.results ?? []).filter((/** @type {any} */ each) => each.ok === false || each.error);
-    const done = told.redriven ?? (told.results?.length ?? body.seqs?.length ?? 0) - failures.length;
-    toast(`${plural(done, "letter")} sent to the original subject`, failures.length ? "warn" : "good");
+    /** @type {any[]} */
+    const results = [];
+    let told = await post(`${path}/redrive`, body);
+    results.push(...told.results);
+    while (body.all && told.next && !told.results.some(isFailure)) {
+      told = await post(`${path}/redrive`, { ...body, start: told.next });
+      results.push(...told.results);
+    }
+    const failures = results.filter(isFailure);
+    const done = results.length - failures.length;
+    if (done || !failures.length) toast(`${plural(done, "letter")} sent to the original subject`);
     if (failures.length)
-      toast(
-        `${plural(failures.length, "letter")} failed: ${failures[0].error?.detail ?? failures[0].error ?? ""}`,
-        "warn",
-      );
+      toast(`${plural(failures.length, "letter")} failed: ${failures[0].error || failures[0].outcome}`, "warn");
     await reload();
   }
 
   function redriveAll() {
     confirmDanger({
       title: `Redrive all letters of ${name}`,
-      text: `${plural(total, "message")} will be published to the original subjects again.`,
+      text: "All letters that are here now will be published to their original subjects again.",
       action: "Redrive all",
       act: () => send({ all: true }),
     });
@@ -148,33 +145,29 @@ export default async function letterList(context) {
         facts([
           ["Reason", letter.reason],
           ["Deliveries", number(letter.deliveries)],
-          ["Original subject", h("span", { class: "mono" }, letter.original_subject ?? letter.subject)],
+          ["Original subject", h("span", { class: "mono" }, letter.origin.subject ?? "")],
           [
             "Original message",
-            letter.original_seq
+            letter.origin.seq
               ? h(
                   "a",
                   {
-                    href: href(["streams", letter.original_stream ?? letter.stream, "messages"], {
-                      seq: letter.original_seq,
-                      open: letter.original_seq,
+                    href: href(["streams", letter.origin.stream, "messages"], {
+                      seq: letter.origin.seq,
+                      open: letter.origin.seq,
                     }),
                   },
-                  `${letter.original_stream ?? letter.stream} #${number(letter.original_seq)}`,
+                  `${letter.origin.stream} #${number(letter.origin.seq)}`,
                 )
               : null,
           ],
           [
             "Consumer",
             letter.consumer &&
-              h(
-                "a",
-                { href: href(["streams", letter.original_stream ?? letter.stream, "consumers", letter.consumer]) },
-                letter.consumer,
-              ),
+              h("a", { href: href(["streams", letter.origin.stream, "consumers", letter.consumer]) }, letter.consumer),
           ],
         ]),
-        letter.gone && h("p", { class: "note" }, "The original message was gone when the letter was written."),
+        letter.is_gone && h("p", { class: "note" }, "The original message was gone when the letter was written."),
         headers.length > 0 && headerTable(headers),
         payload(body),
         h(
@@ -231,4 +224,9 @@ export default async function letterList(context) {
       h("div", { class: "pager" }, fill(h("span", {})), more),
     ),
   ];
+}
+
+/** @param {any} result */
+function isFailure(result) {
+  return ["not_found", "refused", "failed"].includes(result.outcome);
 }

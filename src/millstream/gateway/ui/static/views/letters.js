@@ -24,10 +24,11 @@ export default async function letters(context) {
         {
           name: "Stream",
           isHeader: true,
-          cell: (row) => h("a", { href: href(["letters", row.stream ?? row.name]) }, row.stream ?? row.name),
+          cell: (row) => h("a", { href: href(["letters", row.stream]) }, row.stream),
         },
-        { name: "Letters", isNumber: true, cell: (row) => number(row.letters ?? row.messages) },
-        { name: "Last", class: "tight", cell: (row) => ago(row.last_time ?? row.last) },
+        { name: "Letters", isNumber: true, cell: (row) => number(row.messages) },
+        { name: "Last reason", class: "low", cell: (row) => row.last_reason ?? "" },
+        { name: "Last", class: "tight", cell: (row) => ago(row.last_time) },
       ],
     });
     rows.show(streams);

@@ -58,7 +58,7 @@ export async function openMessage(stream, message, config) {
       { class: "message-detail" },
       facts([
         ["Subject", h("span", { class: "mono" }, message.subject)],
-        ["Stored", h("time", { datetime: message.time, title: time(message.time) }, message.time)],
+        ["Stored", h("time", { datetime: message.time, title: message.time }, time(message.time))],
       ]),
       headers.length > 0 && headerTable(headers),
       payload(bodyOf(message)),

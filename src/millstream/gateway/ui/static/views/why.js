@@ -3,7 +3,7 @@ import { icon } from "../components/icons.js";
 import { prose, sentence } from "../components/prose.js";
 import { notPermitted } from "../components/states.js";
 import { fill, h } from "../dom.js";
-import { number } from "../format.js";
+import { number, plural } from "../format.js";
 import { href } from "../router.js";
 
 const SIGNS = { delivering: "good", blocked: "warn", idle: "info", unknown: "info" };
@@ -65,7 +65,7 @@ function factShown(value, stream) {
     const at = (/** @type {any} */ each) => href(["streams", stream, "messages"], { seq: each.seq, open: each.seq });
     return value.map((each) => [
       h("a", { href: at(each) }, `#${number(each.seq)}`),
-      each.deliveries ? ` (${number(each.deliveries)} deliveries) ` : " ",
+      each.deliveries ? ` (${plural(each.deliveries, "delivery", "deliveries")}) ` : " ",
     ]);
   }
   return h(
