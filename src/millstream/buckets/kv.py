@@ -26,13 +26,13 @@ from millstream.client import Client, OrderedConsumer, OrderedMessage, StartAt
 from millstream.golang.time import Time
 from millstream.jsapi import headers as wire
 from millstream.jsapi.errors import Err
-from millstream.jsapi.stream_types import StreamInfo
 from millstream.link.errors import ApiError, NoResponders
 from millstream.link.headers import Pairs
 from millstream.link.link import Link
+from millstream.link.listing import ListedStream, listed_stream, stream_page
 from millstream.link.publish_window import read_ack
 from millstream.link.stored import Stored, last_message, message_at, next_message
-from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE, STREAM_INFO, STREAM_LIST
+from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE
 
 __all__ = ["BucketStatus", "Entry", "KeyPage", "KeyValue", "KvConfig", "Operation", "Watch"]
 
@@ -43,7 +43,7 @@ _MOST_REVISIONS: Final = 1000
 class KeyValue:
     """An open bucket; `info` is its stream as it was when it was opened."""
 
-    def __init__(self, link: Link, info: StreamInfo) -> None:
+    def __init__(self, link: Link, info: ListedStream) -> None:
         config = info.config
         self.link: Final = link
         self.info: Final = info
@@ -64,21 +64,18 @@ class KeyValue:
     async def open(cls, link: Link, bucket: str) -> Self:
         """Return the bucket of that name; NoSuchBucket if there is none."""
         try:
-            info = (await link.ask(STREAM_INFO, f"{STREAM_PREFIX}{check_bucket(bucket)}")).info
+            return cls(link, await listed_stream(link, f"{STREAM_PREFIX}{check_bucket(bucket)}"))
         except ApiError as error:
             if error.err is Err.STREAM_NOT_FOUND:
                 raise NoSuchBucket(f"there is no bucket {bucket}") from None
             raise
-        assert info is not None
-        return cls(link, info)
 
     @classmethod
     async def create(cls, link: Link, config: KvConfig) -> Self:
         """Create a bucket, or open one that has this very configuration; ApiError if it has another."""
         stream = config.stream()
-        info = (await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)).info
-        assert info is not None
-        return cls(link, info)
+        await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)
+        return cls(link, await listed_stream(link, str(stream["name"])))
 
     @classmethod
     async def remove(cls, link: Link, bucket: str) -> None:
@@ -93,16 +90,15 @@ class KeyValue:
     @staticmethod
     async def buckets(link: Link, offset: int = 0) -> tuple[list[BucketStatus], int]:
         """Return a page of the buckets, and the offset of the next page, 0 if it was the last."""
-        told = await link.ask(STREAM_LIST, request={"offset": offset, "subject": "$KV.>"})
-        found = [status_of(info) for info in told.streams if info.config.name.startswith(STREAM_PREFIX)]
-        following = offset + len(told.streams)
-        return found, following if told.streams and following < told.total else 0
+        page = await stream_page(link, offset=offset, subject="$KV.>")
+        streams = page.streams or []
+        found = [status_of(each) for each in streams if each.config.name.startswith(STREAM_PREFIX)]
+        following = offset + len(streams)
+        return found, following if streams and following < page.total else 0
 
     async def status(self) -> BucketStatus:
         """Return the bucket's configuration and size as they are now."""
-        info = (await self.link.ask(STREAM_INFO, self.stream)).info
-        assert info is not None
-        return status_of(info)
+        return status_of(await listed_stream(self.link, self.stream))
 
     # -- reading ------------------------------------------------------------------------------------
 

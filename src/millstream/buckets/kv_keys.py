@@ -7,6 +7,7 @@ the time is never left out.  A page may have fewer keys than asked for, even non
 what it looks at is bounded.
 """
 
+import time
 from typing import Final
 
 import msgspec
@@ -18,6 +19,9 @@ from millstream.link.link import Link
 from millstream.link.stored import last_message
 
 _MOST_LOOKED_AT: Final = 10_000  # messages for one page
+_MOST_SECONDS: Final = 0.5
+_FEW: Final = 256  # messages that are read together, where most of them count
+_MANY: Final = 2000  # where few of them may count
 _LOOKUPS_AT_ONCE: Final = 16
 _PREFIX_BREAKS: Final = frozenset(" \t\r\n\f\0*>")
 
@@ -38,8 +42,9 @@ async def read_keys(
     complete = prefix[: prefix.rfind(".") + 1]  # the tokens that a server can choose by
     entries: list[Entry] = []
     looked_at = 0
+    give_up = time.monotonic() + _MOST_SECONDS
     while len(entries) < limit:
-        wanted = min(max(limit - len(entries), 256), _MOST_LOOKED_AT)
+        wanted = max(limit - len(entries), _FEW if complete == prefix else _MANY)
         page = await read_page(
             link, stream, f"{subjects}{complete}>", start=after + 1, limit=wanted, headers_only=True
         )
@@ -56,7 +61,7 @@ async def read_keys(
             return KeyPage(entries, 0)
         after = page.messages[-1].seq
         looked_at += len(page.messages)
-        if looked_at >= _MOST_LOOKED_AT:
+        if looked_at >= _MOST_LOOKED_AT or time.monotonic() > give_up:
             return KeyPage(entries, after)
     return KeyPage(entries, after)
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from millstream.buckets.errors import BadBucket, BadKey
-from millstream.golang.time import Time, format_time
+from millstream.golang.time import Time
 from millstream.jsapi import headers as wire
 from millstream.jsapi.enums import Compression, StorageType
-from millstream.jsapi.stream_types import StreamInfo
 from millstream.link.headers import Pairs
+from millstream.link.listing import ListedStream
 from millstream.link.stored import Stored
 
 STREAM_PREFIX: Final = "KV_"
@@ -130,7 +130,7 @@ class BucketStatus(msgspec.Struct, frozen=True):
     metadata: dict[str, str] = {}
 
 
-def status_of(info: StreamInfo) -> BucketStatus:
+def status_of(info: ListedStream) -> BucketStatus:
     """Return what a stream says about its bucket."""
     config, state = info.config, info.state
     return BucketStatus(
@@ -142,17 +142,24 @@ def status_of(info: StreamInfo) -> BucketStatus:
         ttl_s=config.max_age / _SECOND,
         marker_ttl_s=config.subject_delete_marker_ttl / _SECOND,
         key_ttl=config.allow_msg_ttl,
-        storage=config.storage,
+        storage=StorageType(config.storage),
         replicas=config.num_replicas,
         max_bytes=config.max_bytes,
         max_value_size=config.max_msg_size or -1,
         sealed=config.sealed,
         last_revision=state.last_seq,
-        created=format_time(info.created),
+        created=info.created,
         description=config.description,
         mirror_of=config.mirror.name.removeprefix(STREAM_PREFIX) if config.mirror is not None else "",
-        metadata={key: value for key, value in config.metadata.items() if not key.startswith("_nats.")},
+        metadata={
+            key: value for key, value in (config.metadata or {}).items() if not key.startswith("_nats.")
+        },
     )
+
+
+def own_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
+    """Return what users noted with a stream, without what servers note there."""
+    return {key: value for key, value in (metadata or {}).items() if not key.startswith("_nats.")}
 
 
 def entry_of(stored: Stored, prefix: str, pending: int = 0) -> Entry:

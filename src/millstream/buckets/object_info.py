@@ -18,7 +18,7 @@ from millstream.buckets.errors import BadKey, BucketError
 from millstream.buckets.kv_types import Seconds, check_bucket, nanoseconds
 from millstream.golang.time import format_time
 from millstream.jsapi.enums import Compression, StorageType
-from millstream.jsapi.stream_types import StreamInfo
+from millstream.link.listing import ListedStream
 from millstream.link.stored import Stored
 
 STREAM_PREFIX: Final = "OBJ_"
@@ -129,7 +129,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     metadata: dict[str, str] = {}
 
 
-def store_status(info: StreamInfo) -> StoreStatus:
+def store_status(info: ListedStream) -> StoreStatus:
     """Return what a stream says about its object store."""
     config, state = info.config, info.state
     return StoreStatus(
@@ -138,13 +138,15 @@ def store_status(info: StreamInfo) -> StoreStatus:
         messages=state.messages,
         bytes=state.bytes,
         ttl_s=config.max_age / _SECOND,
-        storage=config.storage,
+        storage=StorageType(config.storage),
         replicas=config.num_replicas,
         max_bytes=config.max_bytes,
         sealed=config.sealed,
-        created=format_time(info.created),
+        created=info.created,
         description=config.description,
-        metadata={key: value for key, value in config.metadata.items() if not key.startswith("_nats.")},
+        metadata={
+            key: value for key, value in (config.metadata or {}).items() if not key.startswith("_nats.")
+        },
     )
 
 

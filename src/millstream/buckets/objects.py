@@ -38,13 +38,13 @@ from millstream.buckets.object_reads import read_object
 from millstream.buckets.pages import read_page
 from millstream.jsapi import headers as wire
 from millstream.jsapi.errors import Err
-from millstream.jsapi.stream_types import StreamInfo
 from millstream.link.errors import ApiError, LinkError, NotConnected
 from millstream.link.link import Link
+from millstream.link.listing import ListedStream, listed_stream, stream_page
 from millstream.link.publish_window import Receipts, read_ack
 from millstream.link.publisher import Publisher
 from millstream.link.stored import last_message
-from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE, STREAM_INFO, STREAM_LIST
+from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE
 
 __all__ = ["ObjectPage", "ObjectStore", "ObjectStoreConfig", "StoreStatus"]
 
@@ -70,7 +70,7 @@ class ObjectPage(msgspec.Struct, frozen=True):
 class ObjectStore:
     """An open object store; `info` is its stream as it was when it was opened."""
 
-    def __init__(self, link: Link, info: StreamInfo) -> None:
+    def __init__(self, link: Link, info: ListedStream) -> None:
         self.link: Final = link
         self.info: Final = info
         self.stream: Final = info.config.name
@@ -82,19 +82,16 @@ class ObjectStore:
     async def open(cls, link: Link, bucket: str) -> Self:
         """Return the store of that name; NoSuchBucket if there is none."""
         try:
-            info = (await link.ask(STREAM_INFO, f"{STREAM_PREFIX}{check_bucket(bucket)}")).info
+            return cls(link, await listed_stream(link, f"{STREAM_PREFIX}{check_bucket(bucket)}"))
         except ApiError as error:
             raise _no_bucket(error, bucket) from None
-        assert info is not None
-        return cls(link, info)
 
     @classmethod
     async def create(cls, link: Link, config: ObjectStoreConfig) -> Self:
         """Create a store, or open one that has this very configuration; ApiError if it has another."""
         stream = config.stream()
-        info = (await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)).info
-        assert info is not None
-        return cls(link, info)
+        await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)
+        return cls(link, await listed_stream(link, str(stream["name"])))
 
     @classmethod
     async def remove(cls, link: Link, bucket: str) -> None:
@@ -107,16 +104,15 @@ class ObjectStore:
     @staticmethod
     async def stores(link: Link, offset: int = 0) -> tuple[list[StoreStatus], int]:
         """Return a page of the stores, and the offset of the next page, 0 if it was the last."""
-        told = await link.ask(STREAM_LIST, request={"offset": offset, "subject": "$O.>"})
-        found = [store_status(info) for info in told.streams if info.config.name.startswith(STREAM_PREFIX)]
-        following = offset + len(told.streams)
-        return found, following if told.streams and following < told.total else 0
+        page = await stream_page(link, offset=offset, subject="$O.>")
+        streams = page.streams or []
+        found = [store_status(each) for each in streams if each.config.name.startswith(STREAM_PREFIX)]
+        following = offset + len(streams)
+        return found, following if streams and following < page.total else 0
 
     async def status(self) -> StoreStatus:
         """Return the store's configuration and size as they are now."""
-        info = (await self.link.ask(STREAM_INFO, self.stream)).info
-        assert info is not None
-        return store_status(info)
+        return store_status(await listed_stream(self.link, self.stream))
 
     async def seal(self) -> StoreStatus:
         """Allow no change any more, for good."""

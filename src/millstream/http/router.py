@@ -1,8 +1,7 @@
 """A router from paths to targets: a tree of segments, in which `{name}` matches any one segment.
 
 Paths are matched segment by segment as they were sent, and decoded afterwards, so an encoded slash never
-separates segments.  A parameter whose name is in `rest` matches everything
-that follows.
+separates segments.  A parameter whose name is in `rest` matches everything that follows.
 """
 
 from __future__ import annotations

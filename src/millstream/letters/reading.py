@@ -11,13 +11,11 @@ from typing import Final
 
 import msgspec
 
-from millstream.golang.time import format_time
-from millstream.jsapi.stream_types import StreamConfig, StreamInfo
 from millstream.letters.letter import Letter, letter_of
 from millstream.link.errors import LinkError
 from millstream.link.link import Link
+from millstream.link.listing import ListedConfig, ListedStream, stream_page
 from millstream.link.stored import last_message, message_at, next_message
-from millstream.link.verbs import STREAM_LIST
 
 METADATA: Final = "millstream.dead_letters"  # a stream with this key in its metadata is looked into
 _SPEAKS_OF: Final = re.compile(r"dlq|dead", re.IGNORECASE)
@@ -45,30 +43,31 @@ class LetterPage(msgspec.Struct, frozen=True):
     next: int
 
 
-def may_hold_letters(config: StreamConfig) -> bool:
+def may_hold_letters(config: ListedConfig) -> bool:
     """Return whether a stream's configuration speaks of dead letters."""
-    words = (config.name, config.description, *config.subjects)
-    return METADATA in config.metadata or any(_SPEAKS_OF.search(word) for word in words)
+    words = (config.name, config.description, *(config.subjects or ()))
+    return METADATA in (config.metadata or {}) or any(_SPEAKS_OF.search(word) for word in words)
 
 
 async def letter_streams(link: Link) -> list[LetterStream]:
     """Return the streams that hold dead letters; see the module for where they are looked for."""
-    candidates: list[StreamInfo] = []
+    candidates: list[ListedStream] = []
     offset = 0
     while len(candidates) < _MOST_STREAMS:
-        told = await link.ask(STREAM_LIST, request={"offset": offset})
-        candidates += [info for info in told.streams if may_hold_letters(info.config)]
-        offset += len(told.streams)
-        if not told.streams or offset >= told.total:
+        page = await stream_page(link, offset=offset)
+        streams = page.streams or []
+        candidates += [each for each in streams if may_hold_letters(each.config)]
+        offset += len(streams)
+        if not streams or offset >= page.total:
             break
     return await confirmed(link, candidates[:_MOST_STREAMS])
 
 
-async def confirmed(link: Link, candidates: list[StreamInfo]) -> list[LetterStream]:
+async def confirmed(link: Link, candidates: list[ListedStream]) -> list[LetterStream]:
     """Return those of the streams whose last message is a letter."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(info: StreamInfo) -> LetterStream | None:
+    async def look(info: ListedStream) -> LetterStream | None:
         if not info.state.messages:
             return None
         async with turn:
@@ -85,7 +84,7 @@ async def confirmed(link: Link, candidates: list[StreamInfo]) -> list[LetterStre
             state.messages,
             state.first_seq,
             state.last_seq,
-            format_time(state.last_ts),
+            state.last_ts,
             letter.reason,
         )
 

@@ -34,7 +34,7 @@ _SCHEMA = schemathesis.openapi.from_dict(json.loads(description_of(BOTH_GROUPS))
 _OPERATIONS = {
     operation.label: operation for operation in (result.ok() for result in _SCHEMA.get_all_operations())
 }
-_LIVE = {label for label in _OPERATIONS if label.endswith("/live")}
+_LIVE = {label for label in _OPERATIONS if label.endswith(("/live", "/watch"))}
 _SOCKETS = {label for label in _OPERATIONS if label.endswith("/socket")}
 _CHECKS: list[CheckFunction] = [
     status_code_conformance,
@@ -95,7 +95,7 @@ def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def names(base_url: str) -> dict[str, str]:
-    """A stream with messages and a consumer, for requests that are to find something."""
+    """A stream with messages and a consumer, buckets of both kinds: for requests that are to find something."""
     stream, subject = f"S{nuid()}", f"s{nuid()}"
     with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as http:
         made = http.post("/v2/streams", json={"name": stream, "subjects": [subject, f"{subject}.>"]})
@@ -104,7 +104,21 @@ def names(base_url: str) -> dict[str, str]:
         assert http.post(f"/v2/streams/{stream}/consumers", json=config).status_code == 201
         for body in (b"1", b"\xff", b'{"a":1}'):
             assert http.post(f"/v2/subjects/{subject}", content=body).status_code == 200
-    return {"stream": stream, "consumer": "c", "subject": subject, "seq": "2"}
+        bucket = f"B{nuid()}"
+        for kind in ("kv", "objects"):
+            assert http.post(f"/v2/{kind}", json={"bucket": bucket}).status_code == 201
+            assert http.put(f"/v2/{kind}/{bucket}/k", content=b"1").status_code in (200, 201)
+    return {
+        "stream": stream,
+        "consumer": "c",
+        "subject": subject,
+        "seq": "2",
+        "bucket": bucket,
+        "key": "k",
+        "object": "k",
+        "server_id": "N1",
+        "cid": "1",
+    }
 
 
 @pytest.mark.parametrize("label", [label for label in _OPERATIONS if label not in _SOCKETS])

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.link import CallerLink
-from millstream.gateway.v2.summary_types import ConsumersAnswer, ConsumerSummary, StreamsAnswer, StreamSummary
-from millstream.jsapi.errors import not_enabled
-from millstream.link.errors import JetStreamOff, NoResponders, ProtocolViolation
-from millstream.link.verbs import read_fields, request_body
+from millstream.gateway.v2.summary_types import (
+    ConsumerSummary,
+    StreamSummary,
+    consumer_summary,
+    stream_summary,
+)
+from millstream.link.listing import consumer_page, stream_page
 
 FRESH_S: Final = 2.0
 _KEEP_S: Final = 10.0
 MOST_ITEMS: Final = 20_000
 _AHEAD: Final = 4  # pages that are asked for at a time
 _NAME: Final = "snapshot"
-_STREAMS: Final = msgspec.json.Decoder(StreamsAnswer)
-_CONSUMERS: Final = msgspec.json.Decoder(ConsumersAnswer)
 
 Item = TypeVar("Item")
 
@@ -120,38 +121,29 @@ class Snapshot:
         self._consumers.clear()
 
     async def _read_streams(self) -> Listed[StreamSummary]:
-        return await self._read("STREAM.LIST", _STREAMS)
+        async def page(offset: int) -> tuple[list[StreamSummary], int]:
+            found = await stream_page(self._link, offset=offset)
+            return [stream_summary(each) for each in found.streams or ()], found.total
+
+        return await _read(page)
 
     async def _read_consumers(self, stream: str) -> Listed[ConsumerSummary]:
-        return await self._read(f"CONSUMER.LIST.{stream}", _CONSUMERS)
+        async def page(offset: int) -> tuple[list[ConsumerSummary], int]:
+            found = await consumer_page(self._link, stream, offset=offset)
+            return [consumer_summary(each) for each in found.consumers or ()], found.total
 
-    async def _read(self, name: str, decoder: Any) -> Listed[Any]:
-        first = await self._page(name, decoder, 0)
-        items = first.summaries()
-        shown = len(items)
-        offsets = list(range(shown, min(first.total, MOST_ITEMS), shown)) if shown else []
-        for start in range(0, len(offsets), _AHEAD):
-            pages = await asyncio.gather(
-                *(self._page(name, decoder, offset) for offset in offsets[start : start + _AHEAD])
-            )
-            for page in pages:
-                items += page.summaries()
-                await asyncio.sleep(0)
-        return Listed(items, max(first.total, len(items)), time.monotonic())
+        return await _read(page)
 
-    async def _page(self, name: str, decoder: Any, offset: int) -> Any:
-        subject = f"{self._link.options.api}.{name}"
-        try:
-            answer = await self._link.request(subject, request_body({"offset": offset}))
-        except NoResponders:
-            raise JetStreamOff(not_enabled(self._link.where, self._link.options.domain)) from None
-        try:
-            page = decoder.decode(answer.payload)
-        except UNREADABLE_JSON as error:
-            raise ProtocolViolation(f"the answer to {name} can not be read: {error}") from None
-        if page.error is not None:
-            read_fields(answer.payload, name)  # raises what it says
-        return page
+
+async def _read(page: Callable[[int], Awaitable[tuple[list[Item], int]]]) -> Listed[Item]:
+    """Return all pages together."""
+    items, total = await page(0)
+    shown = len(items)
+    offsets = list(range(shown, min(total, MOST_ITEMS), shown)) if shown else []
+    for start in range(0, len(offsets), _AHEAD):
+        for more, _ in await asyncio.gather(*(page(offset) for offset in offsets[start : start + _AHEAD])):
+            items += more
+    return Listed(items, max(total, len(items)), time.monotonic())
 
 
 def _is_fresh(listed: Listed[Any]) -> bool:

@@ -260,8 +260,8 @@ async def update_stream_config(call: Call) -> Reply:
 async def list_subjects(call: Call) -> Reply:
     """The subjects that match `filter`, each with the number of its messages. With `depth`, one level of the
     tree that they make: the tokens behind `prefix`, with the messages at and below each and the number of
-    subjects below it, those with most messages first. `complete` is false if the stream has more than 300,000
-    subjects there, of which the others were not counted."""
+    subjects below it, those with most messages first. `complete` is false if more than 100,000 messages of as
+    many subjects are there: then only the first 2,000 were counted."""
     query: SubjectsQuery = call.query
     if query.depth is not None:
         if query.filter != ">" or query.offset:

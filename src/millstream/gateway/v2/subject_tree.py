@@ -1,7 +1,8 @@
 """One level of the tree that the subjects of a stream make: tokens behind a prefix, with what is below.
 
-Servers list subjects with their counts, 100,000 at a time, and know nothing of trees.  A level is added up
-here, from at most `MOST_SUBJECTS` of them: beyond that the answer says that it is not complete.
+Servers list subjects with their counts, 100,000 at a time, and know nothing of trees, so a level is added up
+here. Where more messages than that are below the prefix, a list of all subjects takes a server seconds: the
+answer then comes from the first few thousand messages, and says that it is not complete.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
+from millstream.buckets.pages import read_page
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.names import check_filter, check_subject
+from millstream.link.stored import Stored
 
-MOST_SUBJECTS: Final = 300_000
+MOST_SUBJECTS: Final = 100_000
+_SAMPLE: Final = 2_000  # messages
 _AT_ONCE: Final = 5_000  # subjects between two turns of the others
 
 
@@ -42,8 +46,31 @@ async def tree_level(link: CallerLink, stream: str, prefix: str, depth: int, lim
     pattern = check_filter(f"{prefix}.>" if prefix else ">")
     skipped = prefix.count(".") + 1 if prefix else 0
     nodes: dict[str, TreeNode] = {}
-    seen = offset = 0
-    complete = True
+    sample = await _sample(link, stream, pattern)
+    if sample is not None:
+        for stored in sample:
+            _add(nodes, stored.subject, 1, skipped, depth)
+    else:
+        await _add_all(link, stream, pattern, nodes, skipped, depth)
+    ordered = sorted(nodes.values(), key=lambda node: (-node.messages, node.subject))
+    return TreeLevel(ordered[:limit], len(ordered), sample is None)
+
+
+async def _sample(link: CallerLink, stream: str, pattern: str) -> list[Stored] | None:
+    """Return some messages of a stream that has too many subjects to list; None if all can be listed."""
+    told = await link.api(f"STREAM.INFO.{stream}")
+    if int(told["state"].get("num_subjects") or 0) <= MOST_SUBJECTS:
+        return None
+    if told["config"].get("retention") != "limits":
+        return None  # a consumer would count as somebody who is interested
+    page = await read_page(link, stream, pattern, start=1, limit=_SAMPLE, headers_only=True)
+    return page.messages if len(page.messages) + page.pending > MOST_SUBJECTS else None
+
+
+async def _add_all(
+    link: CallerLink, stream: str, pattern: str, nodes: dict[str, TreeNode], skipped: int, depth: int
+) -> None:
+    offset = seen = 0
     while True:
         request: dict[str, Any] = {"subjects_filter": pattern, "offset": offset}
         told = await link.api(f"STREAM.INFO.{stream}", request)
@@ -54,14 +81,8 @@ async def tree_level(link: CallerLink, stream: str, prefix: str, depth: int, lim
             if seen % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         offset += len(subjects)
-        total = int(told.get("total") or 0)
-        if not subjects or offset >= total:
-            break
-        if offset >= MOST_SUBJECTS:
-            complete = False
-            break
-    ordered = sorted(nodes.values(), key=lambda node: (-node.messages, node.subject))
-    return TreeLevel(ordered[:limit], len(ordered), complete)
+        if not subjects or offset >= int(told.get("total") or 0):
+            return
 
 
 def _add(nodes: dict[str, TreeNode], subject: str, count: int, skipped: int, depth: int) -> None:

@@ -1,12 +1,12 @@
-"""Streams and consumers in a line each, and the part of JetStream's answers that is read for them."""
+"""Streams and consumers in a line each."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Literal
 
 import msgspec
 
-_ZERO_TIME: Final = "0001-01-01T00:00:00Z"
+from millstream.link.listing import ListedConsumer, ListedStream, time_or_none
 
 Kind = Literal["stream", "kv", "object", "mqtt"]
 
@@ -56,102 +56,7 @@ class ConsumerSummary(msgspec.Struct, frozen=True, kw_only=True):
     leader: str | None = None
 
 
-# -- what is read of JetStream's answers --------------------------------------------------------------
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-
-
-class _Lost(msgspec.Struct):
-    msgs: list[int] | None = None
-
-
-class _Cluster(msgspec.Struct):
-    name: str = ""
-    leader: str = ""
-
-
-class _StreamConfig(msgspec.Struct):
-    name: str = ""
-    description: str = ""
-    subjects: list[str] | None = None
-    retention: str = ""
-    storage: str = ""
-    num_replicas: int = 1
-    sealed: bool = False
-    mirror: _Named | None = None
-    sources: list[_Named] | None = None
-
-
-class _StreamState(msgspec.Struct):
-    messages: int = 0
-    bytes: int = 0
-    first_seq: int = 0
-    last_seq: int = 0
-    last_ts: str = ""
-    consumer_count: int = 0
-    lost: _Lost | None = None
-
-
-class _Stream(msgspec.Struct):
-    config: _StreamConfig
-    state: _StreamState
-    cluster: _Cluster | None = None
-
-
-class _Position(msgspec.Struct):
-    stream_seq: int = 0
-    last_active: str | None = None
-
-
-class _ConsumerConfig(msgspec.Struct):
-    deliver_subject: str = ""
-    ack_policy: str = ""
-    filter_subject: str = ""
-    filter_subjects: list[str] | None = None
-    max_ack_pending: int = 0
-    pause_until: str | None = None
-
-
-class _Consumer(msgspec.Struct):
-    name: str
-    stream_name: str
-    config: _ConsumerConfig
-    delivered: _Position
-    ack_floor: _Position
-    num_ack_pending: int = 0
-    num_redelivered: int = 0
-    num_waiting: int = 0
-    num_pending: int = 0
-    push_bound: bool = False
-    paused: bool = False
-    cluster: _Cluster | None = None
-
-
-class StreamsAnswer(msgspec.Struct):
-    """A page of STREAM.LIST."""
-
-    streams: list[_Stream] | None = None
-    total: int = 0
-    error: Any = None
-
-    def summaries(self) -> list[StreamSummary]:
-        return [stream_summary(each) for each in self.streams or ()]
-
-
-class ConsumersAnswer(msgspec.Struct):
-    """A page of CONSUMER.LIST."""
-
-    consumers: list[_Consumer] | None = None
-    total: int = 0
-    error: Any = None
-
-    def summaries(self) -> list[ConsumerSummary]:
-        return [consumer_summary(each) for each in self.consumers or ()]
-
-
-def stream_summary(info: _Stream) -> StreamSummary:
+def stream_summary(info: ListedStream) -> StreamSummary:
     """Return a stream in a line."""
     config, state, cluster = info.config, info.state, info.cluster
     return StreamSummary(
@@ -166,7 +71,7 @@ def stream_summary(info: _Stream) -> StreamSummary:
         consumers=state.consumer_count,
         first_seq=state.first_seq,
         last_seq=state.last_seq,
-        last_time=_time(state.last_ts),
+        last_time=time_or_none(state.last_ts),
         sealed=config.sealed,
         description=config.description,
         mirror=config.mirror.name if config.mirror is not None else None,
@@ -185,7 +90,7 @@ def kind_of(stream: str) -> Kind:
     return "mqtt" if stream.startswith("$MQTT_") else "stream"
 
 
-def consumer_summary(info: _Consumer) -> ConsumerSummary:
+def consumer_summary(info: ListedConsumer) -> ConsumerSummary:
     """Return a consumer in a line."""
     config, cluster = info.config, info.cluster
     filters = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
@@ -203,12 +108,8 @@ def consumer_summary(info: _Consumer) -> ConsumerSummary:
         delivered=info.delivered.stream_seq,
         ack_floor=info.ack_floor.stream_seq,
         paused=info.paused,
-        paused_until=_time(config.pause_until or "") if info.paused else None,
+        paused_until=time_or_none(config.pause_until) if info.paused else None,
         push_bound=info.push_bound,
-        last_delivery=_time(info.delivered.last_active or ""),
+        last_delivery=time_or_none(info.delivered.last_active),
         leader=cluster.leader if cluster is not None and cluster.name else None,
     )
-
-
-def _time(text: str) -> str | None:
-    return text if text and text != _ZERO_TIME else None

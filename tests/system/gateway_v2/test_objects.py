@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import nats
 import pytest
-from gateway_v2_kit import Gateway, eventually
 from nats.js.client import JetStreamContext
 
 from millstream.base.ids import nuid
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.gateway.v2 import Gateway, eventually
+from tests.kits.patience import PATIENCE_S
 
 _CHUNK = 128 * 1024
 

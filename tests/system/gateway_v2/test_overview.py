@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_v2_kit import Gateway
 
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v2 import Gateway
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 async def events(gateway: Gateway, path: str, count: int) -> list[tuple[str, Any]]:

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import nats
 import pytest
-from gateway_v2_kit import Gateway
 from nats.js.client import JetStreamContext
 
 from millstream.base.ids import nuid
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.gateway.v2 import Gateway
+from tests.kits.patience import PATIENCE_S
 
 
 @pytest.fixture

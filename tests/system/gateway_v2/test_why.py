@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from gateway_v2_kit import Gateway, eventually
 
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.gateway.v2 import Gateway, eventually
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
 
 _SECOND = 1_000_000_000
 

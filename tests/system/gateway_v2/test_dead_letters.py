@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import pytest
-from gateway_v2_kit import Gateway
 
 from millstream.base.ids import nuid
+from tests.kits.gateway.v2 import Gateway
 
 
 @pytest.fixture
