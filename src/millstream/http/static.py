@@ -52,7 +52,7 @@ class NotServable(MillstreamError):
     """Raised for a folder that contains something that cannot be served."""
 
 
-class File(NamedTuple):
+class StaticFile(NamedTuple):
     """One file with its headers."""
 
     body: bytes
@@ -65,7 +65,7 @@ class StaticFiles:
     """The files of `folder` by their path below it; the path of a folder serves its `index.html`."""
 
     def __init__(self, folder: Path) -> None:
-        self._files: dict[str, File] = {}
+        self._files: dict[str, StaticFile] = {}
         size = 0
         for path in sorted(folder.rglob("*")):
             if not path.is_file() or path.is_symlink():
@@ -93,20 +93,20 @@ class StaticFiles:
             digest.update(b"%b\0%b\0" % (name.encode(), file.etag))
         return base64.urlsafe_b64encode(digest.digest()[:9]).decode()
 
-    def find(self, path: str) -> File | None:
+    def find(self, path: str) -> StaticFile | None:
         """Return the file at a decoded path below the folder."""
         return self._files.get(path.removeprefix("/"))
 
 
-def file_of(body: bytes, content_type: bytes) -> File:
+def file_of(body: bytes, content_type: bytes) -> StaticFile:
     """Return a file with this content."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()[:18])
     packed = gzip.compress(body, mtime=0) if len(body) >= _LEAST_PACKED else body
-    return File(body, b'"%b"' % digest, content_type, packed if len(packed) < len(body) else b"")
+    return StaticFile(body, b'"%b"' % digest, content_type, packed if len(packed) < len(body) else b"")
 
 
 def answer(
-    file: File, if_none_match: bytes, *, accept_encoding: bytes = b"", is_immutable: bool = False
+    file: StaticFile, if_none_match: bytes, *, accept_encoding: bytes = b"", is_immutable: bool = False
 ) -> tuple[int, list[Pair], bytes]:
     """Return status, headers and body for a GET; a HEAD has the same without the body.
 

@@ -17,14 +17,14 @@ from millstream.gateway.core import Core
 from millstream.gateway.errors import NotFound
 from millstream.gateway.exchange import POLICY, Exchange
 from millstream.gateway.routes import NOTHING_HERE, Route
-from millstream.http.static import File, StaticFiles, answer, file_of
+from millstream.http.static import StaticFile, StaticFiles, answer, file_of
 
 _STATIC: Final = Path(__file__).parent / "static"
 _PLACE_OF_VERSION: Final = b"{version}"
 
 
 class _Dashboard(NamedTuple):
-    page: File
+    page: StaticFile
     files: StaticFiles
     version: str
 
@@ -65,7 +65,7 @@ def dashboard_routes(prefix: str) -> list[Route]:
     ]
 
 
-async def _send(exchange: Exchange, file: File, *, is_immutable: bool = False) -> None:
+async def _send(exchange: Exchange, file: StaticFile, *, is_immutable: bool = False) -> None:
     status, headers, body = answer(
         file,
         exchange.header(b"if-none-match").encode("latin-1"),

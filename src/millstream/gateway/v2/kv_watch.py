@@ -20,7 +20,7 @@ from millstream.buckets.kv import KeyValue, Watch
 from millstream.buckets.kv_types import Entry
 from millstream.gateway.errors import FAILURES, BadRequest, Stopping
 from millstream.gateway.v2.bucket_errors import told
-from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
+from millstream.gateway.v2.calls import AnswerHead, Call, Flow, Reply, begun
 from millstream.gateway.v2.frames import PING_S, RETRY_MS
 from millstream.gateway.v2.kv_routes import bucket_of, entry_json
 from millstream.gateway.v2.messages import Payload
@@ -78,7 +78,7 @@ async def watch_keys(call: Call) -> Reply:
             buffer_bytes=call.settings.limits.stream_buffer or 256 * 1024,
         )
         if call.is_head:
-            return Head(EVENTS)
+            return AnswerHead(EVENTS)
         await watch.open()
     return Flow(EVENTS, await begun(_events(call, kv, watch, query.payload)))
 

@@ -32,7 +32,7 @@ from millstream.gateway.v2.sections import SECTIONS
 from millstream.gateway.v2.snapshot import Snapshot
 from millstream.http.asgi import Application, Receive, Scope, Send
 from millstream.http.router import Router
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 _REST: Final = frozenset({"subject", "key", "object"})  # parameters that are everything that follows
 _SOCKET: Final = "WEBSOCKET"
@@ -90,7 +90,7 @@ class Routes:
                 await self._serve(operation, exchange, named)
         except FAILURES as error:
             socket = scope["type"] == "websocket"
-            if exchange.status or (not socket and not isinstance(error, ApiError)):
+            if exchange.status or (not socket and not isinstance(error, LinkApiError)):
                 raise
             await self._refuse(exchange, error, socket)
 

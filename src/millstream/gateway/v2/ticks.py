@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from millstream.gateway.errors import FAILURES, Stopping
-from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
+from millstream.gateway.v2.calls import AnswerHead, Call, Flow, Reply, begun
 from millstream.gateway.v2.frames import RETRY_MS
 from millstream.gateway.v2.operations import EVENTS, Answer
 from millstream.gateway.v2.payload import to_json
@@ -45,7 +45,7 @@ async def ticks(
     if call.is_head:
         if close is not None:
             close()
-        return Head(EVENTS)
+        return AnswerHead(EVENTS)
     return Flow(EVENTS, await begun(_events(call, event, look, first, every_s, close)))
 
 
