@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
 export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
-.PHONY: run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak fuzz sanitized clean
+.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak fuzz sanitized clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -25,8 +25,13 @@ run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and p
 	@$(BIN)/python -m examples.orders --before-spark '$(MAKE) --no-print-directory -C "$(CURDIR)" spark' $(RUN_FLAGS)
 
 test: $(VENV)/.tools  ## what CI runs
-	@$(MAKE) --no-print-directory -j 2 build dev
+	@$(MAKE) --no-print-directory -j 3 build dev browser
 	@$(MAKE) --no-print-directory -j 3 --output-sync lint compiled interpreted
+
+browser:  ## Debian's chromium for the tests of the dashboard, if we may install it; they are skipped without one
+	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
+	  { echo "installing chromium"; { apt-get install -y -q chromium || { apt-get update -q && apt-get install -y -q chromium; }; } > /dev/null 2>&1; } || \
+	  echo "chromium cannot be installed: the tests of the dashboard are skipped"
 
 # Many tests wait for servers, so the interpreted ones and the linters run beside them.
 compiled: collect  ## every test on the compiled build; the + shows its output at once, not in the end

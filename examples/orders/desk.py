@@ -173,7 +173,11 @@ class OrderDesk:
 
     def _addresses(self) -> list[str]:
         monitoring = f"   monitoring  {self._monitor}" if self._monitor else ""
-        return [f"HTTP  http://{self._http}/v2/docs", f"NATS  {self._nats}{monitoring}"]
+        return [
+            f"Dashboard  http://{self._http}/ui/",
+            f"HTTP  http://{self._http}/v2/docs",
+            f"NATS  {self._nats}{monitoring}",
+        ]
 
     def _hints(self) -> list[str]:
         """Return commands that work now, as they are, in the project's folder."""

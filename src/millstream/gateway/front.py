@@ -23,6 +23,7 @@ from millstream.gateway.metrics import CONTENT_TYPE
 from millstream.gateway.origins import OriginGate
 from millstream.gateway.routes import NOTHING_HERE, Route, find, read_only
 from millstream.gateway.settings import Group
+from millstream.gateway.ui.routes import dashboard_routes
 from millstream.gateway.v1.routes import routes_for
 from millstream.gateway.welcome import ROOTS, welcome_routes
 from millstream.http.asgi import Application, Receive, Scope, Send
@@ -63,7 +64,10 @@ class Front:
         routes = routes_for(
             groups, relaxed_names=settings.relaxed_names, inbox_prefix=settings.nats.link.inbox_prefix
         )
-        routes += welcome_routes(self._prefix, settings.metrics_path)
+        has_dashboard = Group.MANAGEMENT in groups
+        routes += welcome_routes(self._prefix, settings.metrics_path, has_dashboard=has_dashboard)
+        if has_dashboard:
+            routes += dashboard_routes(self._prefix)
         if settings.metrics_path:
             routes.append(Route("GET", settings.metrics_path, _tell_metrics))
         if settings.read_only:

@@ -29,7 +29,7 @@ _LONGEST_SERVED: Final = 255
 _OPAQUE: Final = "null"  # of sandboxed frames, files and redirected requests: anybody's
 _ELSEWHERE: Final = ("cross-site", "same-site")
 # What a link on another page may lead to.
-_OPEN_TO_LINKS: Final = ("/", "/docs", "/v2/docs", "/v2/openapi.json")
+_OPEN_TO_LINKS: Final = ("/", "/docs", "/ui", "/ui/", "/v2/docs", "/v2/openapi.json")
 
 
 class PageOrigin(NamedTuple):

@@ -12,26 +12,34 @@ from millstream.gateway.routes import Route
 from millstream.gateway.v1.health import is_ready
 
 DOCS: Final = "/v2/docs"
+DASHBOARD: Final = "/ui/"
 ROOTS: Final = ("/", "/v2", "/v2/")
 _HEALTH: Final = ("/healthz", "/health")
 
 
-def welcome_routes(prefix: str, metrics_path: str) -> list[Route]:
+def welcome_routes(prefix: str, metrics_path: str, *, has_dashboard: bool) -> list[Route]:
     """The routes; addresses in their answers begin with `prefix`."""
     places = {"docs": DOCS, "openapi": "/v2/openapi.json", "health": _HEALTH[0]}
+    if has_dashboard:
+        places = {"dashboard": DASHBOARD} | places
     if metrics_path:
         places["metrics"] = metrics_path
     body = _line({"service": "millstream gateway"} | {name: prefix + path for name, path in places.items()})
 
     async def welcome(exchange: Exchange, core: Core) -> None:
-        """Say where everything is; browsers are sent to the documentation."""
-        if "text/html" in exchange.header(b"accept"):
-            await show_docs(exchange, core)
-        else:
+        """Say where everything is; a browser is sent to the dashboard, or from `/v2` to the documentation."""
+        if "text/html" not in exchange.header(b"accept"):
             await exchange.answer(200, body)
+        elif has_dashboard and exchange.scope["path"] == f"{prefix}/":
+            await send_to(exchange, DASHBOARD)
+        else:
+            await send_to(exchange, DOCS)
 
     async def show_docs(exchange: Exchange, core: Core) -> None:
-        await exchange.answer(302, body, headers=[(b"location", (prefix + DOCS).encode())])
+        await send_to(exchange, DOCS)
+
+    async def send_to(exchange: Exchange, path: str) -> None:
+        await exchange.answer(302, body, headers=[(b"location", (prefix + path).encode())])
 
     return [
         *(Route("GET", path, welcome, is_open=True) for path in ROOTS),

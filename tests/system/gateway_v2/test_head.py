@@ -119,10 +119,11 @@ async def test_the_root_says_where_everything_is(
     for path in ("/", "/v2", "/v2/"):
         told = (await gateway.http.get(f"{start}{path}")).json()
         assert told["docs"] == f"{start}/v2/docs"
-        for name in ("docs", "openapi", "health", "metrics"):
+        for name in ("dashboard", "docs", "openapi", "health", "metrics"):
             assert (await gateway.http.get(told[name])).status_code == 200
         shown = await gateway.http.get(f"{start}{path}", headers={"Accept": "text/html,*/*;q=0.8"})
-        assert (shown.status_code, shown.headers["location"]) == (302, f"{start}/v2/docs")
+        page = f"{start}/ui/" if path == "/" else f"{start}/v2/docs"
+        assert (shown.status_code, shown.headers["location"]) == (302, page)
     assert (await gateway.http.get(f"{start}/healthz")).json() == {"status": "ok"}
     lost = (await gateway.http.get(f"{start}/nothing")).json()
     assert "/v2/docs shows what there is" in json.dumps(lost)

@@ -1,6 +1,7 @@
 """The router and static files, and WebSockets as peers see them."""
 
 import asyncio
+import gzip
 import zlib
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import websockets
 
 from millstream.http.answers import http_date
 from millstream.http.router import BadPath, NoRoute, Router, WrongMethod, allowed
-from millstream.http.static import NotServable, StaticFiles
+from millstream.http.static import NotServable, StaticFiles, file_of
+from millstream.http.static import answer as file_answer
 from tests.kits.http import connected, raw, rest_of, serving, until
 from tests.kits.patience import PATIENCE_S
 
@@ -85,17 +87,45 @@ def test_only_the_files_of_a_folder_are_served(tmp_path: Path) -> None:
         assert files.find(path) is None
     page = files.find("/")
     assert page is not None
-    status, headers, body = files.answer(page, b"")
+    status, headers, body = file_answer(page, b"")
     named = dict(headers)
     assert (status, body) == (200, b"<p>hello</p>")
     assert named[b"content-type"] == b"text/html; charset=utf-8"
     assert b"unsafe" not in named[b"content-security-policy"]
     assert named[b"x-content-type-options"] == b"nosniff"
-    assert files.answer(page, b'"x", W/' + named[b"etag"])[0] == 304
-    assert files.answer(page, b'"x"')[0] == 200
+    assert file_answer(page, b'"x", W/' + named[b"etag"])[0] == 304
+    assert file_answer(page, b'"x"')[0] == 200
+    version = files.version
+    assert version == StaticFiles(folder).version
+    (folder / "js" / "app.js").write_text("2")
+    assert version != StaticFiles(folder).version
     (folder / "program.exe").write_text("x")
     with pytest.raises(NotServable, match=r"program\.exe"):
         StaticFiles(folder)
+
+
+@pytest.mark.parametrize(
+    ("accept_encoding", "is_packed"),
+    [
+        (b"gzip, br", True),
+        (b"br;q=1, GZIP;q=0.5", True),
+        (b"", False),
+        (b"br", False),
+        (b"gzip;q=0", False),
+        (b"gzip; q=0.0", False),
+    ],
+)
+def test_a_file_is_compressed_for_who_takes_gzip(accept_encoding: bytes, is_packed: bool) -> None:
+    text = b"the same again and again, " * 100
+    file = file_of(text, b"text/plain")
+    status, headers, body = file_answer(file, b"", accept_encoding=accept_encoding)
+    named = dict(headers)
+    assert status == 200
+    assert named[b"vary"] == b"accept-encoding"
+    assert int(named[b"content-length"]) == len(body)
+    assert named.get(b"content-encoding") == (b"gzip" if is_packed else None)
+    assert (gzip.decompress(body) if is_packed else body) == text
+    assert not file_of(b"short", b"text/plain").packed
 
 
 # -- WebSockets -------------------------------------------------------------------------------------------

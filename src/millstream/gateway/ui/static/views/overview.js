@@ -1,0 +1,241 @@
+/** The overview: what flows, what is stored, and what needs attention. */
+import { icon } from "../components/icons.js";
+import { chart } from "../components/chart.js";
+import { card, heading, meter, stat, stats, tag } from "../components/page.js";
+import { prose } from "../components/prose.js";
+import { notPermitted } from "../components/states.js";
+import { fill, h, setText } from "../dom.js";
+import { byteRate, bytes, duration, number, plural, rate, time } from "../format.js";
+import { Feed, Series } from "../live.js";
+import { href } from "../router.js";
+import { serverName, session } from "../session.js";
+
+const POINTS = 300; // of two seconds: ten minutes
+
+/** @type {Map<string, {messages: Series, bytes: Series}>} */
+const histories = new Map(); // by user and server: kept while the page lives, so that coming back shows it
+
+function history() {
+  const key = `${session.who?.server.id}/${session.who?.account}/${session.who?.user}`;
+  let found = histories.get(key);
+  if (!found) {
+    found = { messages: new Series(POINTS), bytes: new Series(POINTS) };
+    histories.clear();
+    histories.set(key, found);
+  }
+  return found;
+}
+
+/** @param {import("../app.js").Context} context */
+export default async function overview(context) {
+  context.setTitle("Overview");
+  const first = await context.get("v2/overview");
+  const past = history();
+  const health = h("span", {});
+  const attention = h("div", {});
+  const totals = makeTotals();
+  const server = h("div", { class: "message-detail" });
+  const account = h("div", {});
+  const messages = chart({ title: "Messages a second", names: ["in", "out"] });
+  const flow = chart({ title: "Bytes a second", names: ["in", "out"], form: bytes, base: 1024 });
+  const charts = h(
+    "div",
+    { class: "grid" },
+    h("section", { class: "card", "aria-label": "Messages a second" }, messages.element),
+    h("section", { class: "card", "aria-label": "Bytes a second" }, flow.element),
+  );
+  const noRates = h(
+    "section",
+    { class: "card", hidden: true },
+    h("h2", {}, "Traffic"),
+    notPermitted(
+      "traffic of the server",
+      "Rates come from the server's statistics, which the system account may ask for.",
+    ),
+  );
+
+  /** @param {any} told */
+  function show(told) {
+    fill(health, healthTag(told.health));
+    showAttention(attention, told.attention ?? []);
+    totals.show(told);
+    showServer(server, told);
+    showAccount(account, told.account);
+    charts.hidden = !told.rates && !past.messages.points.length;
+    noRates.hidden = !charts.hidden || !(told.not_permitted ?? []).includes("rates");
+    if (told.rates) {
+      const at = new Date(told.time).getTime();
+      past.messages.push(at, [told.rates.in_msgs, told.rates.out_msgs]);
+      past.bytes.push(at, [told.rates.in_bytes, told.rates.out_bytes]);
+    }
+    messages.show(past.messages);
+    flow.show(past.bytes);
+  }
+
+  show(first);
+  new Feed(context.scope, "v2/overview/live", { onEvent: (event) => show(event.data) });
+  return [
+    heading("Overview", { tags: health }),
+    attention,
+    h("section", { class: "card", "aria-label": "Totals" }, totals.element),
+    charts,
+    noRates,
+    h("div", { class: "grid" }, card("Account", account), card("Server", server)),
+  ];
+}
+
+function makeTotals() {
+  const streams = stat("Streams");
+  const consumers = stat("Consumers");
+  const messages = stat("Messages stored");
+  const stored = stat("Bytes stored");
+  const input = stat("In");
+  const output = stat("Out");
+  return {
+    element: stats(streams, consumers, messages, stored, input, output),
+    /** @param {any} told */
+    show(told) {
+      const { totals, rates } = told;
+      setText(streams.value, number(totals?.streams));
+      setText(consumers.value, number(totals?.consumers));
+      setText(messages.value, number(totals?.messages));
+      setText(stored.value, bytes(totals?.bytes));
+      setText(input.value, rate(rates?.in_msgs));
+      setText(input.more, rates ? byteRate(rates.in_bytes) : "");
+      setText(output.value, rate(rates?.out_msgs));
+      setText(output.more, rates ? byteRate(rates.out_bytes) : "");
+    },
+  };
+}
+
+/** @param {any} health */
+function healthTag(health) {
+  if (!health) return null;
+  return health.status === "ok"
+    ? tag("healthy", "good")
+    : tag(`${health.status}${health.error ? `: ${health.error}` : ""}`, "bad");
+}
+
+/** @param {HTMLElement} place @param {any[]} list */
+function showAttention(place, list) {
+  if (place.dataset.shown === JSON.stringify(list)) return;
+  place.dataset.shown = JSON.stringify(list);
+  fill(
+    place,
+    card(
+      list.length ? "Needs attention" : "",
+      list.length
+        ? h(
+            "ul",
+            { class: "attention" },
+            list.map((each) =>
+              h(
+                "li",
+                { class: each.severity },
+                icon("warn"),
+                h("span", {}, prose(`${each.text.replace(/\.$/, "")}.`), " ", linkOf(each)),
+              ),
+            ),
+          )
+        : h("p", { class: "dim" }, icon("good"), " Nothing needs attention."),
+    ),
+  );
+}
+
+/** @param {any} each */
+function linkOf(each) {
+  if (each.consumer)
+    return h(
+      "a",
+      { href: href(["streams", each.stream, "consumers", each.consumer]) },
+      `Why? (${each.stream} / ${each.consumer})`,
+    );
+  if (/letter/.test(each.kind)) return h("a", { href: href(["letters", each.stream]) }, "Look at them");
+  if (each.stream) return h("a", { href: href(["streams", each.stream]) }, "Look at the stream");
+  return null;
+}
+
+/** @param {Element} place @param {any} told */
+function showServer(place, told) {
+  const who = session.who?.server;
+  const server = told.server;
+  const rows = /** @type {[string, import("../dom.js").Child][]} */ ([
+    ["Name", who && serverName(who)],
+    [
+      "Version",
+      who && (who.is_millstream ? `Millstream, speaks as nats-server ${who.version}` : `nats-server ${who.version}`),
+    ],
+    ["Cluster", who?.cluster],
+    ["Largest message", who && bytes(who.max_payload)],
+  ]);
+  const mine = told.connections;
+  if (mine && !server)
+    rows.push(
+      ["Connections", h("a", { href: href(["connections"]) }, number(mine.connections))],
+      ["Subscriptions", number(mine.subscriptions)],
+      ["Slow consumers", mine.slow_consumers ? tag(number(mine.slow_consumers), "warn") : number(mine.slow_consumers)],
+    );
+  if (server) {
+    const step = server.longest_step;
+    rows.push(
+      ["Connections", h("a", { href: href(["connections"]) }, number(server.connections))],
+      [
+        "Slow consumers",
+        server.slow_consumers ? tag(number(server.slow_consumers), "warn") : number(server.slow_consumers),
+      ],
+      ["Memory", bytes(server.mem)],
+      ["CPU", server.cpu === null || server.cpu === undefined ? "–" : `${Math.round(server.cpu)} %`],
+      ["Up for", typeof server.uptime === "number" ? duration(server.uptime) : server.uptime],
+      ["Longest loop step", step && `${duration(step.seconds)} (${step.name}) at ${time(step.time)}`],
+    );
+  }
+  fill(
+    place,
+    factsOf(rows),
+    !server &&
+      h(
+        "p",
+        { class: "note" },
+        icon("lock"),
+        h("span", {}, "Memory and CPU of the server are shown to users of its system account."),
+      ),
+  );
+}
+
+/** @param {[string, import("../dom.js").Child][]} rows */
+function factsOf(rows) {
+  return h(
+    "dl",
+    { class: "facts" },
+    rows
+      .filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "value-line" }, value))),
+  );
+}
+
+/** @param {number|undefined} value @param {number|undefined} most @param {(n: number) => string} [form] */
+function used(value, most, form = number) {
+  return most && most > 0 ? `${form(value ?? 0)} of ${form(most)}` : `${form(value ?? 0)}, no limit`;
+}
+
+/** @param {Element} place @param {any} account */
+function showAccount(place, account) {
+  if (!account) {
+    fill(place, notPermitted("the account"));
+    return;
+  }
+  const limits = account.limits ?? {};
+  const tiers = Object.entries(account.tiers ?? {});
+  fill(
+    place,
+    factsOf([
+      ["Disk", meter(account.storage ?? 0, limits.max_storage, used(account.storage, limits.max_storage, bytes))],
+      ["Memory", meter(account.memory ?? 0, limits.max_memory, used(account.memory, limits.max_memory, bytes))],
+      ["Streams", meter(account.streams ?? 0, limits.max_streams, used(account.streams, limits.max_streams))],
+      ["Consumers", meter(account.consumers ?? 0, limits.max_consumers, used(account.consumers, limits.max_consumers))],
+      ["Domain", account.domain],
+      ["API", account.api && `${plural(account.api.total ?? 0, "call")}, ${plural(account.api.errors ?? 0, "error")}`],
+      ["Tiers", tiers.length ? tiers.map(([name]) => name).join(", ") : null],
+    ]),
+  );
+}
