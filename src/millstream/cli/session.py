@@ -49,6 +49,10 @@ _CONFLICTS: Final = frozenset(
         Err.CONSUMER_EXISTING_ACTIVE,
     }
 )
+_HINTS: Final = {
+    Err.STREAM_NAME_IN_USE: "; change it with millstream stream edit",
+    Err.STREAM_SUBJECT_OVERLAP: "; see millstream stream ls --subject",
+}
 _HTTP_NOT_FOUND: Final = 404
 
 
@@ -62,6 +66,8 @@ def run(work: Coroutine[Any, Any, int | None]) -> None:
         code = asyncio.run(work)
     except (UsageError, Ending):
         raise
+    except (BadMessage, BadOptions) as error:
+        raise UsageError(str(error)) from None
     except MillstreamError as error:
         raise Ending(plain_text(error), code_of(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -95,9 +101,8 @@ def plain_text(error: MillstreamError) -> str:
     """Return what a failure says; refusals of JetStream without the request, which the user did not type."""
     match error:
         case ApiError():
-            return f"the server refused: {error.description} ({error.err_code or error.code})"
-        case BadOptions() | BadMessage():
-            return str(error)
+            hint = _HINTS.get(error.err, "") if error.err is not None else ""
+            return f"the server refused: {error.description} ({error.err_code or error.code}){hint}"
         case RequestTimeout():
             return f"{error}; see --timeout"
     return str(error)

@@ -3,7 +3,8 @@
     $XDG_CONFIG_HOME/nats/context/NAME.json       one context; ~/.config if the variable is not set
     $XDG_CONFIG_HOME/nats/context.txt             the name of the selected one
 
-They belong to others and are only ever read.  A value may be a reference: ``file://PATH``, ``env://NAME``
+They belong to the `nats` tool; here they are only read (`millstream context` writes them).  A value may be
+a reference: ``file://PATH``, ``env://NAME``
 or ``data:;base64,…``.  What takes another program or a proxy (``op://``, ``nsc://``, `nsc`, `socks_proxy`,
 certificate stores of Windows) is refused: a connection without it would be another one.
 """

@@ -163,9 +163,9 @@ def tail(
                     shown += 1
             live = info["config"].get("retention", "limits") == "limits"
             follow = _followed if live else _polled
+            if count and shown >= count:
+                return
             async for message in follow(api, stream, begin, subject):
-                if count and shown >= count:
-                    break
                 show_stored(output, message, raw=raw, most=width)
                 shown += 1
                 if count and shown >= count:
