@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -62,16 +61,21 @@ def doctor(
                 "server", str(error), "Start one with `millstream dev`, or name yours: --server, --context."
             )
         folder = check_monitoring(monitor, found) if monitor else ""
-        if store is not None:
-            check_store(store, found)
-        elif folder and is_local(server) and os.path.isdir(folder):
-            check_store(Path(folder), found)
-        else:
-            found.skip("store", "not looked at", "Say --store FOLDER on the machine of the server.")
+        _check_store(store, folder if is_local(server) else "", found)
         _show(Output(json=json), found)
         return FAILED if found.count(Verdict.FAILURE) else 0
 
     run(work())
+
+
+def _check_store(given: Path | None, told: str, found: Findings) -> None:
+    """Check the folder that was given, or the one that monitoring tells of if it is on this machine."""
+    if given is not None:
+        check_store(given, found)
+    elif told and Path(told).is_dir():
+        check_store(Path(told), found)
+    else:
+        found.skip("store", "not looked at", "Say --store FOLDER on the machine of the server.")
 
 
 def _show(output: Output, found: Findings) -> None:
