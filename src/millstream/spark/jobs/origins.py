@@ -9,17 +9,38 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-ORIG_STREAM: Final = "Millstream-Orig-Stream"
-ORIG_SEQ: Final = "Millstream-Orig-Seq"
-ORIG_TIME: Final = "Millstream-Orig-Time"
-ORIG_SUBJECT: Final = "Millstream-Orig-Subject"
-DLQ_CONSUMER: Final = "Millstream-Dlq-Consumer"
-DLQ_DELIVERIES: Final = "Millstream-Dlq-Deliveries"
-DLQ_REASON: Final = "Millstream-Dlq-Reason"
-DLQ_GONE: Final = "Millstream-Dlq-Gone"  # the original no longer existed
+from millstream.letters.names import (
+    DLQ_CONSUMER,
+    DLQ_DELIVERIES,
+    DLQ_GONE,
+    DLQ_REASON,
+    ORIG_SEQ,
+    ORIG_STREAM,
+    ORIG_SUBJECT,
+    ORIG_TIME,
+    OUR_PREFIX,
+    SERVER_PREFIX,
+    is_own_header,
+)
 
-OUR_PREFIX: Final = "millstream-"
-SERVER_PREFIX: Final = "nats-"
+__all__ = [
+    "DLQ_CONSUMER",
+    "DLQ_DELIVERIES",
+    "DLQ_GONE",
+    "DLQ_REASON",
+    "HEADERS_TYPE",
+    "ORIG_SEQ",
+    "ORIG_STREAM",
+    "ORIG_SUBJECT",
+    "ORIG_TIME",
+    "first_header",
+    "is_own_header",
+    "origin_headers",
+    "own_headers",
+    "rfc3339",
+    "with_headers",
+]
+
 HEADERS_TYPE: Final = "map<string,array<string>>"
 
 
@@ -31,11 +52,6 @@ def own_headers(headers: Column) -> Column:
         return ~(lower.startswith(SERVER_PREFIX) | lower.startswith(OUR_PREFIX))
 
     return F.coalesce(F.map_filter(headers, is_own), F.expr(f"cast(map() as {HEADERS_TYPE})"))
-
-
-def is_own_header(name: str) -> bool:
-    """Return True if the publisher of a message may have set this header."""
-    return not name.lower().startswith((SERVER_PREFIX, OUR_PREFIX))
 
 
 def with_headers(headers: Column, **extra: Column) -> Column:

@@ -7,6 +7,7 @@ does not store it twice.
 import logging
 from typing import Final
 
+from millstream.letters.names import ORIG_ROW, ORIG_SIZE, ORIG_SUBJECT, ROW_REASON
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import NoResponders, NotConnected
 from millstream.link.headers import header_block
@@ -18,10 +19,6 @@ from millstream.spark.writing.outcome import Verdict, verdict_on
 
 logger: Final = logging.getLogger("millstream.spark")
 
-REASON: Final = "Millstream-Reason"
-ORIGIN_SUBJECT: Final = "Millstream-Orig-Subject"
-ORIGIN_ROW: Final = "Millstream-Orig-Row"
-ORIGIN_SIZE: Final = "Millstream-Orig-Size"  # set if the payload was too large to be kept
 _LOGGED: Final = 5  # rows that are logged one by one
 _MOST_LETTERS: Final = 1000  # dead letters kept until they are stored,
 _MOST_BYTES: Final = 16 * 1024 * 1024  # and bytes of their payloads
@@ -68,12 +65,12 @@ class BadRows:
         payload = frames.payload_of(row)
         fields = {
             "Nats-Msg-Id": f"dlq:{self._identity.id_start.decode()}{number}",
-            REASON: _line(reason),
-            ORIGIN_SUBJECT: _line(subject[:_MOST_SUBJECT]),
-            ORIGIN_ROW: f"{self._identity.id_start.decode()}{number}",
+            ROW_REASON: _line(reason),
+            ORIG_SUBJECT: _line(subject[:_MOST_SUBJECT]),
+            ORIG_ROW: f"{self._identity.id_start.decode()}{number}",
         }
         if len(payload) + _HEADER_ROOM > publisher.window.max_payload:
-            fields[ORIGIN_SIZE] = str(len(payload))
+            fields[ORIG_SIZE] = str(len(payload))
             payload = b""
         self._send(publisher, header_block(fields), payload)
         if len(self._letters) >= _MOST_LETTERS or self._held >= _MOST_BYTES:

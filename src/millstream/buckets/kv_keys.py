@@ -1,0 +1,80 @@
+"""The keys of a bucket in pages.
+
+Keys come in the order of their last change, and the position between two pages is a revision: a page costs
+what it holds, however many keys there are, and nothing is kept on either side between pages.  A key that is
+changed while somebody goes through the pages moves to the end, so it may come twice; a key that is there all
+the time is never left out.  A page may have fewer keys than asked for, even none, and still have a next page:
+what it looks at is bounded.
+"""
+
+from typing import Final
+
+import msgspec
+
+from millstream.buckets.errors import BadKey
+from millstream.buckets.kv_types import Entry, entry_of
+from millstream.buckets.pages import gathered, read_page
+from millstream.link.link import Link
+from millstream.link.stored import last_message
+
+_MOST_LOOKED_AT: Final = 10_000  # messages for one page
+_LOOKUPS_AT_ONCE: Final = 16
+_PREFIX_BREAKS: Final = frozenset(" \t\r\n\f\0*>")
+
+
+class KeyPage(msgspec.Struct, frozen=True):
+    """Keys with their last revision, without values; `next` is `after` of the next page, 0 after the last."""
+
+    entries: list[Entry]
+    next: int
+
+
+async def read_keys(
+    link: Link, stream: str, subjects: str, prefix: str, *, after: int, limit: int, history: bool
+) -> KeyPage:
+    """Return the keys behind revision `after` that begin with `prefix`; `subjects` precedes a key."""
+    if not _PREFIX_BREAKS.isdisjoint(prefix) or ".." in prefix or prefix.startswith("."):
+        raise BadKey(f"no key begins with {prefix[:256]!r}")
+    complete = prefix[: prefix.rfind(".") + 1]  # the tokens that a server can choose by
+    entries: list[Entry] = []
+    looked_at = 0
+    while len(entries) < limit:
+        wanted = min(max(limit - len(entries), 256), _MOST_LOOKED_AT)
+        page = await read_page(
+            link, stream, f"{subjects}{complete}>", start=after + 1, limit=wanted, headers_only=True
+        )
+        found = [entry_of(stored, subjects) for stored in page.messages]
+        if history:
+            found = await _last_ones(link, stream, subjects, found, complete=not page.pending)
+        for entry in found:
+            if entry.exists and entry.key.startswith(prefix):
+                entries.append(entry)
+                if len(entries) == limit:
+                    more = page.pending > 0 or entry is not found[-1]
+                    return KeyPage(entries, entry.revision if more else 0)
+        if not page.messages or not page.pending:
+            return KeyPage(entries, 0)
+        after = page.messages[-1].seq
+        looked_at += len(page.messages)
+        if looked_at >= _MOST_LOOKED_AT:
+            return KeyPage(entries, after)
+    return KeyPage(entries, after)
+
+
+async def _last_ones(
+    link: Link, stream: str, subjects: str, found: list[Entry], *, complete: bool
+) -> list[Entry]:
+    """Return the entries that are the last of their key; `complete` if nothing follows them."""
+    newest = {entry.key: entry for entry in found}
+    candidates = [entry for entry in found if newest[entry.key] is entry]
+    if complete:
+        return candidates
+    lasts = await gathered(
+        _LOOKUPS_AT_ONCE,
+        [last_message(link, stream, f"{subjects}{entry.key}") for entry in candidates],
+    )
+    return [
+        entry
+        for entry, last in zip(candidates, lasts, strict=True)
+        if last is not None and last.seq == entry.revision
+    ]

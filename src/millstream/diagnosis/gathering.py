@@ -1,0 +1,116 @@
+"""Ask a server everything that a diagnosis needs.
+
+Three or four requests, whatever the size of the stream.  What these credentials may not ask is left out.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+import msgspec
+
+from millstream.base.errors import UNREADABLE_JSON
+from millstream.diagnosis.types import Diagnosis, Extra, Failure, PendingMessage
+from millstream.diagnosis.why import why
+from millstream.golang.time import format_time
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
+from millstream.jsapi.errors import Err
+from millstream.link.errors import ApiError, LinkError, RequestTimeout
+from millstream.link.link import Link
+from millstream.link.stored import Stored, next_message
+from millstream.link.verbs import CONSUMER_INFO, STREAM_INFO
+
+DETAILS: Final = "$MILLSTREAM.CONSUMER.PENDING"  # asked with stream and consumer; only a Millstream answers
+_DETAILS_S: Final = 2.0
+_MOST_FILTERS: Final = 16
+_NO_LEADER: Final = (Err.CLUSTER_NOT_AVAILABLE, Err.CLUSTER_NO_PEERS)
+
+
+class Details(msgspec.Struct):
+    """What a Millstream says beside the info of a consumer."""
+
+    pending: list[PendingMessage] = []
+    exhausted: list[int] = []
+
+
+async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
+    """Return why a consumer does not deliver; ApiError if there is no such stream or consumer."""
+    try:
+        about_stream, about_consumer = await asyncio.gather(
+            link.ask(STREAM_INFO, stream), link.ask(CONSUMER_INFO, stream, consumer)
+        )
+    except (ApiError, RequestTimeout) as error:
+        failure = _failure(error)
+        if failure is None:
+            raise
+        found = why(None, None, Extra(time.time_ns(), failure=failure, failure_text=str(error)))
+        return msgspec.structs.replace(found, stream=stream, consumer=consumer)
+    info = about_consumer.info
+    assert about_stream.info is not None
+    assert info is not None
+    config = info.config or ConsumerConfig()
+    filters = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [">"])
+    oldest, matches, details = await asyncio.gather(
+        _oldest(link, stream, info, filters),
+        _matches(link, stream, info, filters),
+        _details(link, stream, consumer),
+    )
+    extra = Extra(
+        now_ns=info.ts if info.ts > 0 else time.time_ns(),  # the server's clock is what its times go by
+        matches=matches,
+        oldest=oldest,
+        pending=details.pending if details is not None else None,
+        exhausted=details.exhausted if details is not None else None,
+    )
+    return why(about_stream.info, info, extra)
+
+
+def _failure(error: LinkError) -> Failure | None:
+    """Return what a refusal says about the cluster; None if it is about the request."""
+    if isinstance(error, RequestTimeout):
+        return Failure.NO_LEADER  # a stream without a leader is not answered for
+    if isinstance(error, ApiError):
+        if error.err in _NO_LEADER:
+            return Failure.NO_LEADER
+        if "offline" in error.description:
+            return Failure.OFFLINE
+    return None
+
+
+async def _oldest(link: Link, stream: str, info: ConsumerInfo, filters: list[str]) -> PendingMessage | None:
+    """Return the first message behind the ack floor, if something waits for an acknowledgement."""
+    if not info.num_ack_pending or len(filters) > _MOST_FILTERS:
+        return None
+    found = await asyncio.gather(
+        *(_next(link, stream, info.ack_floor.stream_seq + 1, subject) for subject in filters)
+    )
+    first = min((each for each in found if each is not None), key=lambda each: each.seq, default=None)
+    if first is None or first.seq > info.delivered.stream_seq:
+        return None
+    return PendingMessage(first.seq, first.subject, stored=format_time(first.time))
+
+
+async def _matches(link: Link, stream: str, info: ConsumerInfo, filters: list[str]) -> bool | None:
+    """Return whether the stream holds something that the filters match, if that is in question."""
+    if info.num_pending or filters == [">"] or len(filters) > _MOST_FILTERS:
+        return None
+    try:
+        found = await asyncio.gather(*(next_message(link, stream, 1, subject) for subject in filters))
+    except LinkError:
+        return None
+    return any(each is not None for each in found)
+
+
+async def _next(link: Link, stream: str, seq: int, subject: str) -> Stored | None:
+    try:
+        return await next_message(link, stream, seq, subject)
+    except LinkError:
+        return None
+
+
+async def _details(link: Link, stream: str, consumer: str) -> Details | None:
+    try:
+        answer = await link.request(f"{DETAILS}.{stream}.{consumer}", timeout_s=_DETAILS_S)
+        return msgspec.json.decode(answer.payload, type=Details)
+    except (LinkError, *UNREADABLE_JSON):
+        return None

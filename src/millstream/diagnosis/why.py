@@ -1,0 +1,101 @@
+"""The pure function: from infos to a diagnosis."""
+
+from typing import Any, Final
+
+from millstream.diagnosis import blocked_causes, idle_causes
+from millstream.diagnosis.case import Case, text_of
+from millstream.diagnosis.types import Cause, Diagnosis, Extra, Failure, Severity, Verdict
+from millstream.jsapi.consumer_types import ConsumerInfo
+from millstream.jsapi.stream_types import StreamInfo
+
+_ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+_FAILURES: Final = {
+    Failure.NO_LEADER: (
+        "leader_missing",
+        "no server of the cluster leads the stream or the consumer, so nobody can deliver",
+        "Bring back the servers that hold the replicas; more than half of them are needed.",
+    ),
+    Failure.OFFLINE: (
+        "offline",
+        "the server has taken the stream or the consumer out of service",
+        "Look into the server's log for the reason; a newer server may be needed to read what is stored.",
+    ),
+}
+
+
+def why(stream: StreamInfo | None, consumer: ConsumerInfo | None, extra: Extra) -> Diagnosis:
+    """Return why a consumer delivers nothing, or that it does; infos are None if `extra` says why."""
+    if stream is None or consumer is None:
+        return _without_infos(stream, consumer, extra)
+    case = Case(stream, consumer, extra)
+    found = [cause for find in (*blocked_causes.FINDERS, *idle_causes.FINDERS) if (cause := find(case))]
+    found.sort(key=lambda cause: _ORDER[cause.severity])  # stable: finders stand in the order of their weight
+    verdict = _verdict(case, found)
+    return Diagnosis(
+        stream.config.name, consumer.name, verdict, _summary(case, verdict, found), found, _facts(case)
+    )
+
+
+def _without_infos(stream: StreamInfo | None, consumer: ConsumerInfo | None, extra: Extra) -> Diagnosis:
+    names = (stream.config.name if stream else "", consumer.name if consumer else "")
+    if extra.failure is None:
+        text = extra.failure_text or "the server says nothing about the consumer"
+        return Diagnosis(*names, Verdict.UNKNOWN, f"It is not known: {text}.", [], {})
+    kind, text, advice = _FAILURES[extra.failure]
+    cause = Cause(kind, Severity.ERROR, text, {"error": extra.failure_text}, advice)
+    return Diagnosis(*names, Verdict.BLOCKED, _sentence(text), [cause], {})
+
+
+def _verdict(case: Case, found: list[Cause]) -> Verdict:
+    if any(cause.severity is Severity.ERROR for cause in found):
+        return Verdict.BLOCKED
+    if not case.has_work:
+        return Verdict.IDLE
+    if case.is_recent or any(cause.kind in ("rate_limit", "replay_original") for cause in found):
+        return Verdict.DELIVERING
+    return Verdict.UNKNOWN
+
+
+def _summary(case: Case, verdict: Verdict, found: list[Cause]) -> str:
+    first = found[0].text if found else ""
+    count = case.consumer.num_pending
+    match verdict:
+        case Verdict.BLOCKED:
+            return _sentence(f"it does not deliver: {first}")
+        case Verdict.IDLE:
+            return _sentence(first or "there is nothing to deliver")
+        case Verdict.DELIVERING:
+            return _sentence(f"it delivers; {count} messages are left")
+    return _sentence(
+        f"{count} messages are left, clients wait for them, and nothing shows why they are not delivered"
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _facts(case: Case) -> dict[str, Any]:
+    """Return the numbers that the diagnosis stands on."""
+    consumer, state = case.consumer, case.stream.state
+    return {
+        "kind": "push" if case.is_push else "pull",
+        "ack_policy": case.config.ack_policy,
+        "pending": consumer.num_pending,
+        "ack_pending": consumer.num_ack_pending,
+        "max_ack_pending": case.config.max_ack_pending,
+        "redelivered": consumer.num_redelivered,
+        "waiting": consumer.num_waiting,
+        "push_bound": consumer.push_bound,
+        "paused": consumer.paused,
+        "delivered": consumer.delivered.stream_seq,
+        "ack_floor": consumer.ack_floor.stream_seq,
+        "last_delivery": text_of(consumer.delivered.last_active),
+        "last_ack": text_of(consumer.ack_floor.last_active),
+        "filter_subjects": case.filters,
+        "messages": state.messages,
+        "first_seq": state.first_seq,
+        "last_seq": state.last_seq,
+        "oldest_unacknowledged": case.extra.oldest,
+        "from_server": case.extra.pending is not None,
+    }

@@ -1,0 +1,30 @@
+"""Dead letters: messages that a consumer gave up, or that a pipeline could not write, kept with the reason.
+
+    for stream in await letter_streams(link): …
+    page = await read_letters(link, "DLQ", limit=50)
+    outcome = await redrive(link, "DLQ", page.letters[0].seq)
+
+Millstream's pipelines write letters (jobs `dead-letters` and `transform`, and the sink's
+`onBadRow=deadLetter`).  The advisories of a server about given-up messages are no letters: where nobody kept
+them, they are gone.
+"""
+
+from millstream.letters.letter import Letter, Origin, letter_of
+from millstream.letters.reading import LetterPage, LetterStream, letter_streams, read_letter, read_letters
+from millstream.letters.redriving import Edit, Outcome, Redriven, redrive, redrive_all
+
+__all__ = [
+    "Edit",
+    "Letter",
+    "LetterPage",
+    "LetterStream",
+    "Origin",
+    "Outcome",
+    "Redriven",
+    "letter_of",
+    "letter_streams",
+    "read_letter",
+    "read_letters",
+    "redrive",
+    "redrive_all",
+]
