@@ -364,7 +364,7 @@ def reset(
             info = await consumer_info(api, stream, consumer)
             at = seq
             if since:
-                first = await next_stored(api, stream, Place(time=read_moment(since, "--since")))
+                first = await next_stored(api.link, stream, Place(time=read_moment(since, "--since")))
                 at = first.seq if first else (await stream_info(api, stream))["state"]["last_seq"] + 1
             where = f"sequence {at}" if at else "its last acknowledged message"
             pending = count_text(info.get("num_ack_pending", 0))

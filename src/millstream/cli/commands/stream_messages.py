@@ -9,16 +9,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from millstream.cli.commands.lookup import stream_info
-from millstream.cli.commands.messages import Place, Stored, next_stored, show_stored, stored
+from millstream.cli.commands.messages import Place, next_stored, show_stored, stored_range
 from millstream.cli.completion import StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import NOTHING, UsageError
 from millstream.cli.output.readings import read_moment
 from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
 from millstream.cli.session import run
-from millstream.golang.time import format_time
+from millstream.golang.time import Time
+from millstream.link.link import Link
 from millstream.link.options import LinkOptions
-from millstream.transfer.api import JetStreamApi
+from millstream.link.stored import Stored
 
 _MOST_READ: Final = 20_000  # messages that a search for the newest ones reads
 _POLL_S: Final = 0.2
@@ -79,12 +80,12 @@ def view(
         async with connected(server, "millstream stream view") as api:
             info = await stream_info(api, stream)
             if last:
-                for message in await newest(api, stream, info["state"], subject, last):
-                    show_stored(output, message, raw=raw, most=width)
+                for message in await newest(api.link, stream, info["state"], subject, last):
+                    show_stored(output, stream, message, raw=raw, most=width)
                 return 0 if info["state"]["messages"] else NOTHING
             count, at = 0, 0
-            async for message in stored(api, stream, place, subject, limit):
-                show_stored(output, message, raw=raw, most=width)
+            async for message in stored_range(api.link, stream, place, subject, limit):
+                show_stored(output, stream, message, raw=raw, most=width)
                 count, at = count + 1, message.seq
             if not count:
                 output.note(f"stream {stream} has no such message")
@@ -95,9 +96,7 @@ def view(
     run(work())
 
 
-async def newest(
-    api: JetStreamApi, stream: str, state: dict[str, Any], subject: str, count: int
-) -> deque[Stored]:
+async def newest(link: Link, stream: str, state: dict[str, Any], subject: str, count: int) -> deque[Stored]:
     """Return the last messages that match, the oldest first.
 
     Begins so many sequences before the end, and further back while gaps or other subjects leave too few.
@@ -110,7 +109,7 @@ async def newest(
         before: list[Stored] = []
         place = Place(begin)
         while budget > 0:
-            message = await next_stored(api, stream, place, subject)
+            message = await next_stored(link, stream, place, subject)
             budget -= 1
             if message is None or message.seq >= end:
                 break
@@ -158,15 +157,15 @@ def tail(
             info = await stream_info(api, stream)
             begin = place if seq or since else Place(info["state"]["last_seq"] + 1)
             if last:
-                for message in await newest(api, stream, info["state"], subject, last):
-                    show_stored(output, message, raw=raw, most=width)
+                for message in await newest(api.link, stream, info["state"], subject, last):
+                    show_stored(output, stream, message, raw=raw, most=width)
                     shown += 1
             live = info["config"].get("retention", "limits") == "limits"
             follow = _followed if live else _polled
             if count and shown >= count:
                 return
-            async for message in follow(api, stream, begin, subject):
-                show_stored(output, message, raw=raw, most=width)
+            async for message in follow(api.link, stream, begin, subject):
+                show_stored(output, stream, message, raw=raw, most=width)
                 shown += 1
                 if count and shown >= count:
                     break
@@ -174,7 +173,7 @@ def tail(
     run(work())
 
 
-async def _followed(api: JetStreamApi, stream: str, place: Place, subject: str) -> Any:
+async def _followed(link: Link, stream: str, place: Place, subject: str) -> Any:
     """Yield messages by an ordered consumer, across lost connections."""
     from datetime import datetime
 
@@ -184,11 +183,11 @@ async def _followed(api: JetStreamApi, stream: str, place: Place, subject: str) 
     start = StartAt.by_sequence(max(place.seq, 1))
     if place.time:
         start = StartAt.by_time(datetime.fromisoformat(_micro(place.time)))
-    reading = Client(api.link).ordered(stream, subjects=subject, start=start, name_prefix="tail")
+    reading = Client(link).ordered(stream, subjects=subject, start=start, name_prefix="tail")
     async with reading as messages:
         async for each in messages:
-            when = format_time(each.timestamp_ns)
-            yield Stored(stream, each.stream_seq, each.subject, when, list(each.headers.items()), each.data)
+            when = Time(each.timestamp_ns)
+            yield Stored(each.subject, each.stream_seq, when, list(each.headers.items()), each.data)
 
 
 def _micro(text: str) -> str:
@@ -197,10 +196,10 @@ def _micro(text: str) -> str:
     return f"{head}.{rest.rstrip('Z')[:6]}+00:00" if dot else text.replace("Z", "+00:00")
 
 
-async def _polled(api: JetStreamApi, stream: str, place: Place, subject: str) -> Any:
+async def _polled(link: Link, stream: str, place: Place, subject: str) -> Any:
     """Yield messages by looking for the next one again and again."""
     while True:
-        message = await next_stored(api, stream, place, subject)
+        message = await next_stored(link, stream, place, subject)
         if message is None:
             await asyncio.sleep(_POLL_S)
             continue
