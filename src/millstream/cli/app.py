@@ -77,6 +77,17 @@ app = typer.Typer(
 )
 
 
+def every_command() -> dict[str, Any]:
+    """Return all commands by what is typed for them, ``stream ls`` say; imports all of their modules."""
+    root: Any = typer.main.get_command(app)
+    found: dict[str, Any] = {}
+    for name in PLACES:
+        command = root.get_command(None, name)
+        inner = getattr(command, "commands", None)
+        found |= {f"{name} {each}": inner[each] for each in inner} if inner else {name: command}
+    return found
+
+
 def run(arguments: list[str]) -> int:
     """Run a subcommand; returns its exit code, or raises what went wrong."""
     try:

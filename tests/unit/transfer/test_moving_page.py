@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from millstream.cli.app import app
+from millstream.cli.app import every_command
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "moving.md").read_text() + (DOCS / "connecting.md").read_text()
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = every_command()
 
 
 @pytest.mark.parametrize("name", ["backup", "restore", "promote"])

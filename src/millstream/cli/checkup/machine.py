@@ -112,7 +112,7 @@ def _check_space(folder: Path, found: Findings) -> None:
 def _check_sync(folder: Path, found: Findings) -> None:
     """Measure how long a small write takes until it is durable: what a publisher waits for."""
     try:
-        with tempfile.TemporaryFile(dir=folder) as file:
+        with tempfile.TemporaryFile(dir=folder.resolve()) as file:
             times = []
             for _ in range(_SYNCS):
                 began = time.perf_counter()

@@ -23,7 +23,6 @@ from millstream.cli.endings import CONFLICT, FAILED, Ending, UsageError
 from millstream.cli.output.readings import read_headers_given
 from millstream.cli.output.tables import JsonOption, Output, on_terminal
 from millstream.cli.output.texts import header_fields, size_text
-from millstream.cli.progress_bars import progress_for
 from millstream.cli.session import run
 from millstream.link.options import LinkOptions
 
@@ -66,6 +65,8 @@ def put(
             raise Ending(f"bucket {bucket} has an object {wanted} already; --force replaces it", CONFLICT)
 
     async def work() -> None:
+        from millstream.cli.progress_bars import progress_for
+
         async with bucket_link(server, "millstream obj put", _PREFIX, bucket) as link:
             store = await ObjectStore.open(link, bucket)
             condition(await store.find(wanted))
@@ -147,6 +148,8 @@ def get(
         raise Ending(f"{target} is there already; --force replaces it", CONFLICT)
 
     async def work() -> None:
+        from millstream.cli.progress_bars import progress_for
+
         async with bucket_link(server, "millstream obj get", _PREFIX, bucket) as link:
             store, info = await (await ObjectStore.open(link, bucket)).resolve(name)
             with progress_for(json=json, quiet=stdout or not _slow(info.size)) as bars:

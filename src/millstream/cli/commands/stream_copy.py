@@ -20,7 +20,6 @@ from millstream.cli.endings import FAILED, Ending, UsageError
 from millstream.cli.output.readings import check_name
 from millstream.cli.output.tables import JsonOption, Output
 from millstream.cli.output.texts import count_text, list_text
-from millstream.cli.progress_bars import progress_for
 from millstream.cli.session import run
 from millstream.cli.settings import Changes, merged, takes_settings
 from millstream.link.options import LinkOptions
@@ -107,6 +106,8 @@ async def _copy_messages(api: JetStreamApi, info: dict[str, Any], wanted: Change
     if wanted.get("sources") or wanted.get("mirror"):
         raise UsageError("--messages excludes --mirror and --source")
     made = await api.ask(f"STREAM.CREATE.{target}", wanted | {"sources": [{"name": source}]})
+    from millstream.cli.progress_bars import progress_for
+
     with progress_for(json=json) as progress:
         progress.begin(target, _STEP, total)
         try:
