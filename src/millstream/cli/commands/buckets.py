@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
 
 from millstream.base.suggestions import did_you_mean
 from millstream.buckets.errors import (
@@ -16,10 +19,25 @@ from millstream.buckets.errors import (
 )
 from millstream.cli.connection import connected
 from millstream.cli.endings import CONFLICT, FAILED, NOT_FOUND, Ending, UsageError
+from millstream.cli.output.readings import SECOND
+from millstream.cli.settings import Changes, Setting
 from millstream.client.errors import ClientError
 from millstream.link.errors import ApiError, LinkError
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions
+
+Config = TypeVar("Config", bound=msgspec.Struct)
+
+
+def bucket_config(kind: type[Config], bucket: str, changes: Changes, settings: Iterable[Setting]) -> Config:
+    """Return the configuration of a new bucket; UsageError names the flag that it cannot have."""
+    values = {key: value / SECOND if key.endswith("_s") else value for key, value in changes.items()}
+    try:
+        return msgspec.convert({"bucket": bucket, **values}, kind)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$.")
+        flag = next((each.flag for each in settings if each.field == place.rstrip("`")), "the bucket")
+        raise UsageError(f"{flag}: {text[:1].lower()}{text[1:]}") from None
 
 
 @asynccontextmanager

@@ -10,10 +10,9 @@ import typer
 from millstream.buckets.kv import KeyValue
 from millstream.buckets.kv_types import BucketStatus, KvConfig
 from millstream.cli.commands import kv_keys
-from millstream.cli.commands.buckets import bucket_link
+from millstream.cli.commands.buckets import bucket_config, bucket_link
 from millstream.cli.completion import BucketName
 from millstream.cli.connection import talks_to_a_server
-from millstream.cli.endings import UsageError
 from millstream.cli.groups import Commands
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.tables import JsonOption, Output
@@ -58,13 +57,7 @@ def add(*, server: LinkOptions, bucket: BucketName, changes: Changes, json: Json
       millstream kv add users
       millstream kv add sessions --ttl 1h --history 5
     """
-    for field in ("ttl_s", "marker_ttl_s"):
-        if field in changes:
-            changes[field] /= _SECOND
-    try:
-        config = msgspec.convert({"bucket": bucket, **changes}, KvConfig)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"the bucket cannot be so: {error}") from None
+    config = bucket_config(KvConfig, bucket, changes, _SETTINGS)
 
     async def work() -> None:
         async with bucket_link(server, "millstream kv add", _PREFIX) as link:

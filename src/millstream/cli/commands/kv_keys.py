@@ -6,13 +6,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from millstream.buckets.errors import KeyChanged
 from millstream.buckets.kv import KeyValue
 from millstream.buckets.kv_types import Entry
 from millstream.cli.commands.buckets import bucket_link
 from millstream.cli.commands.pub import BodyFile, read_body
 from millstream.cli.completion import BucketName
 from millstream.cli.connection import talks_to_a_server
-from millstream.cli.endings import NOT_FOUND, NOTHING, Ending
+from millstream.cli.endings import CONFLICT, NOT_FOUND, NOTHING, Ending
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.readings import read_duration
 from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
@@ -104,7 +105,12 @@ def _write(
     async def work() -> None:
         async with bucket_link(server, "millstream kv put", _PREFIX, bucket) as link:
             store = await KeyValue.open(link, bucket)
-            revision = await store.put(key, value, expected=expected, ttl_s=ttl_s)
+            try:
+                revision = await store.put(key, value, expected=expected, ttl_s=ttl_s)
+            except KeyChanged:
+                if expected == 0:
+                    raise Ending(f"bucket {bucket} has a key {key} already", CONFLICT) from None
+                raise
         document = {"bucket": bucket, "key": key, "revision": revision}
         Output(json=json).done(document, f"{key} is at revision {revision}")
 

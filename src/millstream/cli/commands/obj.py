@@ -9,11 +9,11 @@ import typer
 
 from millstream.buckets.object_info import ObjectLink, ObjectStoreConfig, StoreStatus, read_info
 from millstream.buckets.objects import ObjectStore
-from millstream.cli.commands.buckets import bucket_link
+from millstream.cli.commands.buckets import bucket_config, bucket_link
 from millstream.cli.commands.obj_transfer import ObjectName, get, put
 from millstream.cli.completion import StoreName
 from millstream.cli.connection import talks_to_a_server
-from millstream.cli.endings import NOTHING, UsageError
+from millstream.cli.endings import NOTHING
 from millstream.cli.groups import Commands
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.tables import JsonOption, Output
@@ -52,12 +52,7 @@ def add(*, server: LinkOptions, bucket: StoreName, changes: Changes, json: JsonO
       millstream obj add files
       millstream obj add builds --ttl 30d --max-bucket-size 100GB
     """
-    if "ttl_s" in changes:
-        changes["ttl_s"] /= _SECOND
-    try:
-        config = msgspec.convert({"bucket": bucket, **changes}, ObjectStoreConfig)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"the bucket cannot be so: {error}") from None
+    config = bucket_config(ObjectStoreConfig, bucket, changes, _SETTINGS)
 
     async def work() -> None:
         async with bucket_link(server, "millstream obj add", _PREFIX) as link:

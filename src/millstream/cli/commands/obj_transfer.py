@@ -69,6 +69,8 @@ def put(
 
         async with bucket_link(server, "millstream obj put", _PREFIX, bucket) as link:
             store = await ObjectStore.open(link, bucket)
+            if store.info.config.sealed:
+                raise Ending(f"bucket {bucket} is sealed: nothing can be stored in it", FAILED)
             condition(await store.find(wanted))
             with (
                 _source(file, stdin) as (source, size),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,7 @@ from millstream.link.deliveries import Message
 from millstream.link.headers import read_headers
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import DEFAULT_BUFFER
 
 
 @talks_to_a_server
@@ -69,6 +70,7 @@ def sub(
         async with connected(server, "millstream sub") as api:
             feed = _Feed(api.link, subjects, queue)
             await api.link.flush()  # a subject that may not be listened to is refused by now
+            feed.check()
             while not count or shown < count:
                 message = await feed.next(wait_s)
                 if message is None:
@@ -95,30 +97,33 @@ class _Feed:
     """The messages of several subscriptions, in the order in which they came."""
 
     def __init__(self, link: Link, subjects: list[str], queue: str) -> None:
-        self._subscriptions: list[Subscription] = [link.subscribe(each, queue=queue) for each in subjects]
-        self._pending: dict[asyncio.Task[Message], Subscription] = {}
+        self._waiting: deque[Message] = deque()
+        self._came = asyncio.Event()
+        self.dropped = 0
+        self._subscriptions = [link.subscribe(each, queue=queue, deliver=self._take) for each in subjects]
 
-    @property
-    def dropped(self) -> int:
-        """Return how many messages had no room here."""
-        return sum(each.dropped for each in self._subscriptions)
+    def check(self) -> None:
+        """Raise what the server has against one of the subjects."""
+        for each in self._subscriptions:
+            if each.error is not None:
+                raise each.error
+
+    def _take(self, messages: list[Message]) -> None:
+        room = DEFAULT_BUFFER - len(self._waiting)
+        self._waiting.extend(messages[:room])
+        self.dropped += max(len(messages) - room, 0)
+        self._came.set()
 
     async def next(self, timeout_s: float | None) -> Message | None:
         """Return the next message; None if none came in time."""
-        if len(self._subscriptions) == 1:
+        while not self._waiting:
+            self._came.clear()
             try:
-                return await self._subscriptions[0].next(timeout_s)
+                await asyncio.wait_for(self._came.wait(), timeout_s)
             except TimeoutError:
+                self.check()
                 return None
-        waited = set(self._pending.values())
-        for each in self._subscriptions:
-            if each not in waited:
-                self._pending[asyncio.ensure_future(each.next())] = each
-        done, _ = await asyncio.wait(self._pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            del self._pending[task]
-            return task.result()
-        return None
+        return self._waiting.popleft()
 
 
 def _show(output: Output, message: Message, *, headers_only: bool, most: int) -> None:
