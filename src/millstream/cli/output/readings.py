@@ -84,7 +84,7 @@ def read_moment(text: str, flag: str, *, ahead: bool = False) -> str:
             return format_time(time.time_ns() + (distance if ahead else -distance))
         day, clock, zone = found.groups()
         return format_time(parse_time(f"{day}T{_whole(clock)}{zone or _zone_here(day)}"))
-    except (ValueError, TimeError, OverflowError):
+    except (ValueError, TimeError, OverflowError, OSError):
         example = "30m, 2026-11-18 or 2026-11-18T06:00:00Z"
         raise UsageError(f"{flag}: {text!r} is no time; write {example}") from None
 
