@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from millstream.cli.app import PLACES, app, every_command
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 COMMANDS = every_command()
 NO_EXAMPLES = {"serve", "gateway", "version", "pipeline check", "pipeline run"}
