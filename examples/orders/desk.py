@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine
-from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -17,9 +16,9 @@ import nats
 import nats.errors
 
 from examples.orders.figures import Jobs, Watcher
-from examples.orders.parts import Part, accepts, answers_http, is_taken
 from examples.orders.shop import Traffic, is_complete, one_line, open_shop
 from examples.orders.view import LEAVE_SCREEN, Moment, open_view
+from millstream.cli.parts import Part, broker_part, gateway_part, is_taken
 
 HERE: Final = Path(__file__).resolve().parent
 _POLL_S: Final = 0.02
@@ -56,23 +55,19 @@ class OrderDesk:
 
     def _make_broker(self) -> Part:
         options = self._options
-        command = ["serve", "-a", "127.0.0.1", "-p", str(options.port), "-js", "-sd", "broker"]
         if is_taken(options.port):
             raise CannotStart(
                 f"port {options.port} is in use; choose another: make run RUN_FLAGS=--port={options.port + 1}"
             )
-        if is_taken(options.monitor_port):
-            self._notes.append(f"no monitoring: port {options.monitor_port} is in use (--monitor-port)")
-            self._monitor = ""
-        else:
-            command += ["-m", str(options.monitor_port)]
-        return Part("broker", command, self._data, answers=partial(accepts, options.port))
+        monitor_port = options.monitor_port
+        if is_taken(monitor_port):
+            self._notes.append(f"no monitoring: port {monitor_port} is in use (--monitor-port)")
+            self._monitor, monitor_port = "", 0
+        arrow_port = 0 if is_taken(options.arrow_port) else options.arrow_port  # else on a free port
+        return broker_part(self._data, options.port, monitor_port, arrow_port)
 
     def _make_gateway(self) -> Part:
-        port = str(self._options.gateway_port)
-        command = ["gateway", "--server", self._nats, "--host", "127.0.0.1", "-p", port]
-        ready = f"http://{self._http}/v1/data/ready"
-        return Part("gateway", command, self._data, answers=partial(answers_http, ready))
+        return gateway_part(self._data, self._nats, self._options.gateway_port)
 
     def _make_pipeline(self) -> Part:
         return Part(
@@ -175,8 +170,8 @@ class OrderDesk:
         monitoring = f"   monitoring  {self._monitor}" if self._monitor else ""
         return [
             f"Dashboard  http://{self._http}/ui/",
-            f"HTTP  http://{self._http}/v2/docs",
-            f"NATS  {self._nats}{monitoring}",
+            f"HTTP       http://{self._http}/v2/docs",
+            f"NATS       {self._nats}{monitoring}",
         ]
 
     def _hints(self) -> list[str]:

@@ -1,28 +1,91 @@
 """The subcommands of `millstream` and their help; what `main` does not take a short way for."""
 
 import platform
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand
 
 import millstream
 from millstream.cli.endings import INTERRUPTED, WRONG_USAGE, tell
-from millstream.cli.gateway import gateway
-from millstream.cli.pipeline import app as pipeline
-from millstream.cli.promote import promote
-from millstream.cli.serve import serve as run_serve
-from millstream.cli.transfer import backup, restore_command
+from millstream.cli.groups import LazyGroup, Place
 
 # Newer releases of typer carry a click of their own; its errors have no name that fits all.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
+_SERVER: Final = "Servers"
+_MESSAGES: Final = "Messages"
+_STREAMS: Final = "Streams"
+_MOVING: Final = "Moving streams"
+_LOOKING: Final = "Looking around"
+
+PLACES: Final = {
+    "dev": Place("millstream.cli.commands.dev:dev", "Start broker, gateway and dashboard, to try.", _SERVER),
+    "serve": Place(
+        "millstream.cli.app:serve", "Start a server; takes nats-server's own flags.", _SERVER, raw=True
+    ),
+    "gateway": Place("millstream.cli.gateway:gateway", "Serve HTTP in front of a NATS server.", _SERVER),
+    "pipeline": Place("millstream.cli.pipeline:app", "Run jobs on Spark over streams.", _SERVER),
+    "pub": Place("millstream.cli.commands.pub:pub", "Publish messages.", _MESSAGES),
+    "sub": Place("millstream.cli.commands.sub:sub", "Show messages as they come.", _MESSAGES),
+    "req": Place("millstream.cli.commands.req:req", "Send a request and show the answers.", _MESSAGES),
+    "stream": Place("millstream.cli.commands.stream:app", "Look at streams and manage them.", _STREAMS),
+    "consumer": Place("millstream.cli.commands.consumer:app", "Look at consumers and manage them.", _STREAMS),
+    "kv": Place("millstream.cli.commands.kv:app", "Buckets of keys and values.", _STREAMS),
+    "obj": Place("millstream.cli.commands.obj:app", "Buckets of objects of any size.", _STREAMS),
+    "dlq": Place("millstream.cli.commands.dlq:app", "Dead letters: read them, send them again.", _STREAMS),
+    "backup": Place(
+        "millstream.cli.transfer:backup", "Write streams, with their consumers, to a folder.", _MOVING
+    ),
+    "restore": Place(
+        "millstream.cli.transfer:restore_command",
+        "Make streams, with their consumers, from backups.",
+        _MOVING,
+    ),
+    "promote": Place(
+        "millstream.cli.promote:promote", "Move streams and their consumers to another server.", _MOVING
+    ),
+    "top": Place(
+        "millstream.cli.commands.top:top", "Watch streams, consumers and connections live.", _LOOKING
+    ),
+    "doctor": Place(
+        "millstream.cli.commands.doctor:doctor",
+        "Check a server and this machine; say what to change.",
+        _LOOKING,
+    ),
+    "bench": Place("millstream.cli.commands.bench:app", "Measure a server: simple rates.", _LOOKING),
+    "context": Place(
+        "millstream.cli.commands.context:app",
+        "Contexts of the nats tool: where to connect, and as whom.",
+        _LOOKING,
+    ),
+    "version": Place("millstream.cli.app:version", "Show the version and how this was built.", _LOOKING),
+}
+
+
+class Root(LazyGroup):
+    """The commands of `millstream`."""
+
+    places = PLACES
+
+
 app = typer.Typer(
     name="millstream",
+    cls=Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: it wraps once, and leaves room for words
 )
+
+
+def every_command() -> dict[str, Any]:
+    """Return all commands by what is typed for them, ``stream ls`` say; imports all of their modules."""
+    root: Any = typer.main.get_command(app)
+    found: dict[str, Any] = {}
+    for name in PLACES:
+        command = root.get_command(None, name)
+        inner = getattr(command, "commands", None)
+        found |= {f"{name} {each}": inner[each] for each in inner} if inner else {name: command}
+    return found
 
 
 def run(arguments: list[str]) -> int:
@@ -44,29 +107,13 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-class RawCommand(TyperCommand):
-    """A command that parses its own arguments, because their syntax is not ours."""
-
-    # The context has no name that fits all releases, either.
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.args = list(args)
-        return args
-
-
-@app.command(cls=RawCommand)
 def serve(context: typer.Context) -> None:
     """Start a server; takes nats-server's own flags."""
+    from millstream.cli.serve import serve as run_serve
+
     raise typer.Exit(run_serve(context.args))
 
 
-app.command("gateway", short_help="Serve HTTP in front of a NATS server.")(gateway)
-app.add_typer(pipeline, name="pipeline", short_help="Run jobs on Spark over streams.")
-app.command("backup", short_help="Write streams, with their consumers, to a folder.")(backup)
-app.command("restore", short_help="Make streams, with their consumers, from backups.")(restore_command)
-app.command("promote", short_help="Move streams and their consumers to another server.")(promote)
-
-
-@app.command()
 def version() -> None:
     """Show the version and how this installation was built."""
     python = f"{platform.python_implementation()} {platform.python_version()}"

@@ -5,6 +5,15 @@
     2    the command line is wrong; `serve` ends with 1 then, as nats-server does
     130  interrupted by Ctrl-C
 
+The commands that ask a server (`stream`, `pub`, `kv` and the others of `cli.commands`) tell more failures
+apart, so that a script can branch on them:
+
+    3    not there: no such stream, consumer, key, object, message or context
+    4    no server: it cannot be reached, the connection was lost, or nobody answered in time
+    5    not permitted: credentials were refused, or the user may not do this
+    6    conflict: it exists already, or was changed by somebody else
+    7    nothing came: no message, no responder, no key that matches
+
 Commands raise; this is the one place that prints what they raised.  An error that nobody foresaw keeps its
 traceback: it is a defect of ours, and whoever reports it needs that.
 """
@@ -22,11 +31,24 @@ from millstream.base.reasons import system_reason
 DONE: Final = 0
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
+NOT_FOUND: Final = 3
+NO_SERVER: Final = 4
+NOT_PERMITTED: Final = 5
+CONFLICT: Final = 6
+NOTHING: Final = 7
 INTERRUPTED: Final = 130  # what shells see of a command that Ctrl-C ended
 
 
 class UsageError(MillstreamError):
     """The command line asks for what cannot be."""
+
+
+class Ending(MillstreamError):
+    """A command failed, and its exit code says how."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code: Final = code
 
 
 class MissingExtra(MillstreamError):
@@ -46,7 +68,7 @@ def ended(command: Callable[[], int | None]) -> int:
         return FAILED
     except MillstreamError as error:
         tell(str(error))
-        return FAILED
+        return error.code if isinstance(error, Ending) else FAILED
     except OSError as error:
         tell(system_reason(error))
         return FAILED

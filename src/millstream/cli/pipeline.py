@@ -22,6 +22,7 @@ app = typer.Typer(
     help="Run jobs on Spark over streams: archive, replay, transform, analytics, dead letters, verify.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,  # of the whole command, not of this group
 )
 
 File = Annotated[Path, typer.Argument(help="The pipeline, in TOML.", metavar="FILE", show_default=False)]

@@ -3,6 +3,7 @@
     $XDG_CONFIG_HOME/nats/context/NAME.json       one context; ~/.config if the variable is not set
     $XDG_CONFIG_HOME/nats/context.txt             the name of the selected one
 
+The files belong to the `nats` tool; here they are only read, and `millstream context` writes them.
 A value may be a reference: ``file://PATH``, ``env://NAME`` or ``data:;base64,…``.  Values that need another
 program or a proxy (``op://``, ``nsc://``, `nsc`, `socks_proxy`, certificate stores of Windows) are refused,
 because ignoring them would make a different connection.

@@ -55,6 +55,11 @@ async def next_message(link: Calls, stream: str, seq: int, subject: str = ">") -
     return await _read(link, stream, {"seq": max(seq, 1), "next_by_subj": subject})
 
 
+async def first_since(link: Calls, stream: str, time: str, subject: str = ">") -> Stored | None:
+    """Return the first message that was stored at `time`, RFC 3339, or later, and whose subject matches."""
+    return await _read(link, stream, {"start_time": time, "next_by_subj": subject})
+
+
 async def _read(link: Calls, stream: str, request: dict[str, Any]) -> Stored | None:
     try:
         message = await link.request(f"{link.options.api}.DIRECT.GET.{stream}", request_body(request))

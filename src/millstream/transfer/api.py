@@ -91,7 +91,7 @@ class JetStreamApi:
         return await self.look("INFO")
 
     async def stream_names(self) -> list[str]:
-        return [checked_name(name) async for name in self._pages("STREAM.NAMES", "streams")]
+        return [checked_name(name) async for name in self.pages("STREAM.NAMES", "streams")]
 
     async def stream(self, name: str, *, deleted: bool = False) -> Json:
         """Return configuration and state; with `deleted`, also the missing sequences."""
@@ -134,7 +134,7 @@ class JetStreamApi:
     # -- consumers --------------------------------------------------------------------------------
 
     async def consumers(self, stream: str) -> list[Json]:
-        return [checked_consumer(info) async for info in self._pages(f"CONSUMER.LIST.{stream}", "consumers")]
+        return [checked_consumer(info) async for info in self.pages(f"CONSUMER.LIST.{stream}", "consumers")]
 
     async def consumer(self, stream: str, name: str) -> Json:
         return checked_consumer(await self.look(f"CONSUMER.INFO.{stream}.{name}"), name)
@@ -160,12 +160,14 @@ class JetStreamApi:
         """Return the subject for requests to a pull consumer."""
         return f"{self.link.options.api}.CONSUMER.MSG.NEXT.{stream}.{name}"
 
-    async def _pages(self, verb: str, field: str) -> AsyncIterator[Any]:
+    async def pages(
+        self, verb: str, field: str, request: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Any]:
         """Yield all items of a paged list; raise NotBelieved if it does not end."""
         seen: set[str] = set()
         offset = 0
         while True:
-            answer = await self.look(verb, {"offset": offset})
+            answer = await self.look(verb, {**(request or {}), "offset": offset})
             found, total = answer.get(field) or [], answer.get("total", 0)
             if not isinstance(found, list) or type(total) is not int:
                 raise NotBelieved(f"{verb}: the answer has no list of {field}")

@@ -1,13 +1,12 @@
 """The pages about moving streams and about connections name every option of the commands."""
 
 import pytest
-import typer.main
 
-from millstream.cli.app import app
+from millstream.cli.app import every_command
 from tests.kits.paths import DOCS
 
 PAGE = (DOCS / "moving.md").read_text() + (DOCS / "connecting.md").read_text()
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = every_command()
 
 
 @pytest.mark.parametrize("name", ["backup", "restore", "promote"])

@@ -65,6 +65,7 @@ class Room:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)},
             "HOME": str(folder / "home"),
+            "XDG_CONFIG_HOME": str(folder / "home" / ".config"),
             "TMPDIR": str(folder / "tmp"),
             "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",

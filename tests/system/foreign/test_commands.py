@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer.main
 
 from millstream.base.errors import MillstreamError
-from millstream.cli.app import app
+from millstream.cli.app import every_command
 from millstream.cli.main import main
+from millstream.link.options import FIELDS
 from millstream.server.process_files import pid_file
 from tests.kits.foreign import FOREIGN, photograph, run
 from tests.kits.paths import ROOT
@@ -41,6 +41,15 @@ def _pipeline(*command: str) -> Callable[[Path, str], list[str | Path]]:
     return arguments
 
 
+def _config(name: str) -> Callable[[Path, str], list[str | Path]]:
+    names = name.split()
+
+    def arguments(folder: Path, url: str) -> list[str | Path]:
+        return [*names, *["S", "C"][: 1 + (names[0] == "consumer")], "--config", folder, "--server", url]
+
+    return arguments
+
+
 # How each command is pointed at a folder; the server has a stream with the folder's name.  `pipeline run`
 # starts Spark, which takes half a minute: what it does to folders is tested at the table itself, below.
 COMMANDS: dict[str, Callable[[Path, str], list[str | Path]]] = {
@@ -52,22 +61,38 @@ COMMANDS: dict[str, Callable[[Path, str], list[str | Path]]] = {
     "gateway": lambda folder, url: ["gateway", "--config-file", folder],
     "pipeline check": _pipeline("check"),
     "pipeline run": _pipeline("check"),
+    "dev": lambda folder, url: ["dev", "--data", folder],
+    "doctor": lambda folder, url: ["doctor", "--store", folder, "--server", url],
+    "obj get": lambda folder, url: ["obj", "get", "b", "o", "--output", folder, "--force", "--server", url],
+    "obj put": lambda folder, url: ["obj", "put", "b", folder, "--server", url],
+    **{name: _config(name) for name in ("stream add", "stream edit", "consumer add", "consumer edit")},
+    "pub": lambda folder, url: ["pub", "s", "--file", folder, "--server", url],
+    "req": lambda folder, url: ["req", "s", "--file", folder, "--server", url],
+    "kv put": lambda folder, url: ["kv", "put", "b", "k", "--file", folder, "--server", url],
+    "kv create": lambda folder, url: ["kv", "create", "b", "k", "--file", folder, "--server", url],
+    "dlq redrive": lambda folder, url: ["dlq", "redrive", "D", "1", "--file", folder, "--server", url],
 }
-DO_NOT_LOOK = ("version", "gateway", "promote", "pipeline check", "pipeline run")  # at what is in a folder
+# What does not look at the content of a folder.
+DO_NOT_LOOK = set(COMMANDS) - {"serve", "backup", "restore", "dev", "doctor"}
+
+
+OF_CONNECTIONS = {flag for each in FIELDS for flag in each.names.flags}
 
 
 def _names() -> set[str]:
-    """Every command in the command line's own table."""
-    top = typer.main.get_command(app)
-    names = set()
-    for name, command in top.commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        names |= {f"{name} {each}" for each in inner} if inner else {name}
-    return names
+    """Every command that takes a path, by the command line's own table."""
+    return {
+        name
+        for name, command in every_command().items()
+        if any(
+            each.metavar in ("FILE", "FOLDER") and each.opts[0].replace("--to-", "--") not in OF_CONNECTIONS
+            for each in command.params
+        )
+    }
 
 
-def test_every_command_is_tried() -> None:
-    assert _names() == set(COMMANDS)
+def test_every_command_with_a_path_is_tried() -> None:
+    assert _names() | {"serve", "version"} == set(COMMANDS)  # `serve` has flags of its own
 
 
 def _told(arguments: list[str | Path], capfd: pytest.CaptureFixture[str]) -> str:

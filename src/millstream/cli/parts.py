@@ -1,7 +1,8 @@
-"""The programs of the example: started in order, started again when they end, stopped in reverse.
+"""Programs that run beside each other: started in order, started again when they end, stopped in reverse.
 
 Each is the command a user would type; nothing here knows more about them than how they answer.  A program
 that ends is named in one line (`Part.trouble`) and started again after a pause, while the others go on.
+`millstream dev` and the example of `make run` are made of them.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
@@ -116,7 +118,7 @@ class Part:
                 stdin=DEVNULL,
                 stdout=log if on_line is None else PIPE,
                 stderr=log,
-                # Ctrl-C is for the example, which then stops the parts in their order.
+                # Ctrl-C is for whoever keeps the parts, and then stops them in their order.
                 start_new_session=True,
                 cwd=self._folder,
                 env=self._environment,
@@ -174,7 +176,7 @@ class Part:
 
 
 def answers_http(url: str) -> bool:
-    """Tell whether a GET is answered with 200."""
+    """Return whether a GET is answered with 200."""
     try:
         with urlopen(url, timeout=2) as answer:
             return bool(answer.status == 200)
@@ -183,7 +185,7 @@ def answers_http(url: str) -> bool:
 
 
 def accepts(port: int) -> bool:
-    """Tell whether connections to the port are accepted."""
+    """Return whether connections to the port are accepted."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=2).close()
     except OSError:
@@ -192,7 +194,7 @@ def accepts(port: int) -> bool:
 
 
 def is_taken(port: int) -> bool:
-    """Tell whether the port cannot be listened on."""
+    """Return whether the port cannot be listened on."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -200,3 +202,20 @@ def is_taken(port: int) -> bool:
         except (OSError, OverflowError):
             return True
     return False
+
+
+def broker_part(folder: Path, port: int, monitor_port: int, arrow_port: int) -> Part:
+    """Return a broker with JetStream on loopback; a monitoring or Arrow port of 0 is left to the server."""
+    command = ["serve", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", "broker"]
+    if monitor_port:
+        command += ["-m", str(monitor_port)]
+    if arrow_port:
+        command += ["--arrow_port", str(arrow_port)]
+    return Part("broker", command, folder, answers=partial(accepts, port))
+
+
+def gateway_part(folder: Path, nats: str, port: int) -> Part:
+    """Return a gateway on loopback, in front of the server at `nats`."""
+    command = ["gateway", "--server", nats, "--host", "127.0.0.1", "-p", str(port)]
+    ready = f"http://127.0.0.1:{port}/v1/data/ready"
+    return Part("gateway", command, folder, answers=partial(answers_http, ready))

@@ -1,0 +1,61 @@
+"""`millstream consumer why`: why a consumer does not deliver, and what to do about it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.cli.commands.lookup import better
+from millstream.cli.completion import ConsumerName, StreamName
+from millstream.cli.connection import connected, talks_to_a_server
+from millstream.cli.output.readings import check_name
+from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.texts import safe
+from millstream.cli.session import run
+from millstream.diagnosis.gathering import diagnose
+from millstream.diagnosis.types import Diagnosis, Verdict
+from millstream.link.errors import ApiError
+from millstream.link.options import LinkOptions
+
+
+@talks_to_a_server
+def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json: JsonOption = False) -> None:
+    """Say why a consumer does not deliver: causes, the facts that show them, and what to do.
+
+    Ends with 1 if it is blocked.
+
+    \b
+    Examples:
+      millstream consumer why ORDERS billing
+      millstream consumer why ORDERS billing --json | jq -r .verdict
+    """
+    check_name(stream, "stream")
+    check_name(consumer, "consumer")
+
+    async def work() -> int:
+        output = Output(json=json)
+        async with connected(server, "millstream consumer why") as api:
+            try:
+                found = await diagnose(api.link, stream, consumer)
+            except ApiError as error:
+                raise await better(api, error, stream, consumer) from None
+        if json:
+            output.document(msgspec.to_builtins(found))
+        else:
+            _show(output, found)
+        return 1 if found.verdict is Verdict.BLOCKED else 0
+
+    run(work())
+
+
+def _show(output: Output, found: Diagnosis) -> None:
+    output.line(f"{str(found.verdict).upper()}: {found.summary}")
+    for cause in found.causes:
+        output.line("", escape=False)
+        output.line(f"{cause.severity}: {cause.text}")
+        for name, value in cause.evidence.items():
+            output.line(f"    {safe(name)}: {safe(_text(value))}", escape=False)
+        output.line(f"  → {cause.advice}")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

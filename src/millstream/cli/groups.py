@@ -1,0 +1,142 @@
+"""Groups of commands that are imported when one of them is typed, and the layout of their help.
+
+    app = Commands(help="Streams.")                # the commands of one noun
+
+    @app.command("ls")
+    @talks_to_a_server
+    def ls(*, server: LinkOptions, …) -> None: …
+
+`LazyGroup` knows the name and one line of each command; its module is imported for the command that was
+typed.  So `millstream --help` imports none of them, and `millstream stream ls` imports one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, ClassVar, Final, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from millstream.link.options import FIELDS
+
+_CONNECTION: Final = frozenset(
+    each.names.flags[0].removeprefix("--").replace("-", "_") for each in FIELDS if each.names.flags
+)
+
+
+class Place(NamedTuple):
+    """Where a command is: ``module:name`` of a function or of a `typer.Typer`, and its line of help."""
+
+    path: str
+    help: str
+    section: str
+    raw: bool = False  # it parses its own arguments
+
+
+class HelpfulCommand(TyperCommand):
+    """A command whose help has the options of a connection, which are the same everywhere, at its end."""
+
+    # The context and the formatter have no names that fit all releases of typer.
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Connection": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                sections["Arguments"].append(record)
+            elif parameter.name in _CONNECTION:
+                sections["Connection"].append(record)
+            else:
+                sections["Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class RawCommand(TyperCommand):
+    """A command that parses its own arguments, because their syntax is not ours."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.args = list(args)
+        return args
+
+
+class Commands(typer.Typer):
+    """The commands of one noun."""
+
+    def __init__(self, help: str) -> None:
+        super().__init__(help=help, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+    def command(self, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
+        """Add a command, with the layout of its help."""
+        return super().command(name, **{"cls": HelpfulCommand, **more})
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are typed."""
+
+    places: ClassVar[dict[str, Place]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.places, *self.commands]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        place = self.places.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        made = self.commands.get(cmd_name)
+        if made is None:
+            made = self.commands[cmd_name] = _made(cmd_name, place)
+        return made
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.list_commands(ctx):  # suggestions look at what is there
+            for name, place in self.places.items():
+                self.commands.setdefault(name, _Named(name, place.help))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, place in self.places.items():
+            sections.setdefault(place.section, []).append((name, place.help))
+        widest = max(map(len, self.places), default=0)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{widest}}", text) for name, text in rows])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        if ctx.args or not any(name.startswith(incomplete) for name in self.places):
+            return super().shell_complete(ctx, incomplete)
+        kind = _completion_item()
+        return [
+            kind(name, help=place.help) for name, place in self.places.items() if name.startswith(incomplete)
+        ]
+
+
+class _Named(TyperCommand):
+    """The name of a command, for suggestions."""
+
+    def __init__(self, name: str, help: str) -> None:
+        super().__init__(name, help=help)
+
+
+def _completion_item() -> Any:
+    """Return the class of click, or of the click that typer carries."""
+    package = typer.BadParameter.__module__.rpartition(".")[0]
+    return import_module(f"{package}.shell_completion").CompletionItem
+
+
+def _made(name: str, place: Place) -> Any:
+    module, _, attribute = place.path.partition(":")
+    found = getattr(import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+        app.command(name, cls=RawCommand if place.raw else HelpfulCommand)(found)
+        found = app
+    made = typer.main.get_command(found)
+    made.name = name
+    return made

@@ -1,0 +1,1 @@
+"""How commands show things: texts, tables, JSON, questions.  One layer for every command."""
