@@ -26,11 +26,11 @@ from millstream.cli.endings import (
 )
 from millstream.jsapi.errors import Err
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
+    BadLinkOptions,
     BadMessage,
-    BadOptions,
     JetStreamOff,
+    LinkApiError,
     NoResponders,
     NotConnected,
     PermissionViolation,
@@ -66,7 +66,7 @@ def run(work: Coroutine[Any, Any, int | None]) -> None:
         code = asyncio.run(work)
     except (UsageError, Ending):
         raise
-    except (BadMessage, BadOptions) as error:
+    except (BadMessage, BadLinkOptions) as error:
         raise UsageError(str(error)) from None
     except MillstreamError as error:
         raise Ending(plain_text(error), code_of(error)) from error
@@ -90,7 +90,7 @@ def code_of(error: MillstreamError) -> int:
             return NOTHING
         case NotConnected() | RequestTimeout():
             return NO_SERVER
-        case ApiError():
+        case LinkApiError():
             if error.err in _CONFLICTS:
                 return CONFLICT
             return NOT_FOUND if error.code == _HTTP_NOT_FOUND else FAILED
@@ -100,7 +100,7 @@ def code_of(error: MillstreamError) -> int:
 def plain_text(error: MillstreamError) -> str:
     """Return what a failure says; refusals of JetStream without the request, which the user did not type."""
     match error:
-        case ApiError():
+        case LinkApiError():
             hint = _HINTS.get(error.err, "") if error.err is not None else ""
             return f"the server refused: {error.description} ({error.err_code or error.code}){hint}"
         case RequestTimeout():

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from millstream.cli.app import app
-from millstream.cli.flags import FLAGS, Section
+from millstream.cli.flags import FLAGS, HelpSection
 from millstream.link.options import FIELDS
 from tests.kits.docs.generated import WIDTH, compare, item
 from tests.kits.paths import DOCS
@@ -67,7 +67,7 @@ def test_every_command_and_option_is_on_the_page() -> None:
 
 def test_every_flag_of_serve_is_on_the_page() -> None:
     lines: list[str] = []
-    for section in Section:
+    for section in HelpSection:
         lines += ["", f"### {section}", ""]
         for flag in FLAGS:
             if flag.section is section:

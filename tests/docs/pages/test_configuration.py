@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from millstream.config import accounts, jetstream, millstream, schema, tls, users, websocket
-from millstream.config.fields import Field
+from millstream.config.fields import SettingField
 from tests.kits.docs.generated import compare, item
 from tests.kits.paths import DOCS
 
 PAGE = DOCS / "configuration.md"
-TABLES: dict[str, Sequence[Sequence[Field]]] = {
+TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "Top level": [schema.TOP_LEVEL],
     "authorization": [users._AUTHORIZATION],
     "users": [users._USER],
@@ -28,7 +28,7 @@ TABLES: dict[str, Sequence[Sequence[Field]]] = {
 }
 
 
-def reason(field: Field) -> str:
+def reason(field: SettingField) -> str:
     """Return why a key is refused; empty if it is read."""
     if not field.read.__qualname__.startswith("unsupported."):
         return ""
@@ -57,5 +57,5 @@ def test_no_table_of_keys_is_forgotten() -> None:
     listed = {id(table) for tables in TABLES.values() for table in tables}
     for module in (accounts, jetstream, millstream, schema, tls, users, websocket):
         for name, value in vars(module).items():
-            if isinstance(value, tuple) and value and all(isinstance(each, Field) for each in value):
+            if isinstance(value, tuple) and value and all(isinstance(each, SettingField) for each in value):
                 assert id(value) in listed, f"{module.__name__}.{name}"

@@ -23,7 +23,7 @@ from millstream.cli.output.readings import read_size
 from millstream.cli.output.tables import JsonOption, Output
 from millstream.cli.output.texts import count_text, size_text
 from millstream.cli.session import run
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions
 from millstream.link.publisher import Publisher
@@ -212,7 +212,7 @@ async def _take(api: JetStreamApi, subject: str, count: int, ack: bool, figures:
     request = msgspec.json.encode({"batch": _PULL, "expires": 60_000_000_000})
     asked = 0
 
-    def take(some: list[Message]) -> None:
+    def take(some: list[LinkMessage]) -> None:
         nonlocal asked
         for message in some:
             if message.status:
@@ -261,7 +261,7 @@ def request(
         subject = f"bench.{secrets.token_hex(8)}"
         async with Link(server) as other:
 
-            def answer(some: list[Message]) -> None:
+            def answer(some: list[LinkMessage]) -> None:
                 for message in some:
                     other.publish(message.reply, message.payload)
 

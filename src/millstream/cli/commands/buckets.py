@@ -22,7 +22,7 @@ from millstream.cli.endings import CONFLICT, FAILED, NOT_FOUND, Ending, UsageErr
 from millstream.cli.output.readings import SECOND
 from millstream.cli.settings import Changes, Setting
 from millstream.client.errors import ClientError
-from millstream.link.errors import ApiError, LinkError
+from millstream.link.errors import LinkApiError, LinkError
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions
 
@@ -62,6 +62,6 @@ async def bucket_link(server: LinkOptions, name: str, prefix: str, bucket: str =
 async def _hint(link: Link, prefix: str, bucket: str) -> str:
     try:
         names = (await link.api("STREAM.NAMES", {"offset": 0})).get("streams") or []
-    except (ApiError, LinkError):
+    except (LinkApiError, LinkError):
         return ""
     return did_you_mean(bucket, [each.removeprefix(prefix) for each in names if each.startswith(prefix)])

@@ -29,7 +29,7 @@ from millstream.cli.output.texts import (
 from millstream.cli.session import run
 from millstream.cli.settings import Changes, ConfigFile, difference, merged, read_config, takes_settings
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions
 
 app = Commands("Look at consumers and manage them.")
@@ -182,7 +182,7 @@ def add(
             request = {"stream_name": stream, "config": wanted, "action": "create"}
             try:
                 made = await api.ask(f"CONSUMER.CREATE.{stream}.{consumer}", request)
-            except ApiError as error:
+            except LinkApiError as error:
                 if error.err is Err.CONSUMER_ALREADY_EXISTS:
                     text = f"stream {stream} has a consumer {consumer} already; see millstream consumer edit"
                     raise Ending(text, CONFLICT) from None
@@ -371,7 +371,7 @@ def reset(
             confirm(f"reset consumer {consumer} to {where} and forget {pending} open deliveries", force=force)
             try:
                 done = await api.ask(f"CONSUMER.RESET.{stream}.{consumer}", {"seq": at} if at else None)
-            except ApiError as error:
+            except LinkApiError as error:
                 raise await better(api, error, stream, consumer) from None
         text = f"consumer {consumer} of stream {stream} goes on at {where}"
         Output(json=json).done(done, text)

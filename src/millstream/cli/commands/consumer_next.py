@@ -19,10 +19,10 @@ from millstream.cli.output.tables import JsonOption, Output, RawOption, check_ra
 from millstream.cli.output.texts import header_fields, payload_fields, safe, time_text
 from millstream.cli.session import run
 from millstream.golang.time import format_time
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
-from millstream.link.deliveries import Message
-from millstream.link.headers import read_headers
+from millstream.link.deliveries import LinkMessage
 from millstream.link.options import LinkOptions
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
+from millstream.protocol.headers import read_pairs
 from millstream.transfer.api import JetStreamApi
 
 _GRACE_S: Final = 2.0  # for the server to say that a request has expired
@@ -139,11 +139,11 @@ async def _pull(api: JetStreamApi, subject: str, request: dict[str, Any], wait_s
                 raise Ending(f"the server ended the request: {message.description or message.status}", FAILED)
 
 
-def _show(output: Output, message: Message, *, raw: bool) -> None:
+def _show(output: Output, message: LinkMessage, *, raw: bool) -> None:
     if raw:
         output.raw(message.payload + b"\n")
         return
-    headers = read_headers(message.block) if message.block else []
+    headers = read_pairs(message.block) if message.block else []
     document: dict[str, Any] = {"subject": message.subject}
     text = safe(message.subject)
     place = read_ack_subject(message.reply)

@@ -13,7 +13,7 @@ from millstream.cli.output.texts import safe
 from millstream.cli.session import run
 from millstream.diagnosis.gathering import diagnose
 from millstream.diagnosis.types import Diagnosis, Verdict
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions
 
 
@@ -36,7 +36,7 @@ def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json
         async with connected(server, "millstream consumer why") as api:
             try:
                 found = await diagnose(api.link, stream, consumer)
-            except ApiError as error:
+            except LinkApiError as error:
                 raise await better(api, error, stream, consumer) from None
         if json:
             output.document(msgspec.to_builtins(found))

@@ -16,7 +16,7 @@ from millstream.cli.groups import Commands
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.tables import JsonOption, Output
 from millstream.link.contexts import read_context, selected_context
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.layers import Layer, together
 
 app = Commands("Contexts of the nats tool: where to connect, and as whom. Both tools use the same files.")
@@ -124,7 +124,7 @@ def add(
     try:  # it has to make sense before it is written
         environment = _Anything(os.environ)
         together([read_context(msgspec.json.encode(fields), path, environment)])
-    except BadOptions as error:
+    except BadLinkOptions as error:
         raise UsageError(str(error)) from None
     files.write_document(name, fields, os.environ)
     if select_it:

@@ -22,7 +22,7 @@ from millstream.base.suggestions import did_you_mean
 from millstream.cli.endings import FAILED, Ending, UsageError
 from millstream.cli.session import missing
 from millstream.link.contexts import contexts_folder
-from millstream.link.fields import Kind
+from millstream.link.fields import OptionKind
 from millstream.link.layers import Layer
 from millstream.link.options import FIELDS
 
@@ -79,9 +79,9 @@ def fields_of_layer(layer: Layer) -> dict[str, Any]:
         value = layer.values[each.path]
         if not each.names.context:
             raise UsageError(f"{layer.words[each.path]} cannot be kept in a context")
-        if each.names.kind is Kind.SERVERS:
+        if each.names.kind is OptionKind.SERVERS:
             value = ",".join(server.full_url for server in value)
-        elif each.names.kind is Kind.FILE:
+        elif each.names.kind is OptionKind.FILE:
             value = os.path.abspath(value)
         fields[each.names.context] = value
     return fields

@@ -16,7 +16,7 @@ from millstream.cli.endings import FAILED
 from millstream.cli.output.tables import JsonOption, Output
 from millstream.cli.output.texts import safe
 from millstream.cli.session import run
-from millstream.link.errors import BadOptions, LinkError
+from millstream.link.errors import BadLinkOptions, LinkError
 from millstream.link.options import LinkOptions
 
 _MARKS: Final = {Verdict.OK: "ok", Verdict.WARNING: "WARN", Verdict.FAILURE: "FAIL", Verdict.SKIPPED: "skip"}
@@ -54,7 +54,7 @@ def doctor(
         try:
             async with connected(server, "millstream doctor") as api:
                 await check_server(api, server, found)
-        except BadOptions:
+        except BadLinkOptions:
             raise
         except LinkError as error:
             found.fail(

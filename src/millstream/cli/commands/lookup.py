@@ -10,7 +10,7 @@ from millstream.cli.endings import Ending
 from millstream.cli.output.readings import check_name
 from millstream.cli.session import missing
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import checked_consumer, checked_stream
 from millstream.transfer.api import JetStreamApi
 
@@ -22,7 +22,7 @@ async def stream_info(
     check_name(name, "stream")
     try:
         found = await api.look(f"STREAM.INFO.{name}", request)
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err is not Err.STREAM_NOT_FOUND:
             raise
         raise await no_stream(api, name) from None
@@ -42,11 +42,11 @@ async def consumer_info(api: JetStreamApi, stream: str, name: str) -> dict[str, 
     check_name(name, "consumer")
     try:
         return checked_consumer(await api.look(f"CONSUMER.INFO.{stream}.{name}"), name)
-    except ApiError as error:
+    except LinkApiError as error:
         raise await better(api, error, stream, name) from None
 
 
-async def better(api: JetStreamApi, error: ApiError, stream: str, name: str) -> Exception:
+async def better(api: JetStreamApi, error: LinkApiError, stream: str, name: str) -> Exception:
     """Return the failure of a request about a consumer, with a suggestion if something is not there."""
     if error.err is Err.STREAM_NOT_FOUND:
         return await no_stream(api, stream)
@@ -62,6 +62,6 @@ async def _names(api: JetStreamApi, verb: str, field: str) -> list[str]:
     """Return the first page of names; none if they may not be listed."""
     try:
         found = (await api.ask(verb, {"offset": 0})).get(field) or []
-    except ApiError:
+    except LinkApiError:
         return []
     return [each for each in found if isinstance(each, str)]

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from millstream.cli.output.tables import Output
 from millstream.cli.output.texts import header_fields, payload_fields, payload_text, safe, time_text
 from millstream.golang.time import format_time
-from millstream.link.headers import Pairs
 from millstream.link.link import Link
 from millstream.link.stored import Stored, first_since, next_message
+from millstream.protocol.headers import Pairs
 
 
 class Place(NamedTuple):

@@ -20,7 +20,7 @@ from millstream.cli.output.texts import count_text
 from millstream.cli.session import run
 from millstream.jsapi import headers as names
 from millstream.link.errors import NoResponders
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 from millstream.link.options import LinkOptions
 from millstream.link.publisher import Publisher
 from millstream.transfer.api import JetStreamApi

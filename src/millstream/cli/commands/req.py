@@ -15,9 +15,9 @@ from millstream.cli.output.readings import read_duration, read_headers_given
 from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
 from millstream.cli.output.texts import header_fields, payload_fields, safe
 from millstream.cli.session import run
-from millstream.link.deliveries import Message
-from millstream.link.headers import read_headers
+from millstream.link.deliveries import LinkMessage
 from millstream.link.options import LinkOptions
+from millstream.protocol.headers import read_pairs
 
 _NO_RESPONDERS: Final = 503
 
@@ -81,8 +81,8 @@ def req(
     run(work())
 
 
-def _show(output: Output, message: Message, took_s: float) -> None:
-    headers = read_headers(message.block) if message.block else []
+def _show(output: Output, message: LinkMessage, took_s: float) -> None:
+    headers = read_pairs(message.block) if message.block else []
     document: dict[str, Any] = {"subject": message.subject, "seconds": round(took_s, 6)}
     if headers:
         document["headers"] = header_fields(headers)
@@ -92,5 +92,5 @@ def _show(output: Output, message: Message, took_s: float) -> None:
     )
 
 
-def _status(message: Message) -> str:
+def _status(message: LinkMessage) -> str:
     return f" [{message.status} {safe(message.description)}]" if message.status else ""

@@ -16,12 +16,12 @@ from millstream.cli.output.readings import read_duration
 from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
 from millstream.cli.output.texts import count_text, header_fields, payload_fields, safe
 from millstream.cli.session import run
-from millstream.jsapi.names import ACK_PREFIX
-from millstream.link.deliveries import Message
-from millstream.link.headers import read_headers
+from millstream.link.deliveries import LinkMessage
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions
 from millstream.link.subscriptions import DEFAULT_BUFFER
+from millstream.protocol.ack_subject import ACK_PREFIX
+from millstream.protocol.headers import read_pairs
 
 
 @talks_to_a_server
@@ -97,7 +97,7 @@ class _Feed:
     """The messages of several subscriptions, in the order in which they came."""
 
     def __init__(self, link: Link, subjects: list[str], queue: str) -> None:
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[LinkMessage] = deque()
         self._came = asyncio.Event()
         self.dropped = 0
         self._subscriptions = [link.subscribe(each, queue=queue, deliver=self._take) for each in subjects]
@@ -108,13 +108,13 @@ class _Feed:
             if each.error is not None:
                 raise each.error
 
-    def _take(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[LinkMessage]) -> None:
         room = DEFAULT_BUFFER - len(self._waiting)
         self._waiting.extend(messages[:room])
         self.dropped += max(len(messages) - room, 0)
         self._came.set()
 
-    async def next(self, timeout_s: float | None) -> Message | None:
+    async def next(self, timeout_s: float | None) -> LinkMessage | None:
         """Return the next message; None if none came in time."""
         while not self._waiting:
             self._came.clear()
@@ -126,8 +126,8 @@ class _Feed:
         return self._waiting.popleft()
 
 
-def _show(output: Output, message: Message, *, headers_only: bool, most: int) -> None:
-    headers = read_headers(message.block) if message.block else []
+def _show(output: Output, message: LinkMessage, *, headers_only: bool, most: int) -> None:
+    headers = read_pairs(message.block) if message.block else []
     document: dict[str, Any] = {"subject": message.subject}
     if message.reply:
         document["reply"] = message.reply

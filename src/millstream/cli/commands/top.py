@@ -20,7 +20,7 @@ from millstream.cli.output.readings import read_duration
 from millstream.cli.output.tables import JsonOption, Output, make_table, on_terminal
 from millstream.cli.output.texts import count_text, safe, size_text
 from millstream.cli.session import run
-from millstream.link.errors import ApiError, LinkError
+from millstream.link.errors import LinkApiError, LinkError
 from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi
 
@@ -120,7 +120,7 @@ class _Watcher:
             self.consumers = await self._consumers()
             self.connections = await self._connections()
             self._trouble = ""
-        except ApiError:
+        except LinkApiError:
             raise
         except LinkError as error:
             if self._api.link.is_closed:
@@ -159,7 +159,7 @@ class _Watcher:
         for stream in busy:
             try:
                 page = await self._api.ask(f"CONSUMER.LIST.{stream}", {"offset": 0})
-            except ApiError:
+            except LinkApiError:
                 continue  # it was deleted meanwhile
             for info in page.get("consumers") or []:
                 name = str(info["name"])
