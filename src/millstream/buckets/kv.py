@@ -26,13 +26,13 @@ from millstream.client import Client, OrderedConsumer, OrderedMessage, StartAt
 from millstream.golang.time import Time
 from millstream.jsapi import headers as wire
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, NoResponders
-from millstream.link.headers import Pairs
+from millstream.link.errors import LinkApiError, NoResponders
 from millstream.link.link import Link
 from millstream.link.listing import ListedStream, listed_stream, stream_page
 from millstream.link.publish_window import read_ack
 from millstream.link.stored import Stored, last_message, message_at, next_message
 from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE
+from millstream.protocol.headers import Pairs
 
 __all__ = ["BucketStatus", "Entry", "KeyPage", "KeyValue", "KvConfig", "Operation", "Watch"]
 
@@ -65,14 +65,14 @@ class KeyValue:
         """Return the bucket of that name; NoSuchBucket if there is none."""
         try:
             return cls(link, await listed_stream(link, f"{STREAM_PREFIX}{check_bucket(bucket)}"))
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is Err.STREAM_NOT_FOUND:
                 raise NoSuchBucket(f"there is no bucket {bucket}") from None
             raise
 
     @classmethod
     async def create(cls, link: Link, config: KvConfig) -> Self:
-        """Create a bucket, or open one that has this very configuration; ApiError if it has another."""
+        """Create a bucket, or open one that has this very configuration; LinkApiError if it has another."""
         stream = config.stream()
         await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)
         return cls(link, await listed_stream(link, str(stream["name"])))
@@ -82,7 +82,7 @@ class KeyValue:
         """Delete a bucket with all its keys."""
         try:
             await link.ask(STREAM_DELETE, f"{STREAM_PREFIX}{check_bucket(bucket)}")
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is Err.STREAM_NOT_FOUND:
                 raise NoSuchBucket(f"there is no bucket {bucket}") from None
             raise
@@ -217,7 +217,7 @@ class KeyValue:
             return read_ack((await self.link.request(subject, value, pairs)).payload).seq
         except NoResponders:
             raise NoSuchBucket(f"no stream takes the keys of the bucket {self.bucket}") from None
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err in _CHANGED:
                 raise KeyChanged(
                     f"the key {key} is not at revision {expected}: {error.description}"

@@ -16,10 +16,10 @@ import msgspec
 from millstream.buckets.errors import BadBucket, BadKey
 from millstream.golang.time import Time
 from millstream.jsapi import headers as wire
-from millstream.jsapi.enums import Compression, StorageType
-from millstream.link.headers import Pairs
+from millstream.jsapi.enums import StorageType, StoreCompression
 from millstream.link.listing import ListedStream
 from millstream.link.stored import Stored
+from millstream.protocol.headers import Pairs
 
 STREAM_PREFIX: Final = "KV_"
 MOST_HISTORY: Final = 64
@@ -96,7 +96,7 @@ class KvConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
             "deny_delete": True,
             "allow_direct": True,
             "allow_msg_ttl": True,
-            "compression": Compression.S2 if self.compression else Compression.NONE,
+            "compression": StoreCompression.S2 if self.compression else StoreCompression.NONE,
         }
         if self.description:
             config["description"] = self.description

@@ -17,7 +17,7 @@ from millstream.base.errors import UNREADABLE_JSON
 from millstream.buckets.errors import BadKey, BucketError
 from millstream.buckets.kv_types import Seconds, check_bucket, nanoseconds
 from millstream.golang.time import format_time
-from millstream.jsapi.enums import Compression, StorageType
+from millstream.jsapi.enums import StorageType, StoreCompression
 from millstream.link.listing import ListedStream
 from millstream.link.stored import Stored
 
@@ -103,7 +103,7 @@ class ObjectStoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
             "discard": "new",
             "allow_rollup_hdrs": True,
             "allow_direct": True,
-            "compression": Compression.S2 if self.compression else Compression.NONE,
+            "compression": StoreCompression.S2 if self.compression else StoreCompression.NONE,
         }
         if self.description:
             config["description"] = self.description

@@ -38,7 +38,7 @@ from millstream.buckets.object_reads import read_object
 from millstream.buckets.pages import read_page
 from millstream.jsapi import headers as wire
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, LinkError, NotConnected
+from millstream.link.errors import LinkApiError, LinkError, NotConnected
 from millstream.link.link import Link
 from millstream.link.listing import ListedStream, listed_stream, stream_page
 from millstream.link.publish_window import Receipts, read_ack
@@ -83,12 +83,12 @@ class ObjectStore:
         """Return the store of that name; NoSuchBucket if there is none."""
         try:
             return cls(link, await listed_stream(link, f"{STREAM_PREFIX}{check_bucket(bucket)}"))
-        except ApiError as error:
+        except LinkApiError as error:
             raise _no_bucket(error, bucket) from None
 
     @classmethod
     async def create(cls, link: Link, config: ObjectStoreConfig) -> Self:
-        """Create a store, or open one that has this very configuration; ApiError if it has another."""
+        """Create a store, or open one that has this very configuration; LinkApiError if it has another."""
         stream = config.stream()
         await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)
         return cls(link, await listed_stream(link, str(stream["name"])))
@@ -98,7 +98,7 @@ class ObjectStore:
         """Delete a store with all its objects."""
         try:
             await link.ask(STREAM_DELETE, f"{STREAM_PREFIX}{check_bucket(bucket)}")
-        except ApiError as error:
+        except LinkApiError as error:
             raise _no_bucket(error, bucket) from None
 
     @staticmethod
@@ -212,7 +212,7 @@ class ObjectStore:
             )
             return await self._describe(info, condition)
         except BaseException as error:
-            self._clean_up(name, number, certain=isinstance(error, BucketError | ApiError))
+            self._clean_up(name, number, certain=isinstance(error, BucketError | LinkApiError))
             raise
 
     async def _store_chunks(
@@ -285,7 +285,7 @@ class ObjectStore:
             ]
             try:
                 read_ack((await self.link.request(subject, write_info(info), pairs)).payload)
-            except ApiError as error:
+            except LinkApiError as error:
                 if error.err in _CHANGED and attempt + 1 < _ATTEMPTS:
                     continue
                 raise
@@ -347,7 +347,7 @@ async def _chunks(pieces: AsyncIterable[bytes], size: int) -> AsyncIterator[byte
         yield bytes(held)
 
 
-def _no_bucket(error: ApiError, bucket: str) -> Exception:
+def _no_bucket(error: LinkApiError, bucket: str) -> Exception:
     if error.err is Err.STREAM_NOT_FOUND:
         return NoSuchBucket(f"there is no object store {bucket}")
     return error

@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from millstream.base.ids import nuid
 from millstream.golang.time import Time
-from millstream.jsapi.ack_subject import read_ack_subject
-from millstream.link.deliveries import Message
-from millstream.link.errors import ApiError, LinkError, RequestTimeout
-from millstream.link.headers import read_headers
+from millstream.link.deliveries import LinkMessage
+from millstream.link.errors import LinkApiError, LinkError, RequestTimeout
 from millstream.link.link import Link
 from millstream.link.stored import Stored
 from millstream.link.verbs import request_body
+from millstream.protocol.ack_subject import read_ack_subject
+from millstream.protocol.headers import read_pairs
 
 _SECOND: Final = 1_000_000_000
 _FORGET_AFTER_S: Final = 30  # the server removes a consumer that nobody uses for so long
@@ -86,22 +86,22 @@ async def _pull(link: Link, subject: str, pull: dict[str, Any], pending: int) ->
                 raise RequestTimeout(f"no answer to {subject}") from None
             if message.status:
                 if message.status not in _ENDS:
-                    raise ApiError(message.status, 0, message.description, subject)
+                    raise LinkApiError(message.status, 0, message.description, subject)
                 break
             stored, pending = _delivered(message)
             found.append(stored)
     return Page(found, pending)
 
 
-def _delivered(message: Message) -> tuple[Stored, int]:
+def _delivered(message: LinkMessage) -> tuple[Stored, int]:
     position = read_ack_subject(message.reply)
     if position is None:
-        raise ApiError(500, 0, "a delivered message does not say where it is in its stream")
+        raise LinkApiError(500, 0, "a delivered message does not say where it is in its stream")
     stored = Stored(
         message.subject,
         position.stream_seq,
         Time(position.timestamp_ns),
-        read_headers(message.block),
+        read_pairs(message.block),
         message.payload,
     )
     return stored, position.pending

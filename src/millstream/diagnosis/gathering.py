@@ -15,7 +15,7 @@ from millstream.diagnosis.why import why
 from millstream.golang.time import format_time
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, LinkError, RequestTimeout
+from millstream.link.errors import LinkApiError, LinkError, RequestTimeout
 from millstream.link.link import Link
 from millstream.link.stored import Stored, next_message
 from millstream.link.verbs import CONSUMER_INFO, STREAM_INFO
@@ -35,12 +35,12 @@ class Details(msgspec.Struct):
 
 
 async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
-    """Return why a consumer does not deliver; ApiError if there is no such stream or consumer."""
+    """Return why a consumer does not deliver; LinkApiError if there is no such stream or consumer."""
     try:
         about_stream, about_consumer = await asyncio.gather(
             link.ask(STREAM_INFO, stream), link.ask(CONSUMER_INFO, stream, consumer)
         )
-    except (ApiError, RequestTimeout) as error:
+    except (LinkApiError, RequestTimeout) as error:
         failure, text = _failure(error), str(error)
         details = await _details(link, stream, consumer) if failure is None else None
         if details is not None and details.damaged:
@@ -83,7 +83,7 @@ def _failure(error: LinkError) -> Failure | None:
     """Return what a refusal says about the cluster; None if it is about the request."""
     if isinstance(error, RequestTimeout):
         return Failure.NO_LEADER  # a stream without a leader is not answered for
-    if isinstance(error, ApiError):
+    if isinstance(error, LinkApiError):
         if error.err in _NO_LEADER:
             return Failure.NO_LEADER
         if "offline" in error.description:

@@ -4,8 +4,8 @@ import msgspec
 
 from millstream.golang.time import Time
 from millstream.letters import names
-from millstream.link.headers import Pairs
 from millstream.link.stored import Stored
+from millstream.protocol.headers import Pairs
 
 _MOST_DIGITS = 19
 

@@ -24,12 +24,12 @@ from millstream.jsapi.errors import Err
 from millstream.letters.letter import Letter
 from millstream.letters.names import is_own_header
 from millstream.letters.reading import read_letter, read_letters
-from millstream.link.errors import ApiError, LinkError
-from millstream.link.headers import Pairs
+from millstream.link.errors import LinkApiError, LinkError
 from millstream.link.link import Link
 from millstream.link.publish_window import read_ack
 from millstream.link.stored import message_at
 from millstream.link.verbs import STREAM_INFO
+from millstream.protocol.headers import Pairs
 from millstream.subjects.tokens import valid_publish_subject
 
 _PAGE: Final = 100
@@ -150,7 +150,7 @@ async def _delete_original(link: Link, letter: Letter) -> None:
         if present is None or present.subject != origin.subject or not _same_time(present.time, origin.time):
             return
         await _delete(link, origin.stream, origin.seq)
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err is not Err.STREAM_NOT_FOUND:
             raise
 
@@ -163,6 +163,6 @@ def _same_time(stored: int, text: str) -> bool:
 async def _delete(link: Link, stream: str, seq: int) -> None:
     try:
         await link.api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq, "no_erase": True})
-    except ApiError:
+    except LinkApiError:
         if await message_at(link, stream, seq) is not None:
             raise

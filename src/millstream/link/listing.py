@@ -162,7 +162,7 @@ async def consumer_page(link: Calls, stream: str, *, offset: int = 0) -> Consume
 
 
 async def listed_stream(link: Calls, stream: str) -> ListedStream:
-    """Return one stream; ApiError if it is not there."""
+    """Return one stream; LinkApiError if it is not there."""
     return await _ask(link, f"STREAM.INFO.{stream}", b"", _STREAM)
 
 

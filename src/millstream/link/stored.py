@@ -3,9 +3,9 @@
     found = await last_message(link, "KV_users", "$KV.users.alice")
     found = await next_message(link, "ORDERS", 7, "orders.eu.>")
 
-Each function returns None if the stream has no such message, and raises ApiError if there is no such stream.
-A stream that allows direct reads is read directly; the answer then has the message's body as it is, not in
-JSON.
+Each function returns None if the stream has no such message, and raises LinkApiError if there is no such
+stream. A stream that allows direct reads is read directly; the answer then has the message's body as it is,
+not in JSON.
 """
 
 from typing import Any, Final, NamedTuple
@@ -14,10 +14,10 @@ from millstream.golang.time import Time, TimeError, parse_time
 from millstream.jsapi import headers as wire
 from millstream.jsapi.errors import Err
 from millstream.link.calls import Calls
-from millstream.link.deliveries import Message
-from millstream.link.errors import ApiError, NoResponders, ProtocolViolation
-from millstream.link.headers import Pairs, read_headers
+from millstream.link.deliveries import LinkMessage
+from millstream.link.errors import LinkApiError, NoResponders, ProtocolViolation
 from millstream.link.verbs import STREAM_MSG_GET, request_body
+from millstream.protocol.headers import Pairs, read_pairs
 
 _NOT_FOUND: Final = 404
 _ADDED: Final = frozenset({wire.STREAM, wire.SUBJECT, wire.SEQUENCE, wire.TIME_STAMP})
@@ -63,13 +63,13 @@ async def _read(link: Calls, stream: str, request: dict[str, Any]) -> Stored | N
     return read_direct(message)
 
 
-def read_direct(message: Message) -> Stored | None:
+def read_direct(message: LinkMessage) -> Stored | None:
     """Return the message in an answer to a direct read; None if it says that there is none."""
     if message.status == _NOT_FOUND:
         return None
     if message.status:
-        raise ApiError(message.status, 0, message.description, "DIRECT.GET")
-    pairs = read_headers(message.block)
+        raise LinkApiError(message.status, 0, message.description, "DIRECT.GET")
+    pairs = read_pairs(message.block)
     said = dict(pairs)  # the server's own lines are the last of their name
     try:
         time = Time(parse_time(said[wire.TIME_STAMP]))
@@ -82,11 +82,11 @@ def read_direct(message: Message) -> Stored | None:
 async def _read_by_api(link: Calls, stream: str, request: dict[str, Any]) -> Stored | None:
     try:
         found = (await link.ask(STREAM_MSG_GET, stream, request=request)).message
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err in _ABSENT:
             return None
         raise
     if found is None:
         return None
-    pairs = read_headers(found.hdrs) if found.hdrs else []
+    pairs = read_pairs(found.hdrs) if found.hdrs else []
     return Stored(found.subject, found.seq, found.time, pairs, found.data)

@@ -95,7 +95,7 @@ def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def names(base_url: str) -> dict[str, str]:
-    """A stream with messages and a consumer, buckets of both kinds: for requests that are to find something."""
+    """A stream with messages and a consumer, and buckets, for requests that are to find something."""
     stream, subject = f"S{nuid()}", f"s{nuid()}"
     with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as http:
         made = http.post("/v2/streams", json={"name": stream, "subjects": [subject, f"{subject}.>"]})

@@ -1,5 +1,6 @@
 """What a dashboard shows: who calls, the account at a glance, lists in lines, connections."""
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from millstream.gateway.server import GatewayServer
+from millstream.gateway.settings import Listener, Nats, Settings
 from tests.kits.gateway.v2 import Gateway
+from tests.kits.link import Operator
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
 
@@ -95,6 +99,23 @@ accounts: {
 system_account: SYS
 no_auth_user: app
 """
+
+
+@pytest.mark.oracle
+async def test_a_credentials_file_logs_in() -> None:
+    """Only nats-server has operators; the gateway itself has no credentials there."""
+    operator = Operator()
+    with ServerProcess(ServerKind.NATS_SERVER, config=operator.config) as nats:
+        settings = Settings(nats=Nats.at(nats.client_url), listeners=(Listener(port=0),))
+        async with GatewayServer(settings) as server:
+            host, port = server.addresses[0]
+            async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=PATIENCE_S) as http:
+                creds = base64.b64encode(operator.credentials.encode()).decode()
+                me = await http.get("/v2/whoami", headers={"Authorization": f"Creds {creds}"})
+                assert (me.status_code, bool(me.json()["account"])) == (200, True), me.text
+                wrong = base64.b64encode(operator.credentials.replace("ey", "eY", 1).encode()).decode()
+                refused = await http.get("/v2/whoami", headers={"Authorization": f"Creds {wrong}"})
+                assert refused.status_code == 401
 
 
 async def test_permissions_are_shown_and_what_may_not_be_asked_is_null(

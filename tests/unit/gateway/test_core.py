@@ -1,11 +1,14 @@
 """The parts of the front that need no socket: routes, rates, credentials, errors."""
 
+import base64
 import json
 import logging
 from pathlib import Path
 
 import pytest
 
+from millstream.base.nkeys import KeyKind
+from millstream.base.seeds import make_seed, read_credentials
 from millstream.gateway.auth import Authenticator, TokensFileError
 from millstream.gateway.bounds import RateLimit
 from millstream.gateway.credentials import Credentials, parse_authorization
@@ -97,6 +100,31 @@ def test_credentials_do_not_show() -> None:
 
 def test_a_password_may_have_a_colon() -> None:
     assert parse_authorization("basic YTpiOmM=") == Credentials(user="a", password="b:c")
+
+
+def test_a_credentials_file_is_taken_and_what_is_none_is_refused() -> None:
+    seed = make_seed(KeyKind.USER, b"u" * 32)
+    blocks = {
+        "jwt": "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.c2ln\n------END NATS USER JWT------\n",
+        "seed": f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n",
+    }
+    text = f"{blocks['jwt']}\n*** keep it secret ***\n{blocks['seed']}"
+    credentials = parse_authorization(f"Creds {base64.b64encode(text.encode()).decode()}")
+    assert read_credentials(credentials.creds_text) == ("eyJ0.eyJq.c2ln", seed)
+    assert seed not in repr(credentials)
+    other = f"\n{blocks['jwt']}{blocks['seed']}".encode()
+    assert parse_authorization(f"Creds {base64.b64encode(other).decode()}").digest == credentials.digest
+    for wrong in (
+        b"",
+        b"\xff",
+        blocks["jwt"].encode(),
+        blocks["seed"].encode(),
+        text.replace(seed, "SUX").encode(),
+    ):
+        with pytest.raises(Unauthorized):
+            parse_authorization(f"Creds {base64.b64encode(wrong).decode()}")
+    with pytest.raises(Unauthorized):
+        parse_authorization("Creds not base64")
 
 
 def test_tokens_win_over_the_broker_and_required_means_required(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from millstream.gateway.v2.summaries import (
 from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 section: Final = Section(Tag.CONSUMERS)
 
@@ -277,7 +277,7 @@ async def _sequence_at(call: Call, text: str) -> int:
     try:
         request = {"start_time": start, "next_by_subj": ">"}
         return int((await call.link.api(f"STREAM.MSG.GET.{stream}", request))["message"]["seq"])
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err is not Err.NO_MESSAGE_FOUND:
             raise
     return int((await call.link.api(f"STREAM.INFO.{stream}"))["state"]["last_seq"]) + 1

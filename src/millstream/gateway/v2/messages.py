@@ -237,7 +237,7 @@ async def _search(call: Call, stream: str, query: PageQuery) -> Reply:
         try:
             request = {"start_time": read_time(query.since), "next_by_subj": subject}
             seq = (await read_stored(call, stream, request)).seq
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is not Err.NO_MESSAGE_FOUND:
                 raise
             return answer(MessagePage([]))

@@ -17,7 +17,7 @@ from millstream.gateway.v2.streams import without_type
 from millstream.gateway.v2.ticks import TickQuery, tick_answer, ticks
 from millstream.gateway.v2.vitals import AccountVitals, Health, Rates, ServerVitals, Vitals, health_of
 from millstream.jsapi.account_types import AccountInfo
-from millstream.link.errors import ApiError, JetStreamOff, PermissionViolation
+from millstream.link.errors import JetStreamOff, LinkApiError, PermissionViolation
 
 section: Final = Section(Tag.ACCOUNT)
 
@@ -118,7 +118,7 @@ async def _nothing() -> None:
 async def _account(link: CallerLink, missing: list[str]) -> dict[str, Any] | None:
     try:
         return without_type(await link.api("INFO"))
-    except (PermissionViolation, JetStreamOff, ApiError):
+    except (PermissionViolation, JetStreamOff, LinkApiError):
         missing.append("account")
         return None
 
@@ -126,7 +126,7 @@ async def _account(link: CallerLink, missing: list[str]) -> dict[str, Any] | Non
 async def _streams(link: CallerLink, missing: list[str]) -> Any:
     try:
         return await Snapshot.of(link).streams()
-    except (PermissionViolation, JetStreamOff, ApiError):
+    except (PermissionViolation, JetStreamOff, LinkApiError):
         missing.append("streams")
         return None
 

@@ -19,7 +19,7 @@ from millstream.gateway.v2.calls import Call, Reply, answer
 from millstream.gateway.v2.names import check_filter, check_reach
 from millstream.gateway.v2.operations import Section, Tag, json_answer
 from millstream.gateway.v2.ticks import EVERY_S, Every, tick_answer, ticks
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import LinkError
 
 section: Final = Section(Tag.ACCOUNT)
@@ -105,7 +105,7 @@ class Listener:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(_FORGET_S, self.close)
 
-    def _take(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[LinkMessage]) -> None:
         for message in messages:
             try:
                 job = _report.decode(message.payload)

@@ -16,7 +16,7 @@ from millstream.gateway.v2.consumers import both_of, consumer_of
 from millstream.gateway.v2.operations import Section, Tag, json_answer
 from millstream.gateway.v2.streams import stream_of, without_type
 from millstream.gateway.v2.ticks import TickQuery, tick_answer, ticks
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import LinkError
 
 section: Final = Section(Tag.CONSUMERS)
@@ -128,7 +128,7 @@ async def read_consumer_state_live(call: Call) -> Reply:
 def _listen(call: Call, subject: str, samples: deque[float]) -> Callable[[], None]:
     """Gather samples of acknowledgements; returns what ends that."""
 
-    def take(messages: list[Message]) -> None:
+    def take(messages: list[LinkMessage]) -> None:
         for message in messages:
             try:
                 samples.append(_metric.decode(message.payload).ack_time / 1e9)

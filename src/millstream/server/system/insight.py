@@ -24,7 +24,7 @@ from millstream.server.monitor.varz import varz
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
-    from millstream.broker.internal import Message
+    from millstream.broker.internal import InternalMessage
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.ledger import Ledger
     from millstream.server.server import Server
@@ -53,7 +53,9 @@ class ConsumerInsight(msgspec.Struct):
     exhausted: list[int]
 
 
-def insight(server: Server, account: Account, message: Message) -> Pieces[dict[str, Any] | ConsumerInsight]:
+def insight(
+    server: Server, account: Account, message: InternalMessage
+) -> Pieces[dict[str, Any] | ConsumerInsight]:
     """Return the answer to a request."""
     tokens = message.subject.decode(errors="replace").split(".")
     if tokens[2:] == ["SERVER"]:
@@ -63,7 +65,7 @@ def insight(server: Server, account: Account, message: Message) -> Pieces[dict[s
     return {"error": "there is no such insight"}
 
 
-def _about_server(server: Server, account: Account, message: Message) -> Pieces[dict[str, Any]]:
+def _about_server(server: Server, account: Account, message: InternalMessage) -> Pieces[dict[str, Any]]:
     told: dict[str, Any] = {"software": "millstream"}
     engine = server.jetstream.engine
     own = engine.accounts.get(account.name) if engine is not None else None
@@ -77,7 +79,7 @@ def _about_server(server: Server, account: Account, message: Message) -> Pieces[
 
 
 def _about_consumer(
-    server: Server, account: Account, message: Message, stream: str, name: str
+    server: Server, account: Account, message: InternalMessage, stream: str, name: str
 ) -> Pieces[dict[str, Any] | ConsumerInsight]:
     if not _may_ask(server, account, message, f"CONSUMER.INFO.{stream}.{name}"):
         return {"error": "not permitted"}
@@ -92,7 +94,7 @@ def _about_consumer(
     return (yield from _consumer_insight(consumer))
 
 
-def _may_ask(server: Server, account: Account, message: Message, name: str) -> bool:
+def _may_ask(server: Server, account: Account, message: InternalMessage, name: str) -> bool:
     """Return whether whoever asks is of this account and may send the request that says less."""
     asker = message.source
     if not isinstance(asker, Connection) or asker.session is None or asker.session.identity is None:
