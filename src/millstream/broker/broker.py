@@ -27,6 +27,7 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.commands import Commands
 from millstream.broker.connection import Connection, Tick
 from millstream.broker.departures import Departures
+from millstream.broker.fan_out import FanOut
 from millstream.broker.history import ClosedConnection
 from millstream.broker.imports import Imports
 from millstream.broker.info import API_LEVEL, PROTOCOL_VERSION, SERVER_VERSION, Info
@@ -129,6 +130,7 @@ class Broker:
             running = self.accounts.get(name)
             if running is None:
                 running = Account(account, is_system=name == system, seed=random.getrandbits(31))
+                running.space.fan_out = FanOut(self, running.space)
                 self.accounts[name] = running
             running.configured = account
             running.space.mapping = account_mapping(

@@ -40,6 +40,7 @@ class Turns:
         self._loop = loop
         self._tick = tick
         self._sliced: deque[tuple[str, Sliced[Any]]] = deque()  # long work; the first one has the next slice
+        tick.in_slices = self.in_slices
 
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
         """Call back now; the watchdog names the step by its kind and the callback's name."""
