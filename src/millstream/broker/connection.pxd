@@ -73,6 +73,7 @@ cdef class Connection(Subscriber):
     cdef readonly WideMap subscriptions
     cdef public bint closed
     cdef public bint suspended
+    cdef public bint outdated
     cdef readonly bint waiting
     cdef public bint half_closes
     cdef public bint reads_bodies

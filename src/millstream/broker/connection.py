@@ -172,6 +172,7 @@ class Connection(Subscriber):
         self.subscriptions = WideMap()  # from sid to Subscription
         # Life cycle; see `handshake` and `close`.
         self.closed = False
+        self.outdated = False  # its rights are those of options that were replaced; see `reload`
         self.suspended = False  # stops parsing, e.g. while a password is checked elsewhere
         self.waiting = False  # has input left for its next turn
         # Of a TCP connection without TLS: the transport leaves it to us to close when the peer has hung up.
@@ -303,6 +304,8 @@ class Connection(Subscriber):
         An unexpected exception closes this connection and no other.
         """
         try:
+            if self.outdated:
+                self.broker.renew(self)
             self._act()
         except Exception as error:
             self.broker.fail(self, "an operation of a client", error)
@@ -503,6 +506,10 @@ class Connection(Subscriber):
     def _may_have(self, target: Target, frame: "Frame") -> bool:
         """Return True if the permissions allow the delivery; if the check fails, end the connection."""
         try:
+            if self.outdated:
+                self.broker.renew(self)
+                if self.closed or target.subscription.closed:
+                    return False
             if self.filters_deliveries and self.permissions.delivery_denied(
                 target.subject, target.subscription.queue
             ):

@@ -262,6 +262,8 @@ def _is_sampled(found: dict[str, list[str]]) -> bool:
 def _obstacle(connection: Connection, target: Target, source: Subscriber) -> str:
     """Return why a client does not get a message, see ``Connection.deliver``; empty if it does."""
     subscription = target.subscription
+    if connection.outdated:
+        connection.broker.renew(connection)
     if source is connection and not connection.echo:
         return _NO_ECHO
     if connection.filters_deliveries and connection.permissions.delivery_denied(

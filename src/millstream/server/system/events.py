@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
-from millstream.base.slices import finish
+from millstream.base.slices import Pieces, finish
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.observer import Observer
 from millstream.broker.options import GLOBAL_ACCOUNT
@@ -61,7 +61,7 @@ class SystemEvents(Observer):
         if self._broker.system_account is None:
             return
         self._running = True
-        self._requests.listen()
+        finish(self._requests.listen())
         self._server.reload_listeners.append(self._reloaded)
         self._statsz_timer = self._broker.turns.later(_FIRST_STATSZ_S, self._beat)
 
@@ -89,9 +89,9 @@ class SystemEvents(Observer):
         if account is not None:
             self._outbox.announce(account, self._server_subject(what), lambda info: info)
 
-    def _reloaded(self, plan: ReloadPlan) -> None:
+    def _reloaded(self, plan: ReloadPlan) -> Pieces[None]:
         """Follow changes of the accounts."""
-        self._requests.listen()
+        yield from self._requests.listen()
         for name in self._counts.keys() - self._broker.accounts.keys():
             self._counts.pop(name).stop()
 
