@@ -34,6 +34,8 @@ from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 
 if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
     from millstream.server.monitor.metrics import Metrics
     from millstream.server.server import Server
 
@@ -243,13 +245,18 @@ class Routes:
         return Response(health.status_code, _JSON, [body], [_ANYONE])
 
     async def _prometheus(self, query: Query) -> Response:
+        # Prometheus' library is imported with the first scrape, so that a server nobody scrapes starts without
+        # it; that takes long, and so does counting thousands of descriptors: a thread does both.
+        metrics, process = await asyncio.to_thread(self._scrape_process)
+        text = await self._in_slices("/metrics", query, metrics.render(process))
+        return Response(HTTPStatus.OK, metrics.CONTENT_TYPE, text)
+
+    def _scrape_process(self) -> tuple[Metrics, list[Metric]]:
         if self._metrics is None:
-            # With the first scrape, so that a server nobody scrapes starts without Prometheus' library.
             from millstream.server.monitor.metrics import Metrics
 
             self._metrics = Metrics(self._server, self.counts)
-        text = await self._in_slices("/metrics", query, self._metrics.render())
-        return Response(HTTPStatus.OK, self._metrics.CONTENT_TYPE, text)
+        return self._metrics, self._metrics.of_process()
 
     async def _stacks(self, query: Query) -> Response:
         return Response(HTTPStatus.OK, "text/plain; charset=utf-8", [internals.stacks()], [_ANYONE])
