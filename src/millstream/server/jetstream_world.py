@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
     from millstream.broker.session import Session
+    from millstream.broker.turns import Planned
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
@@ -58,7 +58,7 @@ class AccountWorld:
     def max_subject(self) -> int:
         return self._broker.options.max_control_line
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Planned:
         return self._broker.turns.later(delay_s, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:

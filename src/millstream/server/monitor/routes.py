@@ -245,8 +245,8 @@ class Routes:
         return Response(health.status_code, _JSON, [body], [_ANYONE])
 
     async def _prometheus(self, query: Query) -> Response:
-        # Prometheus' library is imported with the first scrape, so that a server nobody scrapes starts without
-        # it; that takes long, and so does counting thousands of descriptors: a thread does both.
+        # Prometheus' library is imported with the first scrape: a server that nobody scrapes starts faster.
+        # That takes long, and so does counting thousands of descriptors: a thread does both.
         metrics, process = await asyncio.to_thread(self._scrape_process)
         text = await self._in_slices("/metrics", query, metrics.render(process))
         return Response(HTTPStatus.OK, metrics.CONTENT_TYPE, text)

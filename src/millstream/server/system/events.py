@@ -25,11 +25,10 @@ from millstream.server.system.outbox import Outbox
 from millstream.server.system.requests import SystemRequests
 
 if TYPE_CHECKING:
-    import asyncio
-
     from millstream.broker.accounts import Account
     from millstream.broker.connection import Connection
     from millstream.broker.message_trace import MessageTrace
+    from millstream.broker.turns import Planned
     from millstream.config.reload import ReloadPlan
     from millstream.server.server import Server
     from millstream.server.system.messages import ServerInfo
@@ -51,7 +50,7 @@ class SystemEvents(Observer):
         self._requests = SystemRequests(server, self._outbox)
         self._running = False
         self._statsz_sent = 0
-        self._statsz_timer: asyncio.TimerHandle | None = None
+        self._statsz_timer: Planned | None = None
         self._counts: dict[str, AccountCount] = {}
 
     # -- life -------------------------------------------------------------------------------------
@@ -175,7 +174,7 @@ class AccountCount:
         name = account.name.encode()
         self._subjects = (b"$SYS.SERVER.ACCOUNT.%b.CONNS" % name, b"$SYS.ACCOUNT.%b.SERVER.CONNS" % name)
         self._due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Planned | None = None
         self._sum = Traffic(0, 0, 0, 0)
         self._old_at = 0.0  # when the sum over many clients expires
 
