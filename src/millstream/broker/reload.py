@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.broker")
 
-_CHECKED_AT_ONCE: Final = 128  # subscriptions of one client; more are checked in slices
+_CHECKED_AT_ONCE: Final = 32  # subscriptions of one client; more are checked in slices
+_PIECE: Final = 16  # of these
 
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
@@ -202,16 +203,16 @@ def _check_in_slices(broker: Broker, connection: Connection, rewires: bool) -> P
     permissions, held = connection.permissions, connection.subscriptions
     for part in range(held.parts()):
         subscriptions = held.list_values(part)
-        for start in range(0, len(subscriptions), _CHECKED_AT_ONCE):
+        for start in range(0, len(subscriptions), _PIECE):
             if connection.closed or not (rewires or connection.permissions is permissions):
                 return
             try:
-                some = subscriptions[start : start + _CHECKED_AT_ONCE]
+                some = subscriptions[start : start + _PIECE]
                 _check_subscriptions(broker, connection, some, rewires)
             except Exception as error:
                 broker.fail(connection, "reloading a connection", error)
                 return
-            yield _CHECKED_AT_ONCE
+            yield _PIECE
 
 
 def _check_subscriptions(
