@@ -13,9 +13,6 @@ import struct
 from collections.abc import Hashable, Iterator
 from functools import cache
 
-from tests.faults.store_scenario import SEGMENT, Life, read_all
-from tests.fuzz.targets.jetstream import Place
-
 from millstream.jetstream.consumers.entries import EntryKind, decode
 from millstream.store import blocks, summary
 from millstream.store.checksum import crc32c
@@ -24,6 +21,8 @@ from millstream.store.numbers import pack_rising, unpack_rising
 from millstream.store.record import HEADER_SIZE, Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE
+from tests.fuzz.targets.jetstream import Place
+from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 _STREAMS = ("S", "P", "W")
 _REPAIRED = b"="

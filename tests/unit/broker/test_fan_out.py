@@ -3,7 +3,8 @@
 import itertools
 
 import pytest
-from broker_kit import client, loop_of, make_accounts, make_broker
+from kits.broker import client, loop_of, make_accounts, make_broker
+from kits.fake_transport import FakeClient, FakeLoop
 
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
@@ -15,7 +16,6 @@ from millstream.broker.options import (
 )
 from millstream.broker.outlet import SubjectOutlet
 from millstream.protocol.parser import make_frame
-from millstream.testing.fake_transport import FakeClient, FakeLoop
 
 WIDE = 10_000  # subscriptions, so several slices
 

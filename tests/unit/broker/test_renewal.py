@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from broker_kit import client, loop_of, make_broker
+from kits.broker import client, loop_of, make_broker
+from kits.fake_transport import FakeClient
 from msgspec.structs import replace
 
 from millstream.base.slices import finish
@@ -23,7 +24,6 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
 
 NAMES = [f"u{number}" for number in range(300)]
 

@@ -12,7 +12,7 @@ from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.parser import Frame
 from millstream.store.errors import StoreError
-from millstream.testing.fake_world import FakeOutlet, FakeWorld
+from tests.kits.fake_world import FakeOutlet, FakeWorld
 
 DIRECT = b"$JS.API.DIRECT.GET.D"
 AT_ONCE = 2048

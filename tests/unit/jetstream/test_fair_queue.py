@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from stream_kit import Site
-
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jetstream.stream.fair_queue import FairQueue
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
+from tests.kits.jetstream.stream import Site
 
 
 def streams(count: int) -> list[Committing]:

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import SECOND, Site
 
 from millstream.base import slices
 from millstream.jetstream.stream import removal, retention
+from tests.kits.jetstream.stream import SECOND, Site
 
 FULL = (503, 10077, "maximum messages exceeded")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from stream_kit import Disk, Site
 
 from millstream.jetstream.stream.stream import Stream
 from millstream.store.errors import StoreError
 from millstream.store.fs import File
+from tests.kits.jetstream.stream import Disk, Site
 
 pytestmark = pytest.mark.compiled
 

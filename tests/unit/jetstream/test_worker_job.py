@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from stream_kit import Site
 
 from millstream.jetstream.stream.worker_job import WorkerJob
 from millstream.store.commit import Commit
+from tests.kits.jetstream.stream import Site
 
 
 class Job(WorkerJob):
