@@ -3,8 +3,6 @@
 import itertools
 
 import pytest
-from kits.broker import client, loop_of, make_accounts, make_broker
-from kits.fake_transport import FakeClient, FakeLoop
 
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
@@ -16,6 +14,8 @@ from millstream.broker.options import (
 )
 from millstream.broker.outlet import SubjectOutlet
 from millstream.protocol.parser import make_frame
+from tests.kits.broker import client, loop_of, make_accounts, make_broker
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 WIDE = 10_000  # subscriptions, so several slices
 

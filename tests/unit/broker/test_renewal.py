@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from kits.broker import client, loop_of, make_broker
-from kits.fake_transport import FakeClient
 from msgspec.structs import replace
 
 from millstream.base.slices import finish
@@ -24,6 +22,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 NAMES = [f"u{number}" for number in range(300)]
 

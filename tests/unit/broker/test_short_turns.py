@@ -1,11 +1,11 @@
 """Many short turns: no more of them in a round of the loop than fit, and in their order."""
 
 import pytest
-from kits.fake_transport import FakeLoop
 
 from millstream.broker.connection import Tick
 from millstream.broker.turns import Turns
 from millstream.broker.watchdog import Watchdog
+from tests.kits.fake_transport import FakeLoop
 
 
 class Site:

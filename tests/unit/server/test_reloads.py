@@ -7,10 +7,10 @@ from pathlib import Path
 
 import nats
 import pytest
-from kits.patience import PATIENCE_S
 
 from millstream.config.errors import ConfigError
 from millstream.server.server import Server
+from tests.kits.patience import PATIENCE_S
 
 
 def write(folder: Path, text: str) -> str:
