@@ -32,7 +32,7 @@ class Segments(Protocol):
         """Return a lease; `damaged` are the sequences of damaged records."""
 
 
-class Reading:
+class RangeReading:
     """Reads one range; see the module."""
 
     def __init__(

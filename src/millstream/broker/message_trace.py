@@ -30,7 +30,7 @@ from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
-    from millstream.broker.router import Route, SubjectSpace, Subscriber, Target
+    from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Target
 
 _log = logging.getLogger("millstream.broker")
 
@@ -210,7 +210,7 @@ class MessageTraces:
     def _hand_to_service(
         self, owner: ServiceImport, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace
     ) -> bool:
-        def send(space: SubjectSpace, route: Route, request: Frame) -> int:
+        def send(space: SubjectSpace, route: SubjectRoute, request: Frame) -> int:
             crossing = {"acc": owner.exporter.name, "from": _text(target.subject), "to": _text(route.subject)}
             trace.add("si", **crossing)
             if owner.traceable:

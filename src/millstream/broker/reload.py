@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.slices import Pieces, finish
 from millstream.broker import handshake
-from millstream.broker.auth import Authenticator, Candidate, Identity
+from millstream.broker.auth import Candidate, ClientAuthenticator, Identity
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import BrokerOptions
 from millstream.golang.quote import quoted

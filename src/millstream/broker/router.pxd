@@ -58,7 +58,7 @@ cdef class Target:
     cpdef bytes prefix(self)
 
 @cython.final
-cdef class Route:
+cdef class SubjectRoute:
     cdef readonly bytes subject
     cdef readonly list plain
     cdef readonly list queues
@@ -107,7 +107,7 @@ cdef class SubjectSpace:
     @cython.locals(dot=Py_ssize_t, start=bytes, group=list, found=Matches, route=AckRoute)
     cpdef AckRoute ack_route(self, bytes subject)
     @cython.locals(dot=Py_ssize_t, stream=bytes, group=list, each=Subscription)
-    cpdef Route direct_route(self, bytes subject)
+    cpdef SubjectRoute direct_route(self, bytes subject)
     @cython.locals(found=Matches, group=list, plain=list, each=Subscription)
     cdef list _find_getters(self, bytes stream)
     @cython.locals(route=AckRoute)
@@ -127,9 +127,9 @@ cdef class SubjectSpace:
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
     cdef list _targets(self, list subscriptions, bytes subject)
-    @cython.locals(route=Route)
+    @cython.locals(route=SubjectRoute)
     cpdef drop_all_routes(self)
-    @cython.locals(route=Route, head=bytes, routes=dict)
+    @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
     cdef _drop_route(self, bytes subject)
     @cython.locals(head=bytes, known=bytes, heads=list, each=bytes)
     cdef _drop_routes(self, bytes pattern)

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Hashable, Iterator
 from functools import cache
 
+from millstream.base.checksum import crc32c
 from millstream.jetstream.consumers.entries import EntryKind, decode
 from millstream.store import blocks, summary
-from millstream.store.checksum import crc32c
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.numbers import pack_rising, unpack_rising
 from millstream.store.record import HEADER_SIZE, Record

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from millstream.store.checksum import crc32c
+from millstream.base.checksum import crc32c
 from millstream.store.counts import count_between, subjects_between
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log

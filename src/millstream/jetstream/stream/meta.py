@@ -13,12 +13,13 @@ import logging
 import os
 from typing import Final
 
+from millstream.base.checksum import crc32c
+from millstream.base.owned import Owned
 from millstream.golang.json import MOST_VALUES
 from millstream.golang.time import Time
 from millstream.jsapi.codec import JsonError, decode_written, encode
 from millstream.jsapi.go_types import Struct, always, always_new
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem
 
@@ -26,6 +27,12 @@ _log = logging.getLogger("millstream.jetstream")
 
 _FIRST: Final = "meta.json"
 _SECOND: Final = "meta.copy"
+# Every name in the folder of a stream, also while it is created, restored or deleted.
+STREAM_FILES: Final = Owned(
+    files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
+    r"|(log|consumers)/[0-9]{10}\.(log|sum|log\.new|log\.erase\.new|sum\.new)",
+    folders=r"log|consumers",
+)
 
 
 class StreamMeta(Struct):
