@@ -86,7 +86,7 @@ class Broker:
         self.subscriptions = Subscriptions(self)
         self.commands = Commands(self)
         self.observer = observer or Observer()
-        self.authenticator = Authenticator(broker_options)
+        self.authenticator = ClientAuthenticator(broker_options)
         self.renewal: Renewal | None = None  # of the last reload, while it checks clients
         self.password_checks = PasswordChecks(loop)
         self.connections: dict[int, Connection] = {}

@@ -101,7 +101,7 @@ cdef class Connection(Subscriber):
     cdef OutBuffer _out
     cdef OutBuffer _put_off
     cdef Py_ssize_t _holds
-    cdef Route _route
+    cdef SubjectRoute _route
     cdef AckRoute _acks
     cdef Py_ssize_t _work
     cdef double _turn_end

@@ -32,6 +32,7 @@ from millstream.broker.router import (
 )
 from millstream.broker.watchdog import Watchdog
 from millstream.broker.write_queue import WriteQueue
+from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
 
@@ -212,7 +213,7 @@ class Connection(Subscriber):
         self._out: OutBuffer | None = None
         self._put_off: OutBuffer | None = None  # output that is written in a slice, or with the next one
         self._holds = 0  # reasons not to read on, see ``hold``
-        self._route: Route | None = None
+        self._route: SubjectRoute | None = None
         self._acks: AckRoute | None = None  # where the last acknowledgement went
         self._work = 0  # done since the last look at the clock
         self._turn_end = 0.0  # when others get their turn, by `tick.clock`; 0: not known yet

@@ -1,7 +1,7 @@
 """Deliver a message to very many subscriptions in slices.
 
-A route with thousands of receivers has subscriptions instead of targets (``Route.wide``): making the targets
-and filling the buffers takes as long as the message has receivers, and nobody else should wait for that.
+A route with thousands of receivers has subscriptions instead of targets (``SubjectRoute.wide``): making the
+targets and filling the buffers takes the longer the more there are, and nobody else should wait for that.
 
 Each receiver gets the messages of one sender in their order.  A client that has sent such a message is not
 read from until all receivers have it, so whatever it sends next comes later, its PONG included, and at most
@@ -20,12 +20,12 @@ from millstream.protocol.parser import Frame, make_frame
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
-    from millstream.broker.router import Route, SubjectSpace, Subscriber
+    from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber
 
 _PIECE: Final = 64
 _MOST_SLOW: Final = 64  # receivers that are asked again whether they have caught up
 
-_Waiting = tuple["Route", Frame, int]  # with the number of receivers that have it already
+_Waiting = tuple["SubjectRoute", Frame, int]  # with the number of receivers that have it already
 
 
 class FanOut:
@@ -37,7 +37,7 @@ class FanOut:
         self._lines: dict[Subscriber | None, deque[_Waiting]] = {}  # by sender
         self._slow: list[Subscriber] = []  # receivers of our own messages that were behind
 
-    def begin(self, route: Route, frame: Frame, source: Subscriber | None, taken: int) -> None:
+    def begin(self, route: SubjectRoute, frame: Frame, source: Subscriber | None, taken: int) -> None:
         """Deliver a copy of the message to everybody in ``route.wide``, behind the sender's other ones."""
         headers = None if frame.header_size < 0 else frame.headers()
         waiting = (route, make_frame(frame.reply(), headers, frame.payload()), taken)
@@ -66,7 +66,7 @@ class FanOut:
         finally:
             del self._lines[source]
 
-    def _deliver_one(self, route: Route, frame: Frame, source: Subscriber | None) -> Pieces[int]:
+    def _deliver_one(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> Pieces[int]:
         taken = 0
         receivers = route.wide or []
         for start in range(0, len(receivers), _PIECE):
@@ -79,7 +79,7 @@ class FanOut:
             yield _PIECE
         return taken
 
-    def _end(self, route: Route, frame: Frame, source: Subscriber | None, taken: int) -> None:
+    def _end(self, route: SubjectRoute, frame: Frame, source: Subscriber | None, taken: int) -> None:
         if source is None:
             return
         if (

@@ -162,7 +162,7 @@ class MessageTraces:
             commands.answer_no_responders(connection, subject, frame.reply())
 
     def _deliver(
-        self, space: SubjectSpace, route: Route, frame: Frame, source: Subscriber, trace: MessageTrace
+        self, space: SubjectSpace, route: SubjectRoute, frame: Frame, source: Subscriber, trace: MessageTrace
     ) -> int:
         """Do what ``SubjectSpace.deliver`` does, and trace it; very many receivers are not listed."""
         if route.wide is not None:

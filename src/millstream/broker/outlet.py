@@ -4,7 +4,7 @@ The route to the destination is cached while it is valid; for each subject that 
 its receivers are cached too.  A message may also have the destination's own name, as if published there.
 """
 
-from millstream.broker.router import Route, SubjectSpace, Subscription, Target
+from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription, Target
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.subjects.match import is_one_word

@@ -39,11 +39,13 @@ _PIECE: Final = 16  # of these
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
     """Apply `options`, all of which must be changeable while running, and check all clients at once."""
-    finish(apply_in_slices(broker, options, Authenticator(options)))
+    finish(apply_in_slices(broker, options, ClientAuthenticator(options)))
     broker.tick.flush()
 
 
-def apply_in_slices(broker: Broker, options: BrokerOptions, authenticator: Authenticator) -> Pieces[None]:
+def apply_in_slices(
+    broker: Broker, options: BrokerOptions, authenticator: ClientAuthenticator
+) -> Pieces[None]:
     """Apply `options`, whose `authenticator` may be made in another thread, and check clients in slices."""
     if broker.renewal is not None:
         finish(broker.renewal.run())  # or a client would never be checked against the options in between
@@ -52,7 +54,7 @@ def apply_in_slices(broker: Broker, options: BrokerOptions, authenticator: Authe
     yield from renewal.run()
 
 
-def _exchange(broker: Broker, options: BrokerOptions, authenticator: Authenticator) -> Renewal:
+def _exchange(broker: Broker, options: BrokerOptions, authenticator: ClientAuthenticator) -> Renewal:
     """Put the options in force; all clients are outdated afterwards."""
     old, broker.options = broker.options, options
     previous, broker.authenticator = broker.authenticator, authenticator
@@ -80,7 +82,9 @@ def _shared(options: BrokerOptions) -> list[object]:
 class Renewal:
     """The clients that were connected when the options changed."""
 
-    def __init__(self, broker: Broker, previous: Authenticator, access_changed: bool, rewires: bool) -> None:
+    def __init__(
+        self, broker: Broker, previous: ClientAuthenticator, access_changed: bool, rewires: bool
+    ) -> None:
         self._broker = broker
         self._previous = previous
         self._access_changed = access_changed
@@ -132,7 +136,7 @@ def _configure(broker: Broker, connection: Connection) -> None:
     connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), broker.options.ping_max)
 
 
-def _check_again(broker: Broker, connection: Connection, previous: Authenticator) -> None:
+def _check_again(broker: Broker, connection: Connection, previous: ClientAuthenticator) -> None:
     if connection.session.identity is None:
         return
     if _has_moved(broker, connection):

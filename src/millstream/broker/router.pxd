@@ -118,12 +118,12 @@ cdef class SubjectSpace:
     cdef _tell_watchers(self, bytes pattern, bint literal)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
-    @cython.locals(route=Route, head=bytes, routes=dict)
-    cpdef Route route(self, bytes subject)
-    @cython.locals(route=Route, members=list, targets=list)
-    cdef Route _route_to(self, Matches found, bytes subject)
-    @cython.locals(found=Matches, head=bytes, routes=dict, route=Route, one_more=bint)
-    cpdef Route crowd_route(self, bytes subject)
+    @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
+    cpdef SubjectRoute route(self, bytes subject)
+    @cython.locals(route=SubjectRoute, members=list, targets=list)
+    cdef SubjectRoute _route_to(self, Matches found, bytes subject)
+    @cython.locals(found=Matches, head=bytes, routes=dict, route=SubjectRoute, one_more=bint)
+    cpdef SubjectRoute crowd_route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
     cdef list _targets(self, list subscriptions, bytes subject)
@@ -140,19 +140,19 @@ cdef class SubjectSpace:
     @cython.locals(group=list, subscription=Subscription, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_reply(self, bytes subject, Frame frame) except? -1
     @cython.locals(target=Target, members=list, group=list, taken=Py_ssize_t)
-    cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
+    cpdef Py_ssize_t deliver(self, SubjectRoute route, Frame frame, Subscriber source) except? -1
     @cython.locals(members=list, group=list, taken=Py_ssize_t)
-    cdef Py_ssize_t _deliver_wide(self, Route route, Frame frame, Subscriber source) except? -1
+    cdef Py_ssize_t _deliver_wide(self, SubjectRoute route, Frame frame, Subscriber source) except? -1
     @cython.locals(each=Target, found=list, members=list, group=list)
-    cpdef list targets_of(self, Route route, Subscriber owner)
+    cpdef list targets_of(self, SubjectRoute route, Subscriber owner)
     @cython.locals(target=Target, part=list, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_part(
-        self, Route route, Py_ssize_t start, Py_ssize_t end, Frame frame, Subscriber source
+        self, SubjectRoute route, Py_ssize_t start, Py_ssize_t end, Frame frame, Subscriber source
     ) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
     cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
     @cython.locals(count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, targets=list)
-    cdef bint _deliver_to_one_of(self, list group, Route route, Frame frame, Subscriber source) except? -1
+    cdef bint _deliver_to_one_of(self, list group, SubjectRoute route, Frame frame, Subscriber source) except? -1
     cdef Py_ssize_t _draw(self, Py_ssize_t count) except? -1
 
 @cython.locals(first=Py_ssize_t, dot=Py_ssize_t)

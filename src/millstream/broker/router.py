@@ -258,12 +258,12 @@ class SubjectSpace:
         routes[subject] = route
         return route
 
-    def _route_to(self, found: Matches, subject: bytes) -> Route:
+    def _route_to(self, found: Matches, subject: bytes) -> SubjectRoute:
         if len(found.plain) > _WIDE:
-            route = Route(subject, [], [])
+            route = SubjectRoute(subject, [], [])
             route.wide = found.plain
         else:
-            route = Route(subject, self._targets(found.plain, subject), [])
+            route = SubjectRoute(subject, self._targets(found.plain, subject), [])
         for members in found.queues.values():
             if len(members) > _WIDE:
                 route.groups = [members] if route.groups is None else [*route.groups, members]
@@ -297,10 +297,10 @@ class SubjectSpace:
         if subject.find(b"..") >= 0 or subject.endswith(b"."):
             return None
         if len(found.plain) > _WIDE:
-            route = Route(subject, [], [])
+            route = SubjectRoute(subject, [], [])
             route.wide = found.plain
         else:
-            route = Route(subject, self._targets(found.plain, subject), [])
+            route = SubjectRoute(subject, self._targets(found.plain, subject), [])
         if found.queues:
             route.groups = list(found.queues.values())
         return route
@@ -512,7 +512,7 @@ class SubjectSpace:
                 taken += 1
         return taken
 
-    def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
+    def deliver(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> int:
         """Deliver the message to every receiver of the route; return how many received it.
 
         Very many receivers get it in slices, and count as one.
@@ -532,7 +532,7 @@ class SubjectSpace:
                     taken += 1
         return taken
 
-    def _deliver_wide(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
+    def _deliver_wide(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> int:
         taken = 0
         for members in route.queues:
             if self._deliver_to_one(members, frame, source):
@@ -544,7 +544,7 @@ class SubjectSpace:
         self.fan_out.begin(route, frame, source, taken)
         return taken + 1
 
-    def targets_of(self, route: Route, owner: Subscriber) -> list[Target]:
+    def targets_of(self, route: SubjectRoute, owner: Subscriber) -> list[Target]:
         """Return the targets of a route that belong to one subscriber, members of queue groups included."""
         found = [each for each in route.plain if each.owner is owner]
         for members in route.queues:
@@ -554,7 +554,7 @@ class SubjectSpace:
         return found
 
     def deliver_part(
-        self, route: Route, start: int, end: int, frame: Frame, source: Subscriber | None
+        self, route: SubjectRoute, start: int, end: int, frame: Frame, source: Subscriber | None
     ) -> int:
         """Deliver the message to some of very many receivers; return how many received it."""
         taken = 0
@@ -567,7 +567,7 @@ class SubjectSpace:
         return taken
 
     def _deliver_to_one_of(
-        self, group: list[Subscription], route: Route, frame: Frame, source: Subscriber | None
+        self, group: list[Subscription], route: SubjectRoute, frame: Frame, source: Subscriber | None
     ) -> bool:
         """Deliver to a member of a queue group whose targets nobody made: a group may have thousands."""
         count = len(group)

@@ -84,7 +84,7 @@ class JetStreamService:
             self.engine.expect_journals,
         )
         finish(self._refuse_others(self.engine))
-        broker.jetstream_domain = options.domain
+        broker.identity.jetstream_domain = options.domain
 
     def stop(self) -> None:
         """Make everything durable and close the store."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from millstream.base.clock import Clock
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
-    from millstream.broker.session import Session
+    from millstream.broker.session import ClientSession
     from millstream.broker.turns import Planned
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies

@@ -20,7 +20,7 @@ from millstream.base.errors import MillstreamError
 from millstream.base.reasons import CannotListen, system_reason
 from millstream.base.slices import Pieces, finish
 from millstream.broker import reload as broker_reload
-from millstream.broker.auth import Authenticator
+from millstream.broker.auth import ClientAuthenticator
 from millstream.config.errors import ConfigError
 from millstream.config.load import load
 from millstream.config.options import ServerOptions
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.server")
 
 Ended = Callable[[Exception | None], None]
-_Prepared = tuple[ReloadPlan, Authenticator]
+_Prepared = tuple[ReloadPlan, ClientAuthenticator]
 
 
 def reload_configuration(server: Server) -> ReloadPlan:
@@ -90,10 +90,10 @@ def _prepare(options: ServerOptions) -> _Prepared:
     if not options.config_file:
         raise ConfigError("can only reload config when a file is provided using -c or --config")
     plan = plan_reload(options, load(options.config_file, options.overrides))
-    return plan, Authenticator(plan.options.broker)
+    return plan, ClientAuthenticator(plan.options.broker)
 
 
-def _apply(server: Server, plan: ReloadPlan, authenticator: Authenticator) -> Pieces[None]:
+def _apply(server: Server, plan: ReloadPlan, authenticator: ClientAuthenticator) -> Pieces[None]:
     yield from broker_reload.apply_in_slices(server.broker, plan.options.broker, authenticator)
     server.options = plan.options
     server.configured_ns = time.time_ns()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from millstream.base.slices import finish
 from millstream.broker import reload
-from millstream.broker.auth import Authenticator
+from millstream.broker.auth import ClientAuthenticator
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
     Account,
@@ -37,7 +37,7 @@ def options(allowed: str, names: list[str] = NAMES, **more: Any) -> BrokerOption
 
 def begin(broker: Broker, new: BrokerOptions) -> Any:
     """Put options in force, and check no client."""
-    pieces = reload.apply_in_slices(broker, new, Authenticator(new))
+    pieces = reload.apply_in_slices(broker, new, ClientAuthenticator(new))
     next(pieces)
     return pieces
 

@@ -21,7 +21,7 @@ import pytest
 from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.broker import reload
-from millstream.broker.auth import Authenticator
+from millstream.broker.auth import ClientAuthenticator
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.broker.watchdog import Watchdog
@@ -473,7 +473,7 @@ def publish_wide(site: Site) -> None:
 def reload_options(site: Site) -> None:
     """Limits and imports of all clients change."""
     new = msgspec.structs.replace(site.broker.options, max_payload=5000)
-    pieces = reload.apply_in_slices(site.broker, new, Authenticator(new))
+    pieces = reload.apply_in_slices(site.broker, new, ClientAuthenticator(new))
     site.broker.turns.in_slices("reload", pieces)
     site.loop.run_ready()
     assert all(each.parser.max_payload == 5000 for each in site.broker.connections.values())

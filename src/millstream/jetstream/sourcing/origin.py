@@ -199,11 +199,11 @@ class Origin:
 def origins_of(config: StreamConfig, asker: Asker) -> list[Origin]:
     """Return the origins of a stream, in configuration order."""
     if config.mirror is not None:
-        return [Origin(Kind.MIRROR, config.mirror, asker, [])]
+        return [Origin(OriginKind.MIRROR, config.mirror, asker, [])]
     alike: dict[str, list[StreamSource]] = {}
     for source in config.sources:
         alike.setdefault(source.name, []).append(source)
-    return [Origin(Kind.SOURCE, source, asker, alike[source.name]) for source in config.sources]
+    return [Origin(OriginKind.SOURCE, source, asker, alike[source.name]) for source in config.sources]
 
 
 def index_name(source: StreamSource) -> str:

@@ -35,7 +35,7 @@ from millstream.server.monitor.varz import varz
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from millstream.server.monitor.metrics import Metrics
+    from millstream.server.monitor.metrics import ServerMetrics
     from millstream.server.server import Server
 
 _AT_A_TIME: Final = 4  # long documents that are made at the same time
@@ -60,7 +60,7 @@ _LINKS: Final = (
     ("Leaf nodes", "/leafz"),
     ("Gateways", "/gatewayz"),
     ("Health probe", "/healthz"),
-    ("Metrics for Prometheus", "/metrics"),
+    ("ServerMetrics for Prometheus", "/metrics"),
     ("Process variables", "/debug/vars"),
     ("Stacks", "/stacksz"),
 )
@@ -243,18 +243,18 @@ class MonitorRoutes:
         body = compact(msgspec.structs.replace(health, status_code=0))
         return MonitorResponse(health.status_code, _JSON, [body], [_ANYONE])
 
-    async def _prometheus(self, query: Query) -> Response:
+    async def _prometheus(self, query: Query) -> MonitorResponse:
         # Prometheus' library is imported with the first scrape: a server that nobody scrapes starts faster.
         # That takes long, and so does counting thousands of descriptors: a thread does both.
         metrics, process = await asyncio.to_thread(self._scrape_process)
         text = await self._in_slices("/metrics", query, metrics.render(process))
-        return Response(HTTPStatus.OK, metrics.CONTENT_TYPE, text)
+        return MonitorResponse(HTTPStatus.OK, metrics.CONTENT_TYPE, text)
 
-    def _scrape_process(self) -> tuple[Metrics, list[Metric]]:
+    def _scrape_process(self) -> tuple[ServerMetrics, list[Metric]]:
         if self._metrics is None:
-            from millstream.server.monitor.metrics import Metrics
+            from millstream.server.monitor.metrics import ServerMetrics
 
-            self._metrics = Metrics(self._server, self.counts)
+            self._metrics = ServerMetrics(self._server, self.counts)
         return self._metrics, self._metrics.of_process()
 
     async def _stacks(self, query: Query) -> MonitorResponse:

@@ -185,7 +185,7 @@ class SystemAnswers:
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def _command(self, message: Message, account: Account, act: Callable[[], object]) -> None:
+    def _command(self, message: InternalMessage, account: Account, act: Callable[[], object]) -> None:
         def begin(ended: Callable[[Exception | None], None]) -> None:
             try:
                 act()
@@ -198,7 +198,7 @@ class SystemAnswers:
 
     def _command_later(
         self,
-        message: Message,
+        message: InternalMessage,
         account: Account,
         begin: Callable[[Callable[[Exception | None], None]], None],
     ) -> None:
@@ -213,13 +213,13 @@ class SystemAnswers:
         if filters.accept(self._broker):
             begin(lambda error: self._answer_command(message, account, error))
 
-    def _answer_command(self, message: Message, account: Account, error: Exception | None) -> None:
+    def _answer_command(self, message: InternalMessage, account: Account, error: Exception | None) -> None:
         if error is not None:
             self._refuse(message, account, _FAILED, error)
         else:
-            self._outbox.answer(account, message.reply, Response(server=self._outbox.server_info()))
+            self._outbox.answer(account, message.reply, ResponseDocument(server=self._outbox.server_info()))
 
-    def reload(self, message: Message, account: Account) -> None:
+    def reload(self, message: InternalMessage, account: Account) -> None:
         self._command_later(message, account, self._server.reloads.begin)
 
     def kick(self, message: InternalMessage, account: Account) -> None:
