@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Final
 
-from benchmarks.waits.site import Operation, Prepare, Row, Site, receive, subscribe
+from benchmarks.waits.site import Operation, Prepare, Row, Site, next_message, receive, subscribe
 from benchmarks.wire import PING, dial
 
 
@@ -139,6 +139,56 @@ def reload(accounts: bool) -> Prepare:
     return prepare
 
 
+def wide_consumer(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A push consumer delivers to many connections."""
+    receivers = site.connect(size, b"SUB push 1\r\n")
+    for each in receivers:
+        kept.enter_context(each)
+    site.stream("S", ["s"])
+    site.fill(20, lambda _: "s")
+
+    def deliver() -> None:
+        site.consumer("d", ack_policy="none", deliver_subject="push")
+        for each in receivers:
+            receive(each, 20, b"MSG s ")
+
+    return deliver
+
+
+def reload_revokes(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A client with many subscriptions may no longer have any of them."""
+    site.server.reload(_subscriber(">"))
+    lines = b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(1, size + 1))
+    client = kept.enter_context(site.dial(lines, user="u"))
+
+    def revoke() -> None:
+        site.server.reload(_subscriber("b.>"))
+        receive(client, size, b"-ERR ")
+
+    return revoke
+
+
+def _subscriber(allowed: str) -> str:
+    user = f'{{user: u, password: u, permissions: {{subscribe: {{allow: ["{allowed}"]}}}}}}'
+    return f"authorization {{ users = [{{user: any, password: any}}, {user}] }}\nno_auth_user: any\n"
+
+
+def account_goes(site: Site, size: int, kept: ExitStack) -> Operation:
+    """An account with many streams is not in the configuration any more."""
+    with site.dial(b"SUB _INBOX.w 1\r\n", user="b") as client:
+        for number in range(size):
+            body = b'{"name":"S%d","subjects":["s.%d"]}' % (number, number)
+            line = b"PUB $JS.API.STREAM.CREATE.S%d _INBOX.w %d\r\n%b\r\n" % (number, len(body), body)
+            client.sendall(line)
+            next_message(client)
+    return lambda: site.server.reload(_accounts())
+
+
+def _accounts(more: str = "") -> str:
+    a = "A { users = [{user: a, password: a}], jetstream: enabled }"
+    return f"accounts {{ {a}\n{more} }}\nno_auth_user: a\n"
+
+
 ROWS: Final[dict[str, Row]] = {
     "subscriber-leaves": Row(subscriber_leaves, 250_000),
     "subscriptions-end": Row(subscriptions_end, 250_000),
@@ -150,6 +200,11 @@ ROWS: Final[dict[str, Row]] = {
     "group-one": Row(wide(b"workers ", 1_000), 50_000),
     "group-connections": Row(wide_groups, 5_000),
     "large-headers": Row(large_headers, 1_000),
+    "wide-consumer": Row(wide_consumer, 5_000),
+    "reload-revokes": Row(reload_revokes, 100_000, _subscriber(">")),
+    "reload-account-goes": Row(
+        account_goes, 500, _accounts("B { users = [{user: b, password: b}], jetstream: enabled }")
+    ),
     "reload-users": Row(reload(accounts=False), 2_000, users(1, "a.>")),
     "reload-accounts": Row(reload(accounts=True), 1_000, users(1, "a.>", accounts=True)),
 }

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import selectors
 import socket
+import time
 from contextlib import ExitStack
 from typing import Final
 
-from benchmarks.waits.site import ANSWER_S, Operation, Prepare, Row, Site, subscribe, wait_for
+from benchmarks.waits.site import (
+    ANSWER_S,
+    Operation,
+    Prepare,
+    Row,
+    Site,
+    receive,
+    subscribe,
+    wait_for,
+    wait_until,
+)
 
 _SYSTEM: Final = """
 accounts {
@@ -66,6 +77,35 @@ def _at_once(site: Site, paths: list[str]) -> None:
             for key, _ in waiting.select(ANSWER_S):
                 if not key.data.recv(1 << 20):
                     waiting.unregister(key.data)
+
+
+def all_at_once(site: Site, size: int, kept: ExitStack) -> Operation:
+    """Several long documents are asked for at once, of a server with much of everything."""
+    many_streams(site, size)
+    kept.enter_context(subscribe(site, size * 50))
+    for connection in site.connect(size):
+        kept.enter_context(connection)
+    paths = [
+        "/jsz?streams=1&consumers=1",
+        "/connz?subs=1&limit=10000",
+        "/subsz?subs=1&limit=100000",
+        "/metrics",
+    ]
+    return lambda: _at_once(site, paths)
+
+
+def slow_reader(site: Site, size: int, kept: ExitStack) -> Operation:
+    """Somebody asks for a list of many subjects again and again, and reads slowly."""
+    site.subjects(size)
+    asker = kept.enter_context(site.dial(b"SUB _INBOX.w 1\r\n"))
+
+    def ask() -> None:
+        body = b'{"subjects_filter":">"}'
+        asker.sendall(b"PUB $JS.API.STREAM.INFO.S _INBOX.w %d\r\n%b\r\n" % (len(body), body) * 10)
+        wait_until(time.monotonic() + 2.0)
+        receive(asker, 10, b"io.nats.jetstream.api.v1.stream_info_response")
+
+    return ask
 
 
 def page(path: str, *, streams: bool = False, subscriptions: bool = False) -> Prepare:
@@ -157,6 +197,8 @@ ROWS: Final[dict[str, Row]] = {
     "varz": Row(varz, 5_000),
     "connz": Row(connz, 5_000),
     "connz-four-at-once": Row(connz_four_at_once, 5_000),
+    "all-at-once": Row(all_at_once, 1_000, both=False),
+    "slow-reader": Row(slow_reader, 100_000),
     "connz-detail": Row(page("/connz?subs=detail&limit={size}"), 5_000),
     "connz-one-client": Row(page("/connz?subs=detail", subscriptions=True), 250_000),
     "subsz": Row(subsz, 250_000),

@@ -385,7 +385,7 @@ ROWS: Final[dict[str, Row]] = {
     "rollup-subject": Row(roll_up_subject, 1_000_000),
     "seal": Row(seal, 1_000_000),
     "retention-changes": Row(retention_changes, 1_000_000),
-    "subjects-change": Row(subjects_change, 5_000),
+    "subjects-change": Row(subjects_change, 1_900),
     "subject-transform": Row(
         update(10, subject_transform={"src": "s.*", "dest": "t.{{wildcard(1)}}"}), 1_000_000
     ),

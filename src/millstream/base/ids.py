@@ -83,4 +83,4 @@ def short_hash(text: str) -> str:
     """Return a hash of `text` in eight base-62 characters; the same in every process."""
     import hashlib
 
-    return "".join(_DIGITS[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:HASH_LENGTH])
+    return hashlib.sha256(text.encode()).digest()[:HASH_LENGTH].translate(_AS_DIGITS).decode("ascii")

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Final
 from millstream.broker.close_reason import CloseReason
 
 if TYPE_CHECKING:
-    import asyncio
-
     from millstream.broker.connection import Connection
+    from millstream.broker.turns import Planned
 
 _log = logging.getLogger("millstream.broker")
 
@@ -34,8 +33,8 @@ class Backpressure:
         self._connection = connection
         self._mark = 0  # bytes that must have gone when the timer fires
         self._gone = 0  # bytes that had gone when it was set
-        self._timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
+        self._timer: Planned | None = None
+        self._stall_timer: Planned | None = None
         self._held = False
 
     def pending(self) -> int:

@@ -13,7 +13,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.descriptors import is_kept
@@ -27,6 +27,7 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.commands import Commands
 from millstream.broker.connection import Connection, Tick
 from millstream.broker.departures import Departures
+from millstream.broker.fan_out import FanOut
 from millstream.broker.history import ClosedConnection
 from millstream.broker.imports import Imports
 from millstream.broker.info import ServerIdentity
@@ -49,10 +50,14 @@ from millstream.protocol import errors
 from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
 
+if TYPE_CHECKING:
+    from millstream.broker.reload import Renewal
+
 _log = logging.getLogger("millstream.broker")
 
 _FIRST_CID: Final = 5  # the numbers below it are the reference's internal clients
 _DEFAULT_CLOSED: Final = 10_000  # remembered when the options say 0, as in the reference
+_chance: Final = random.Random()  # for weighted mappings; seeding one takes longer than anything else here
 _LINGER_S: Final = 2.0  # for the last words to a client that is being closed
 
 
@@ -82,6 +87,7 @@ class Broker:
         self.commands = Commands(self)
         self.observer = observer or Observer()
         self.authenticator = ClientAuthenticator(broker_options)
+        self.renewal: Renewal | None = None  # of the last reload, while it checks clients
         self.password_checks = PasswordChecks(loop)
         self.connections: dict[int, Connection] = {}
         self.closed: deque[ClosedConnection] = deque(
@@ -116,13 +122,14 @@ class Broker:
             running = self.accounts.get(name)
             if running is None:
                 running = Account(account, is_system=name == system, seed=random.getrandbits(31))
+                running.space.fan_out = FanOut(self, running.space)
                 self.accounts[name] = running
             running.configured = account
-            running.space.mapping = account_mapping(
-                (*account.mappings, *self.built_in_mappings.get(name, ())), random.Random()
-            )
             running.space.traced = account.trace is not None
-            running.space.drop_all_routes()
+            mappings = (*account.mappings, *self.built_in_mappings.get(name, ()))
+            if mappings or running.space.mapping is not None:
+                running.space.mapping = account_mapping(mappings, _chance)
+                running.space.drop_all_routes()
         gone = [running for name, running in self.accounts.items() if name not in configured]
         for running in gone:
             del self.accounts[running.name]
@@ -316,6 +323,11 @@ class Broker:
         guard.alone("telling of a disconnect", self.observer.client_disconnected, connection, reason)
         connection.keepalive.end()
         connection.backpressure.end()
+
+    def renew(self, connection: Connection) -> None:
+        """Check a client that is outdated (see ``reload``), before it sends or gets anything else."""
+        if self.renewal is not None:
+            self.renewal.renew(connection)
 
     def fail(self, connection: Connection, place: str, error: Exception) -> None:
         """Report a defect with a client and close it: its state is unknown."""

@@ -19,6 +19,9 @@ cdef int _BYTES_SHIFT
 cdef Py_ssize_t _OPERATION_WORK
 cdef Py_ssize_t _FLUSH_AT
 cdef Py_ssize_t _SPARE_BUFFERS
+cdef Py_ssize_t _WRITES_AT_ONCE
+cdef Py_ssize_t _LOOK_AFTER
+cdef double _WRITE_S
 cdef Py_ssize_t _LARGE_BODY
 cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
@@ -44,6 +47,8 @@ cdef class Tick:
     cdef readonly unsigned long long reader
     cdef readonly unsigned long long round
     cdef public bint counts
+    cdef public object in_slices
+    cdef readonly object writes
 
     cpdef reads(self, unsigned long long cid)
     cpdef OutBuffer borrow(self, Connection connection)
@@ -51,8 +56,11 @@ cdef class Tick:
     cpdef count_round(self)
     @cython.locals(connection=Connection, held=list)
     cpdef release(self)
-    @cython.locals(connection=Connection, dirty=list)
-    cpdef flush(self)
+    cpdef bint is_crowded(self)
+    @cython.locals(connection=Connection, dirty=list, left=bint)
+    cpdef bint flush(self) except? -1
+    @cython.locals(connection=Connection, rest=list, at=Py_ssize_t, end=double)
+    cdef bint _flush_many(self, list dirty) except? -1
 
 cdef class Connection(Subscriber):
     cdef readonly object broker
@@ -65,6 +73,7 @@ cdef class Connection(Subscriber):
     cdef readonly WideMap subscriptions
     cdef public bint closed
     cdef public bint suspended
+    cdef public bint outdated
     cdef readonly bint waiting
     cdef public bint half_closes
     cdef public bint reads_bodies
@@ -90,6 +99,8 @@ cdef class Connection(Subscriber):
     cdef readonly bint write_blocked
     cdef public double last_activity
     cdef OutBuffer _out
+    cdef OutBuffer _put_off
+    cdef Py_ssize_t _holds
     cdef SubjectRoute _route
     cdef AckRoute _acks
     cdef Py_ssize_t _work
@@ -100,11 +111,14 @@ cdef class Connection(Subscriber):
     cpdef enter(self, object account)
     cpdef object room(self)
     cpdef body_received(self, Py_ssize_t count)
+    @cython.locals(tick=Tick)
     cpdef process(self)
     @cython.locals(parser=Parser, op=int)
     cdef void _act(self) except *
     @cython.locals(now=double, tick=Tick)
     cdef void _look_at_the_clock(self) except *
+    cpdef hold(self)
+    cpdef let_go(self)
     cpdef take_turn(self)
     @cython.locals(frame=Frame, route=SubjectRoute, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
@@ -131,6 +145,10 @@ cdef class Connection(Subscriber):
     cpdef send(self, bytes line)
     @cython.locals(out=OutBuffer)
     cpdef flush(self)
-    @cython.locals(out=OutBuffer, data=bytes)
+    cpdef put_off(self)
+    @cython.locals(out=OutBuffer)
+    cpdef catch_up(self)
     cdef void _write(self) except *
+    @cython.locals(data=bytes)
+    cdef void _write_out(self, OutBuffer out) except *
     cpdef stop(self)

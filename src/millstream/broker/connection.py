@@ -9,7 +9,8 @@ future or object is created for a message.
     transport ◀──────────────────────── Tick.flush ◀──────────────────────┘
 
 ``Tick`` lists the connections that the current chunk wrote to and lends them their buffers, so an idle
-connection owns none.  A connection whose input takes long is not read from until others had their turn.
+connection owns none.  Thousands of connections are written to in slices (``write_queue``).  A connection
+whose input takes long is not read from until others had their turn.
 Rare events (CONNECT, SUB, timers, closing) are in ``commands``, ``subscriptions``, ``handshake``,
 ``keepalive`` and ``backpressure``, which use the public fields here.
 """
@@ -30,6 +31,7 @@ from millstream.broker.router import (
     Target,
 )
 from millstream.broker.watchdog import Watchdog
+from millstream.broker.write_queue import WriteQueue
 from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
@@ -52,6 +54,9 @@ _BYTES_SHIFT = 14  # 16 KiB count 1, too
 _OPERATION_WORK = 4
 _FLUSH_AT = 256 * 1024  # a buffer this full is written without waiting for the end of the chunk
 _SPARE_BUFFERS = 64
+_WRITES_AT_ONCE = 64  # connections that are written to without a look at the clock
+_LOOK_AFTER = 16  # of these writes
+_WRITE_S = 0.001  # for the writes of one step to more of them; the others are written to in slices
 _LARGE_BODY = 64 * 1024  # bytes that are missing; so many are read where they are needed
 
 _UNDERSCORE = ord("_")
@@ -85,6 +90,8 @@ class Tick:
         self.reader = 0  # the client that was read from last
         self.round = 0  # of the loop, which reads a socket many times in one round; not every round counts
         self.counts = False  # the round will be counted when this one has ended
+        self.in_slices: Any = None  # ``Turns.in_slices``
+        self.writes: WriteQueue | None = None  # of the last flush that could not write everything
 
     @property
     def steps(self) -> int:
@@ -120,13 +127,44 @@ class Tick:
             if not connection.closed:
                 connection.backpressure.release()
 
-    def flush(self) -> None:
-        """Write the output of every connection in the list, including what flushing itself adds."""
+    def is_crowded(self) -> bool:
+        """Return True if so many connections have something to write that they should do it now."""
+        return len(self._dirty) >= _WRITES_AT_ONCE
+
+    def flush(self) -> bool:
+        """Write the output of every connection in the list, including what flushing itself adds.
+
+        Returns True if there were too many connections; the rest is in `writes` then.
+        """
+        left = False
         while self._dirty:
             dirty = self._dirty
             self._dirty = []
-            for connection in dirty:
+            if len(dirty) > _WRITES_AT_ONCE:
+                left = self._flush_many(dirty) or left
+            else:
+                for connection in dirty:
+                    connection.flush()
+        return left
+
+    def _flush_many(self, dirty: "list[Connection]") -> bool:
+        end: float = self.clock() + _WRITE_S
+        at = 0
+        for connection in dirty:
+            connection.flush()
+            at += 1
+            if at % _LOOK_AFTER == 0 and self.clock() >= end:
+                break
+        if at == len(dirty) or self.in_slices is None:
+            for connection in dirty[at:]:
                 connection.flush()
+            return False
+        rest = dirty[at:]
+        for connection in rest:
+            connection.put_off()
+        self.writes = WriteQueue(rest)
+        self.in_slices("writing to many clients", self.writes.write())
+        return True
 
 
 class Connection(Subscriber):
@@ -143,6 +181,7 @@ class Connection(Subscriber):
         self.subscriptions = WideMap()  # from sid to Subscription
         # Life cycle; see `handshake` and `close`.
         self.closed = False
+        self.outdated = False  # its rights are those of options that were replaced; see `reload`
         self.suspended = False  # stops parsing, e.g. while a password is checked elsewhere
         self.waiting = False  # has input left for its next turn
         # Of a TCP connection without TLS: the transport leaves it to us to close when the peer has hung up.
@@ -172,6 +211,8 @@ class Connection(Subscriber):
         self.write_blocked = False  # the transport holds bytes that the peer has not taken
         self.last_activity = 0.0
         self._out: OutBuffer | None = None
+        self._put_off: OutBuffer | None = None  # output that is written in a slice, or with the next one
+        self._holds = 0  # reasons not to read on, see ``hold``
         self._route: SubjectRoute | None = None
         self._acks: AckRoute | None = None  # where the last acknowledgement went
         self._work = 0  # done since the last look at the clock
@@ -239,6 +280,7 @@ class Connection(Subscriber):
         self.tick.flush()
         if self.closed or not self.half_closes:
             return False
+        self.catch_up()
         self.closed = True
         self.broker.departures.hang_up(self)
         return True
@@ -271,10 +313,14 @@ class Connection(Subscriber):
         An unexpected exception closes this connection and no other.
         """
         try:
+            if self.outdated:
+                self.broker.renew(self)
             self._act()
         except Exception as error:
             self.broker.fail(self, "an operation of a client", error)
-        self.tick.flush()
+        tick = self.tick
+        if tick.flush() and tick.writes is not None and not self.closed:
+            tick.writes.hold(self)
         if self.tick.crowded:
             self.tick.crowded = False
             if not self.closed:
@@ -325,13 +371,27 @@ class Connection(Subscriber):
             if not tick.counts:
                 tick.counts = True
                 self.broker.turns.soon(tick.count_round)
-        elif now >= self._turn_end and not (self.closed or self.suspended):
+        elif now >= self._turn_end and not (self.closed or self.suspended or self.waiting):
             self.waiting = True
             self.transport.pause_reading()
             self.broker.turns.soon(self.take_turn)
 
+    def hold(self) -> None:
+        """Read nothing until ``let_go`` was called as often as this."""
+        self._holds += 1
+        if not self.waiting:
+            self.waiting = True
+            self.transport.pause_reading()
+
+    def let_go(self) -> None:
+        self._holds -= 1
+        if self._holds == 0:
+            self.take_turn()
+
     def take_turn(self) -> None:
         """Continue with the input that was left."""
+        if self._holds > 0:
+            return
         self.waiting = False
         if self.closed:
             return
@@ -457,6 +517,10 @@ class Connection(Subscriber):
     def _may_have(self, target: Target, frame: "Frame") -> bool:
         """Return True if the permissions allow the delivery; if the check fails, end the connection."""
         try:
+            if self.outdated:
+                self.broker.renew(self)
+                if self.closed or target.subscription.closed:
+                    return False
             if self.filters_deliveries and self.permissions.delivery_denied(
                 target.subject, target.subscription.queue
             ):
@@ -523,9 +587,30 @@ class Connection(Subscriber):
         self._out = None
         self.tick.give_back(out)
 
+    def put_off(self) -> None:
+        """Leave the output for ``catch_up``."""
+        if self._put_off is not None:
+            self.flush()
+        else:
+            self._put_off = self._out
+            self._out = None
+
+    def catch_up(self) -> None:
+        """Write the output that was put off."""
+        out = self._put_off
+        if out is not None:
+            self._put_off = None
+            self._write_out(out)
+            self.tick.give_back(out)
+
     def _write(self) -> None:
-        out = self._out
-        if out is None or out.size == 0:
+        if self._put_off is not None:
+            self.catch_up()
+        if self._out is not None:
+            self._write_out(self._out)
+
+    def _write_out(self, out: OutBuffer) -> None:
+        if out.size == 0:
             return
         data = out.take()
         if self.closed:
@@ -541,4 +626,5 @@ class Connection(Subscriber):
     def stop(self) -> None:
         """Stop input and output; queued output is written first."""
         self.flush()
+        self.catch_up()
         self.closed = True

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -243,12 +244,11 @@ class Imports:
         self.wire()
 
     def wire(self) -> None:
-        """Rebuild all imports, and the shadows of existing subscriptions."""
+        """Rebuild all imports, and the shadows of our own subscriptions; clients need ``renew_shadows``."""
         accounts = self._broker.accounts
         for account, subscription in self._services:
             account.space.unsubscribe(subscription)
         self._services.clear()
-        concerned = {name for name, account in accounts.items() if account.stream_imports}
         for account in accounts.values():
             account.stream_imports = []
             for configured in account.configured.imports:
@@ -260,16 +260,16 @@ class Imports:
                     service = ServiceImport(self._broker, account, exporter, configured, export)
                     account.space.subscribe(service.subscription)
                     self._services.append((account, service.subscription))
-        for account in accounts.values():
-            if account.name not in concerned and not account.stream_imports:
-                continue
-            for connection in account.connections.values():
-                for subscription in connection.subscriptions.values():
-                    self.unshadow(subscription)
-                    self.shadow(account, subscription)
         for subscription, account in self._ours.items():
-            self.unshadow(subscription)
-            self.shadow(account, subscription)
+            self.renew_shadows(account, [subscription])
+
+    def renew_shadows(self, account: Account, subscriptions: Iterable[Subscription]) -> None:
+        """Replace the shadows of subscriptions by those of the present imports."""
+        for subscription in subscriptions:
+            if subscription.shadows is not None:
+                self.unshadow(subscription)
+            if account.stream_imports and not subscription.closed:
+                self.shadow(account, subscription)
 
     def responses(self, exporter: Account) -> Responses:
         known = self._responses.get(exporter.name)

@@ -15,9 +15,8 @@ from millstream.broker.close_reason import CloseReason
 from millstream.protocol import errors
 
 if TYPE_CHECKING:
-    import asyncio
-
     from millstream.broker.connection import Connection
+    from millstream.broker.turns import Planned
 
 _FIRST_PING_S: Final = 2.0
 _JITTER: Final = 0.2  # of the first delay, so that clients which came together do not stay together
@@ -38,7 +37,7 @@ class Keepalive:
         self._sent_at = _NEVER
         self._heard_at = 0.0
         self._seen = 0  # messages and operations that came in until the last look
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Planned | None = None
 
     def configure(self, interval_s: float, max_unanswered: int) -> None:
         """Apply new settings from the next ping on."""

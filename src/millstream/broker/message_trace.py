@@ -157,12 +157,16 @@ class MessageTraces:
         if refusal is not None:
             trace.failed(refusal)
             return
-        taken = self._deliver(space.route(subject), frame, connection, trace)
+        taken = self._deliver(space, space.route(subject), frame, connection, trace)
         if not taken and connection.no_responders and frame.reply_size > 0:
             commands.answer_no_responders(connection, subject, frame.reply())
 
-    def _deliver(self, route: SubjectRoute, frame: Frame, source: Subscriber, trace: MessageTrace) -> int:
-        """Do what ``SubjectSpace.deliver`` does, and trace it."""
+    def _deliver(
+        self, space: SubjectSpace, route: SubjectRoute, frame: Frame, source: Subscriber, trace: MessageTrace
+    ) -> int:
+        """Do what ``SubjectSpace.deliver`` does, and trace it; very many receivers are not listed."""
+        if route.wide is not None:
+            return 1 if trace.only else space.deliver(route, _without_trace(frame), source)
         taken = sum(self._try(target, frame, source, trace) for target in route.plain)
         for members in route.queues:
             taken += any(
@@ -210,7 +214,7 @@ class MessageTraces:
             crossing = {"acc": owner.exporter.name, "from": _text(target.subject), "to": _text(route.subject)}
             trace.add("si", **crossing)
             if owner.traceable:
-                return self._deliver(route, request, source, trace)
+                return self._deliver(space, route, request, source, trace)
             return 0 if trace.only else space.deliver(route, request, source)
 
         request = _without_reply(frame) if trace.only else _without_trace(frame)
@@ -258,6 +262,8 @@ def _is_sampled(found: dict[str, list[str]]) -> bool:
 def _obstacle(connection: Connection, target: Target, source: Subscriber) -> str:
     """Return why a client does not get a message, see ``Connection.deliver``; empty if it does."""
     subscription = target.subscription
+    if connection.outdated:
+        connection.broker.renew(connection)
     if source is connection and not connection.echo:
         return _NO_ECHO
     if connection.filters_deliveries and connection.permissions.delivery_denied(

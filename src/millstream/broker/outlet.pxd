@@ -16,10 +16,12 @@ cdef class SubjectOutlet(Outlet):
 
     @cython.locals(route=SubjectRoute, seen=SubjectRoute)
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
-    @cython.locals(route=SubjectRoute, members=list, target=Target)
+    @cython.locals(route=SubjectRoute, members=list, target=Target, group=list, subscription=Subscription)
     cpdef bint has_interest(self) except? -1
-    @cython.locals(route=SubjectRoute, members=list, target=Target, subscription=Subscription)
+    @cython.locals(route=SubjectRoute, members=list, target=Target, subscription=Subscription, group=list)
     cpdef bint is_named(self) except? -1
+    @cython.locals(origin=Subscription)
+    cdef bint _names(self, Subscription subscription, bytes subject) except? -1
     @cython.locals(route=SubjectRoute, members=list, target=Target)
     cpdef bint behind(self) except? -1
     @cython.locals(route=SubjectRoute)

@@ -4,7 +4,7 @@ The route to the destination is cached while it is valid; for each subject that 
 its receivers are cached too.  A message may also have the destination's own name, as if published there.
 """
 
-from millstream.broker.router import SubjectRoute, SubjectSpace, Target
+from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription, Target
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.subjects.match import is_one_word
@@ -42,8 +42,15 @@ class SubjectOutlet(Outlet):
             route = self._find_route()
         if self._queue is None:
             return route.receivers() > 0
-        wanted = [members for members in route.queues if members[0].subscription.queue == self._queue]
-        return len(wanted) > 0
+        for members in route.queues:
+            target = members[0]
+            if target.subscription.queue == self._queue:
+                return True
+        for group in route.groups or ():
+            subscription = group[0]
+            if subscription.queue == self._queue:
+                return True
+        return False
 
     def is_named(self) -> bool:
         route = self._route
@@ -51,20 +58,27 @@ class SubjectOutlet(Outlet):
             route = self._find_route()
         for members in [route.plain] if self._queue is None else route.queues:
             for target in members:
-                subscription = target.subscription
-                if subscription.queue != self._queue:
-                    continue
-                if subscription.subject == self._destination:
+                if self._names(target.subscription, target.subject):
                     return True
-                origin = subscription.origin  # who listens in another account, under that one's name
-                if origin is not None and origin.subject == target.subject:
+        for group in [route.wide or []] if self._queue is None else route.groups or ():
+            for subscription in group:
+                if self._names(subscription, self._destination):
                     return True
         return False
+
+    def _names(self, subscription: Subscription, subject: bytes) -> bool:
+        """Return True if this is a subscription to the destination that is seen as `subject`."""
+        if subscription.queue != self._queue:
+            return False
+        origin = subscription.origin  # who listens in another account, under that one's name
+        return subscription.subject == self._destination or (origin is not None and origin.subject == subject)
 
     def behind(self) -> bool:
         route = self._route
         if route is None or not route.valid:
             route = self._find_route()
+        if route.wide is not None and self._space.fan_out.is_busy():
+            return True
         for target in route.plain:
             if target.owner.behind():
                 return True
@@ -90,6 +104,9 @@ class SubjectOutlet(Outlet):
             [_renamed(target, subject) for target in route.plain],
             [[_renamed(target, subject) for target in members] for members in route.queues],
         )
+        seen.groups = route.groups
+        seen.wide = route.wide
+        seen.found_for = route.subject
         if len(self._seen_as) >= _MAX_SUBJECTS:
             self._seen_as.clear()
         self._seen_as[subject] = seen

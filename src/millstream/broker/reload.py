@@ -5,17 +5,20 @@ client is checked again: one whose user is gone or in another account is closed 
 would be refused today is refused now, and one that stays loses the subscriptions it may no longer have: at
 once, or soon after if it has many.  A client for which any of that fails is closed, and the rest of the plan
 is carried out.
+
+The new options are in force from one moment on, for everybody.  Checking thousands of clients takes longer,
+so they are marked as outdated at that moment, and a ``Renewal`` checks them in slices.  An outdated client is
+checked at once when it sends something or something is delivered to it, so nobody acts by old rules.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.base.slices import Pieces
+from millstream.base.slices import Pieces, finish
 from millstream.broker import handshake
 from millstream.broker.auth import Candidate, ClientAuthenticator, Identity
 from millstream.broker.close_reason import CloseReason
@@ -30,58 +33,107 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.broker")
 
-_CHECKED_AT_ONCE: Final = 128  # subscriptions of one client; more are checked in slices
+_CHECKED_AT_ONCE: Final = 32  # subscriptions of one client; more are checked in slices
+_PIECE: Final = 16  # of these
 
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
-    """Apply `options`, all of which must be changeable while running."""
-    authenticator = ClientAuthenticator(options)  # may raise: before anything is touched
+    """Apply `options`, all of which must be changeable while running, and check all clients at once."""
+    finish(apply_in_slices(broker, options, ClientAuthenticator(options)))
+    broker.tick.flush()
+
+
+def apply_in_slices(
+    broker: Broker, options: BrokerOptions, authenticator: ClientAuthenticator
+) -> Pieces[None]:
+    """Apply `options`, whose `authenticator` may be made in another thread, and check clients in slices."""
+    if broker.renewal is not None:
+        finish(broker.renewal.run())  # or a client would never be checked against the options in between
+    renewal = broker.renewal = _exchange(broker, options, authenticator)
+    yield len(broker.connections)
+    yield from renewal.run()
+
+
+def _exchange(broker: Broker, options: BrokerOptions, authenticator: ClientAuthenticator) -> Renewal:
+    """Put the options in force; all clients are outdated afterwards."""
     old, broker.options = broker.options, options
+    previous, broker.authenticator = broker.authenticator, authenticator
     access_changed = (old.authorization, old.accounts, old.mappings, old.websocket) != (
         options.authorization,
         options.accounts,
         options.mappings,
         options.websocket,
     )
-    previous, broker.authenticator = broker.authenticator, authenticator
-    _for_each(broker, broker.connections.values(), lambda each: _configure(broker, each))
+    rewires = access_changed and _shared(old) != _shared(options)
     if access_changed:
-        for account in broker.configure_accounts():
-            gone = account.connections.values()
-            _for_each(broker, gone, lambda each: broker.close(each, CloseReason.CLIENT_CLOSED))
+        broker.configure_accounts()
+    if rewires:
         guard.alone("renewing imports", broker.imports.wire)
-        _for_each(broker, broker.connections.values(), lambda each: _check_again(broker, each, previous))
-    guard.alone("closing connections by their certificates", _send_unpinned_away, broker)
-    _for_each(broker, broker.connections.values(), lambda each: _refresh(broker, each))
-    if 0 < options.max_connections < len(broker.connections):
-        for connection in list(broker.connections.values())[options.max_connections :]:
-            broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
-    broker.tick.flush()
+    for connection in broker.connections.values():
+        connection.outdated = connection.filters_deliveries = True
+    return Renewal(broker, previous, access_changed, rewires)
 
 
-def _for_each(
-    broker: Broker, connections: Iterable[Connection], step: Callable[[Connection], object]
-) -> None:
-    """Call `step` for each connection; close one for which it fails, so that it keeps no old rights."""
-    for connection in list(connections):
+def _shared(options: BrokerOptions) -> list[object]:
+    """Return what accounts import and export."""
+    return [(each.name, each.imports, each.exports) for each in options.accounts]
+
+
+class Renewal:
+    """The clients that were connected when the options changed."""
+
+    def __init__(
+        self, broker: Broker, previous: ClientAuthenticator, access_changed: bool, rewires: bool
+    ) -> None:
+        self._broker = broker
+        self._previous = previous
+        self._access_changed = access_changed
+        self._rewires = rewires
+        self._unpinned = 0
+
+    def run(self) -> Pieces[None]:
+        """Check all clients that are still outdated."""
+        broker = self._broker
+        for connection in list(broker.connections.values()):
+            if connection.outdated and not connection.closed:
+                self.renew(connection)
+            yield 1
+        if self._unpinned:
+            _log.info("Disconnect %d clients due to pinned certs reload", self._unpinned)
+        most = broker.options.max_connections
+        if 0 < most < len(broker.connections):
+            for connection in list(broker.connections.values())[most:]:
+                broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
+                yield 1
+        if broker.renewal is self:
+            broker.renewal = None
+
+    def renew(self, connection: Connection) -> None:
+        """Check a client; close one for which that fails, so that it keeps no old rights."""
+        connection.outdated = False
         try:
-            step(connection)
+            self._renew(connection)
         except Exception as error:
-            broker.fail(connection, "reloading a connection", error)
+            self._broker.fail(connection, "reloading a connection", error)
+
+    def _renew(self, connection: Connection) -> None:
+        broker = self._broker
+        _configure(broker, connection)
+        if self._access_changed:
+            if broker.accounts.get(connection.account.name) is not connection.account:
+                broker.close(connection, CloseReason.CLIENT_CLOSED)
+            else:
+                _check_again(broker, connection, self._previous)
+        if not connection.closed and not broker.is_pinned(connection.session):
+            self._unpinned += 1
+            broker.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
+        if not connection.closed:
+            _refresh(broker, connection, self._rewires)
 
 
 def _configure(broker: Broker, connection: Connection) -> None:
     connection.parser.max_control_line = broker.options.max_control_line
     connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), broker.options.ping_max)
-
-
-def _send_unpinned_away(broker: Broker) -> None:
-    """Close connections whose certificates are no longer pinned."""
-    unpinned = [each for each in broker.connections.values() if not broker.is_pinned(each.session)]
-    if unpinned:
-        _log.info("Disconnect %d clients due to pinned certs reload", len(unpinned))
-    for connection in unpinned:
-        broker.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
 
 
 def _check_again(broker: Broker, connection: Connection, previous: ClientAuthenticator) -> None:
@@ -119,13 +171,14 @@ def _has_moved(broker: Broker, connection: Connection) -> bool:
 
 
 def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[Identity | None]) -> None:
-    def settle(each: Connection) -> None:
-        _settle(broker, each, done.result())
-        if not each.closed:
-            _refresh(broker, each)
-
-    if not connection.closed and not done.cancelled():
-        _for_each(broker, [connection], settle)
+    if connection.closed or done.cancelled():
+        return
+    try:
+        _settle(broker, connection, done.result())
+        if not connection.closed:
+            _refresh(broker, connection)
+    except Exception as error:
+        broker.fail(connection, "reloading a connection", error)
 
 
 def _settle(broker: Broker, connection: Connection, identity: Identity | None) -> None:
@@ -137,32 +190,42 @@ def _settle(broker: Broker, connection: Connection, identity: Identity | None) -
         connection.session.identity = identity
 
 
-def _refresh(broker: Broker, connection: Connection) -> None:
-    """Apply the current limits, permissions and path of messages."""
+def _refresh(broker: Broker, connection: Connection, rewires: bool = False) -> None:
+    """Apply the current limits, permissions and path of messages; with `rewires`, the current imports."""
     handshake.apply_limits(broker, connection)
     handshake.choose_path(broker, connection)
-    if connection.permissions is None:
+    if connection.permissions is None and not rewires:
         return
     if len(connection.subscriptions) <= _CHECKED_AT_ONCE:
-        _revoke(broker, connection, list(connection.subscriptions.values()))
+        _check_subscriptions(broker, connection, list(connection.subscriptions.values()), rewires)
     else:
-        broker.turns.in_slices("checking subscriptions", _revoke_in_slices(broker, connection))
+        broker.turns.in_slices("checking subscriptions", _check_in_slices(broker, connection, rewires))
 
 
-def _revoke_in_slices(broker: Broker, connection: Connection) -> Pieces[None]:
-    """Check many subscriptions in slices, until all are done or a later reload repeats it."""
+def _check_in_slices(broker: Broker, connection: Connection, rewires: bool) -> Pieces[None]:
+    """Check many subscriptions in slices, until all are done; a later reload repeats it, but for imports."""
     permissions, held = connection.permissions, connection.subscriptions
     for part in range(held.parts()):
         subscriptions = held.list_values(part)
-        for start in range(0, len(subscriptions), _CHECKED_AT_ONCE):
-            if connection.closed or connection.permissions is not permissions:
+        for start in range(0, len(subscriptions), _PIECE):
+            if connection.closed or not (rewires or connection.permissions is permissions):
                 return
             try:
-                _revoke(broker, connection, subscriptions[start : start + _CHECKED_AT_ONCE])
+                some = subscriptions[start : start + _PIECE]
+                _check_subscriptions(broker, connection, some, rewires)
             except Exception as error:
                 broker.fail(connection, "reloading a connection", error)
                 return
-            yield _CHECKED_AT_ONCE
+            yield _PIECE
+
+
+def _check_subscriptions(
+    broker: Broker, connection: Connection, subscriptions: list[Subscription], rewires: bool
+) -> None:
+    if connection.permissions is not None:
+        _revoke(broker, connection, subscriptions)
+    if rewires:
+        broker.imports.renew_shadows(connection.account, subscriptions)
 
 
 def _revoke(broker: Broker, connection: Connection, subscriptions: list[Subscription]) -> None:

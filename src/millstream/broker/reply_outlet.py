@@ -87,8 +87,7 @@ class OwnOutlet(Outlet):
     def _targets(self) -> list[Target]:
         if self._found is None or not self._found.valid:
             self._found = self._space.route(self._destination)
-            members = [target for group in self._found.queues for target in group]
-            self._own = [each for each in (*self._found.plain, *members) if each.owner is self._owner]
+            self._own = self._space.targets_of(self._found, self._owner)
         return self._own
 
 

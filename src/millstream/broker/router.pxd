@@ -12,6 +12,7 @@ cdef Py_ssize_t _FIXED_SIZE
 cdef unsigned char _DOT
 cdef Py_ssize_t _SHOWN
 cdef Py_ssize_t _MAX_SCAN
+cdef Py_ssize_t _WIDE
 cdef unsigned char _STAR
 cdef unsigned char _TAIL
 cdef unsigned char _DOLLAR
@@ -28,6 +29,8 @@ cdef class Subscriber:
     cpdef failed(self, Target target, Frame frame, object error)
     cpdef bint behind(self) except? -1
     cpdef bint gone(self) except? -1
+    cpdef hold(self)
+    cpdef let_go(self)
 
 @cython.final
 cdef class Subscription:
@@ -60,8 +63,11 @@ cdef class SubjectRoute:
     cdef readonly list plain
     cdef readonly list queues
     cdef public list groups
+    cdef public list wide
+    cdef public bytes found_for
     cdef public bint valid
 
+    @cython.locals(found=Py_ssize_t)
     cpdef Py_ssize_t receivers(self)
 
 @cython.final
@@ -78,6 +84,7 @@ cdef class SubjectSpace:
     cdef readonly dict routes
     cdef public object mapping
     cdef public bint traced
+    cdef public object fan_out
     cdef readonly long long lookups
     cdef readonly long long cache_hits
     cdef readonly long long refused
@@ -113,6 +120,7 @@ cdef class SubjectSpace:
     cpdef unsubscribe(self, Subscription subscription)
     @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
     cpdef SubjectRoute route(self, bytes subject)
+    @cython.locals(route=SubjectRoute, members=list, targets=list)
     cdef SubjectRoute _route_to(self, Matches found, bytes subject)
     @cython.locals(found=Matches, head=bytes, routes=dict, route=SubjectRoute, one_more=bint)
     cpdef SubjectRoute crowd_route(self, bytes subject)
@@ -135,10 +143,18 @@ cdef class SubjectSpace:
     cpdef confirm(self, list subjects)
     @cython.locals(target=Target, members=list, group=list, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver(self, SubjectRoute route, Frame frame, Subscriber source) except? -1
+    @cython.locals(members=list, group=list, taken=Py_ssize_t)
+    cdef Py_ssize_t _deliver_wide(self, SubjectRoute route, Frame frame, Subscriber source) except? -1
+    @cython.locals(each=Target, found=list, members=list, group=list)
+    cpdef list targets_of(self, SubjectRoute route, Subscriber owner)
+    @cython.locals(target=Target, part=list, taken=Py_ssize_t)
+    cpdef Py_ssize_t deliver_part(
+        self, SubjectRoute route, Py_ssize_t start, Py_ssize_t end, Frame frame, Subscriber source
+    ) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
     cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
     @cython.locals(count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, targets=list)
-    cdef bint _deliver_to_one_of(self, list group, bytes subject, Frame frame, Subscriber source) except? -1
+    cdef bint _deliver_to_one_of(self, list group, SubjectRoute route, Frame frame, Subscriber source) except? -1
     cdef Py_ssize_t _draw(self, Py_ssize_t count) except? -1
 
 @cython.locals(first=Py_ssize_t, dot=Py_ssize_t)

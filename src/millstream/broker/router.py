@@ -16,6 +16,7 @@ it writes the start of a line.
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from millstream.base import guard
 from millstream.base.buffer import read_little, same_bytes
@@ -41,6 +42,7 @@ _STAR = ord("*")
 _TAIL = ord(">")
 _DOLLAR = ord("$")
 _SHOWN = 100  # bytes of a refused subject in the log
+_WIDE = 4096  # subscriptions that are delivered to in slices, see ``fan_out``; no route has targets for them
 _MAX_SCAN = 1024  # more cached routes than this are dropped whole rather than matched one by one
 
 
@@ -82,6 +84,12 @@ class Subscriber:
     def gone(self) -> bool:
         """Return True if it receives nothing any more, though some subscriptions may still be in the tree."""
         return False
+
+    def hold(self) -> None:
+        """Send nothing until ``let_go`` was called as often as this; what sends for nobody does not stop."""
+
+    def let_go(self) -> None:
+        """End one ``hold``."""
 
 
 class Subscription:
@@ -129,11 +137,14 @@ class SubjectRoute:
         self.subject = subject
         self.plain = plain
         self.queues = queues
-        self.groups: list[list[Subscription]] | None = None  # queue groups without targets (``crowd_route``)
+        self.groups: list[list[Subscription]] | None = None  # queue groups without targets, maybe large ones
+        self.wide: list[Subscription] | None = None  # very many receivers instead of `plain`
+        self.found_for = subject  # the subject that these receivers were found for
         self.valid = True
 
     def receivers(self) -> int:
-        return len(self.plain) + len(self.queues) + (len(self.groups) if self.groups is not None else 0)
+        found = len(self.plain) + len(self.queues) + (len(self.groups) if self.groups is not None else 0)
+        return found if self.wide is None else found + len(self.wide)
 
 
 class AckRoute:
@@ -156,6 +167,7 @@ class SubjectSpace:
         # From a published subject to the one it is delivered on.
         self.mapping: Callable[[bytes], bytes] | None = None
         self.traced = False  # any message with headers may be part of a trace; see `message_trace`
+        self.fan_out: Any = None  # ``fan_out.FanOut``
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
@@ -247,11 +259,19 @@ class SubjectSpace:
         return route
 
     def _route_to(self, found: Matches, subject: bytes) -> SubjectRoute:
-        return SubjectRoute(
-            subject,
-            self._targets(found.plain, subject),
-            [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
-        )
+        if len(found.plain) > _WIDE:
+            route = SubjectRoute(subject, [], [])
+            route.wide = found.plain
+        else:
+            route = SubjectRoute(subject, self._targets(found.plain, subject), [])
+        for members in found.queues.values():
+            if len(members) > _WIDE:
+                route.groups = [members] if route.groups is None else [*route.groups, members]
+            else:
+                targets = self._targets(members, subject)
+                if targets:
+                    route.queues.append(targets)
+        return route
 
     def crowd_route(self, subject: bytes) -> SubjectRoute | None:
         """Return a route for one of very many subjects with the same head, such as the keys of a bucket.
@@ -276,7 +296,11 @@ class SubjectSpace:
                 return None
         if subject.find(b"..") >= 0 or subject.endswith(b"."):
             return None
-        route = SubjectRoute(subject, self._targets(found.plain, subject), [])
+        if len(found.plain) > _WIDE:
+            route = SubjectRoute(subject, [], [])
+            route.wide = found.plain
+        else:
+            route = SubjectRoute(subject, self._targets(found.plain, subject), [])
         if found.queues:
             route.groups = list(found.queues.values())
         return route
@@ -321,7 +345,7 @@ class SubjectSpace:
         route = self._acks.get(start)
         if route is None and start not in self._acks:
             found = self.tree.match_any_tail(subject[:dot])
-            if found is not None and not found.queues:
+            if found is not None and not found.queues and len(found.plain) <= _WIDE:
                 group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) == len(found.plain):
                     route = AckRoute(start, group)
@@ -353,11 +377,13 @@ class SubjectSpace:
 
     def _find_getters(self, stream: bytes) -> list[Subscription] | None:
         found = self.tree.match_any_tail(stream)
-        if found is None or len(found.queues) != 1:
+        if found is None or len(found.queues) != 1 or len(found.plain) > _WIDE:
             return None
         if not all(_is_spared(each, stream) for each in found.plain):
             return None
         [group] = found.queues.values()
+        if len(group) > _WIDE:
+            return None
         plain = [each for each in group if each.rewrite is None and not each.spared and not each.owner.gone()]
         return plain if plain and len(plain) == len(group) else None
 
@@ -464,7 +490,7 @@ class SubjectSpace:
         group = self._reply_groups.get(prefix)
         if group is None and prefix not in self._reply_groups:
             found = self.tree.match_any_last(prefix)
-            if found is not None and not found.queues:
+            if found is not None and not found.queues and len(found.plain) <= _WIDE:
                 group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) != len(found.plain):
                     group = None
@@ -494,7 +520,12 @@ class SubjectSpace:
             self.deliver_reply(subject, frame)
 
     def deliver(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> int:
-        """Deliver the message to every receiver of the route; return how many received it."""
+        """Deliver the message to every receiver of the route; return how many received it.
+
+        Very many receivers get it in slices, and count as one.
+        """
+        if route.wide is not None:
+            return self._deliver_wide(route, frame, source)
         taken = 0
         for target in route.plain:
             if target.owner.deliver(target, frame, source):
@@ -504,18 +535,54 @@ class SubjectSpace:
                 taken += 1
         if route.groups is not None:
             for group in route.groups:
-                if self._deliver_to_one_of(group, route.subject, frame, source):
+                if self._deliver_to_one_of(group, route, frame, source):
                     taken += 1
         return taken
 
+    def _deliver_wide(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> int:
+        taken = 0
+        for members in route.queues:
+            if self._deliver_to_one(members, frame, source):
+                taken += 1
+        if route.groups is not None:
+            for group in route.groups:
+                if self._deliver_to_one_of(group, route, frame, source):
+                    taken += 1
+        self.fan_out.begin(route, frame, source, taken)
+        return taken + 1
+
+    def targets_of(self, route: SubjectRoute, owner: Subscriber) -> list[Target]:
+        """Return the targets of a route that belong to one subscriber, members of queue groups included."""
+        found = [each for each in route.plain if each.owner is owner]
+        for members in route.queues:
+            found += [each for each in members if each.owner is owner]
+        for group in ([route.wide] if route.wide is not None else []) + (route.groups or []):
+            found += self._targets([each for each in group if each.owner is owner], route.subject)
+        return found
+
+    def deliver_part(
+        self, route: SubjectRoute, start: int, end: int, frame: Frame, source: Subscriber | None
+    ) -> int:
+        """Deliver the message to some of very many receivers; return how many received it."""
+        taken = 0
+        part = route.wide or []
+        for target in self._targets(part[start:end], route.found_for):
+            if route.subject is not route.found_for:
+                target = Target(target.subscription, route.subject)
+            if target.owner.deliver(target, frame, source):
+                taken += 1
+        return taken
+
     def _deliver_to_one_of(
-        self, group: list[Subscription], subject: bytes, frame: Frame, source: Subscriber | None
+        self, group: list[Subscription], route: SubjectRoute, frame: Frame, source: Subscriber | None
     ) -> bool:
         """Deliver to a member of a queue group whose targets nobody made: a group may have thousands."""
         count = len(group)
         start = self._draw(count)
         for step in range(count):
-            targets = self._targets([group[(start + step) % count]], subject)
+            targets = self._targets([group[(start + step) % count]], route.found_for)
+            if targets and route.subject is not route.found_for:
+                targets = [Target(targets[0].subscription, route.subject)]
             if targets and self._deliver_to_one(targets, frame, source):
                 return True
         return False

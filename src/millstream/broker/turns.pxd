@@ -1,5 +1,15 @@
+cimport cython
+
 from millstream.broker.connection cimport Tick
 from millstream.broker.watchdog cimport Watchdog
+
+cdef class Planned:
+    cdef readonly str kind
+    cdef readonly object callback
+    cdef readonly tuple arguments
+    cdef public object timer
+
+    cpdef cancel(self)
 
 cdef class Turns:
     cdef readonly Watchdog watchdog
@@ -7,3 +17,11 @@ cdef class Turns:
     cdef object _loop
     cdef Tick _tick
     cdef object _sliced
+    cdef object _soon
+    cdef bint _soon_planned
+    cdef double _timers_s
+
+    cdef _line_up(self, Planned planned)
+    cdef _plan_soon(self)
+    @cython.locals(callback=object, arguments=tuple)
+    cdef _begin(self, Planned planned)

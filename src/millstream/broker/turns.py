@@ -7,6 +7,10 @@ waits for other input, and callbacks need not flush.  The watchdog records the d
 Long work is done in slices.  However many there are, the loop runs one slice in a round and polls its sockets
 before the next, and each work waits for all others between two of its slices.
 
+Hundreds of short turns take as long as a long one.  So those that were asked for with ``soon`` run for 2 ms
+of a round of the loop at most, in their order; the others follow in the next rounds.  Timers that are due
+when others have taken as long in the same round join them.
+
 Nothing in the broker, JetStream or the server uses the loop's callbacks directly; a test checks that.  Calls
 of transports arrive in ``Connection``, which behaves the same.
 """
@@ -29,6 +33,24 @@ Callback = Callable[..., object]
 _SOON: Final = "turn"
 _TIMER: Final = "timer"
 _DONE: Final = "future"
+_ROUND_S: Final = 0.002  # for short turns in one round of the loop
+
+
+class Planned:
+    """A turn that has not begun; drops its callback when it begins or is cancelled."""
+
+    def __init__(self, kind: str, callback: Callback, arguments: tuple[Any, ...]) -> None:
+        self.kind = kind
+        self.callback: Callback | None = callback
+        self.arguments = arguments
+        self.timer: Any = None  # of the loop
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.arguments = ()
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 class Turns:
@@ -40,6 +62,10 @@ class Turns:
         self._loop = loop
         self._tick = tick
         self._sliced: deque[tuple[str, Sliced[Any]]] = deque()  # long work; the first one has the next slice
+        self._soon: deque[Planned] = deque()
+        self._soon_planned = False  # the loop will call ``_run_soon``
+        self._timers_s = 0.0  # that timers took in this round of the loop, or in several quiet ones
+        tick.in_slices = self.in_slices
 
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
         """Call back now; the watchdog names the step by its kind and the callback's name."""
@@ -51,16 +77,65 @@ class Turns:
         self._tick.flush()
         self.watchdog.ended(began, kind, callback)
 
-    def soon(self, callback: Callback, *arguments: Any) -> asyncio.Handle:
+    def soon(self, callback: Callback, *arguments: Any) -> Planned:
         """Call back when the current work is done."""
-        return self._loop.call_soon(self.run, _SOON, callback, *arguments)
+        planned = Planned(_SOON, callback, arguments)
+        self._line_up(planned)
+        return planned
 
-    def later(self, delay_s: float, callback: Callback, *arguments: Any) -> asyncio.TimerHandle:
-        return self._loop.call_later(delay_s, self.run, _TIMER, callback, *arguments)
+    def later(self, delay_s: float, callback: Callback, *arguments: Any) -> Planned:
+        planned = Planned(_TIMER, callback, arguments)
+        planned.timer = self._loop.call_later(delay_s, self._due, planned)
+        return planned
 
-    def at(self, when: float, callback: Callback, *arguments: Any) -> asyncio.TimerHandle:
+    def at(self, when: float, callback: Callback, *arguments: Any) -> Planned:
         """Call back at a time of the loop's clock."""
-        return self._loop.call_at(when, self.run, _TIMER, callback, *arguments)
+        planned = Planned(_TIMER, callback, arguments)
+        planned.timer = self._loop.call_at(when, self._due, planned)
+        return planned
+
+    def _due(self, planned: Planned) -> None:
+        """Run a timer, or let it follow other turns if timers took long in this round already."""
+        planned.timer = None
+        if self._timers_s >= _ROUND_S:
+            self._line_up(planned)
+            return
+        began: float = self._tick.clock()
+        self._begin(planned)
+        self._timers_s += self._tick.clock() - began
+        if self._timers_s >= _ROUND_S:
+            self._plan_soon()
+
+    def _line_up(self, planned: Planned) -> None:
+        self._soon.append(planned)
+        self._plan_soon()
+
+    def _plan_soon(self) -> None:
+        if not self._soon_planned:
+            self._soon_planned = True
+            self._loop.call_soon(self._run_soon)
+
+    def _run_soon(self) -> None:
+        """Run the turns that were asked for before this round of the loop, for a while."""
+        self._soon_planned = False
+        self._timers_s = 0.0
+        left = len(self._soon)
+        end: float = self._tick.clock() + _ROUND_S
+        while left > 0:
+            self._begin(self._soon.popleft())
+            left -= 1
+            if left > 0 and self._tick.clock() >= end:
+                break
+        if self._soon:
+            self._plan_soon()
+
+    def _begin(self, planned: Planned) -> None:
+        callback = planned.callback
+        if callback is not None:
+            arguments = planned.arguments
+            planned.callback = None
+            planned.arguments = ()
+            self.run(planned.kind, callback, *arguments)
 
     def when_done(self, future: asyncio.Future[Any], callback: Callback) -> None:
         """Call back with the future when it is done."""

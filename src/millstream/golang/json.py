@@ -16,7 +16,7 @@ from millstream.base.errors import MillstreamError
 
 _BLANKS: Final = b" \t\r\n"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
-_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _PLAIN_KEY: Final = re.compile(rb'"([a-zA-Z0-9_]*)":')  # a fast path: nearly every key looks like this
 _CUT_ESCAPE: Final = re.compile(rb"\\|\\u[0-9a-fA-F]{0,3}")  # an escape cut by the end of the text
 _ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')

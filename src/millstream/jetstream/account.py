@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.ids import nuid
 from millstream.base.owned import few
+from millstream.base.slices import Pieces, finish
 from millstream.golang.time import Time
 from millstream.jetstream import parts
 from millstream.jetstream.advisories import Advisories
@@ -412,9 +413,13 @@ class AccountJetStream:
 
         `server_stops`: logs that depend on the commit journal are synced together when it is closed.
         """
-        self.committer.stopping = True
         self.committer.leaves_to_journal = server_stops
-        for stream in self.streams.values():
+        finish(self.stop_in_slices())
+
+    def stop_in_slices(self) -> Pieces[None]:
+        """Stop one stream after the other, so that other accounts have their turn."""
+        self.committer.stopping = True
+        for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)
             try:
                 self.committer.flush(stream)
@@ -430,6 +435,7 @@ class AccountJetStream:
                 guard.report(f"stopping the consumers of stream {stream.name}", error)
             guard.alone(f"stopping stream {stream.name}", self.committer.forget, stream)
             guard.alone(f"closing stream {stream.name}", stream.log.close)
+            yield 1
         self.committer.stop()
         for timer in self._removing.values():  # the next start goes on with them
             if timer is not None:

@@ -160,7 +160,7 @@ class Engine:
     def _fill_reserve(self) -> None:
         self._reserve.fill()
 
-    def reconfigure(self, options: JetStreamOptions) -> None:
+    def reconfigure(self, options: JetStreamOptions) -> Pieces[None]:
         """Apply other limits and accounts; everything else stays as at the start."""
         self.options = options
         self.resources.max_memory = self.max_memory
@@ -168,13 +168,14 @@ class Engine:
         self.resources.erase_within_s = options.erase_within_s
         BUDGET.set(options.memory_budget)
         for name in self.accounts.keys() - options.accounts.keys():
-            self._disable(name)
+            yield from self._disable(name)
         for name, account_options in options.accounts.items():
             running = self.accounts.get(name)
             if running is None:
                 self._enable(name, account_options)
             elif running.options != account_options:
                 running.reconfigure(account_options)
+            yield 1
 
     def _enable(self, name: str, account_options: AccountJetStreamOptions) -> None:
         world = self._make_world(name)
@@ -204,11 +205,11 @@ class Engine:
             ),
         )
 
-    def _disable(self, name: str) -> None:
+    def _disable(self, name: str) -> Pieces[None]:
         """Stop JetStream of an account; its streams stay on disk."""
         self._apis.pop(name).stop()
         account = self.accounts.pop(name)
-        account.stop()
+        yield from account.stop_in_slices()
         self.resources.accounts.remove(account)
 
     def refuse(self, name: str) -> None:

@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.base.descriptors import raise_soft_limit
 from millstream.base.errors import MillstreamError
 from millstream.base.heap import keep_freed_memory
@@ -117,12 +118,13 @@ def _handle_signals(
         _log.info('Trapped "hangup" signal')
         if not starting.done():
             return  # the start reads the file anyway
-        from millstream.server.reload import reload_configuration
+        server.reloads.begin(reloaded)
 
-        try:
-            reload_configuration(server)
-        except MillstreamError as error:
+    def reloaded(error: Exception | None) -> None:
+        if isinstance(error, MillstreamError):
             _log.error("Failed to reload server configuration: %s", error)
+        elif error is not None:
+            guard.report("reloading the server configuration", error)
 
     def change_logs(plan: ReloadPlan) -> None:
         nonlocal handler

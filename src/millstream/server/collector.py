@@ -2,10 +2,13 @@
 
 Reference counting frees nearly everything: code that closes a connection or drops a subscription breaks its
 cycles.  A full collection visits each object of the process and blocks the loop meanwhile, for 100 ms with
-ten thousand connections, and Python would start one whenever their number has grown by a quarter.  So
-automatic collections cover young objects only, a few thousand at a time, which takes up to 5 ms.  Old objects
-are collected every ten minutes, if enough of them are new and the last time took less than 5 ms.  Otherwise
-the collector waits for a second in which no client asked anything.
+8,000 connections or 1,000 streams, and Python would start one whenever their number has grown by a quarter.
+
+So automatic collections cover young objects only, a few thousand at a time.  Old ones are collected when
+some have grown old in the last second.  If that took long, or if they are too many, they are set aside
+(``gc.freeze``, which takes microseconds however many they are): later collections do not visit them.  They
+are still freed when nothing refers to them; only a cycle that is dropped after that stays.  Such cycles are
+looked for when nobody has asked the server for anything for a minute, at most once an hour.
 """
 
 from __future__ import annotations
@@ -16,16 +19,14 @@ from typing import Final
 from millstream.broker.turns import Turns
 
 _NEVER: Final = 2**31 - 1
-_THRESHOLDS: Final = (
-    2_000,
-    1,
-    _NEVER,
-)  # new objects; collections of the youngest before their survivors are done
-_FULL_EVERY_S: Final = 600.0
-_LOOK_EVERY_S: Final = 1.0  # for a quiet moment, once a full collection is due
-_QUIET_STEPS: Final = 32  # of the loop in that time, by timers alone
-_SHORT_S: Final = 0.005
-_WORTH_IT: Final = 10  # collections of survivors since the last full one
+# New objects; collections of the youngest before their survivors are visited, too.
+_THRESHOLDS: Final = (1_000, 1, _NEVER)
+_LOOK_EVERY_S: Final = 1.0
+_FEW: Final = 3  # collections of survivors, so some thousand objects that have grown old
+_SHORT_S: Final = 0.0025
+_FULL_EVERY: Final = 3600  # looks
+_QUIET: Final = 60  # looks, one after the other
+_QUIET_STEPS: Final = 32  # of the loop between two of them, by timers alone
 
 
 def limit_pauses() -> None:
@@ -35,36 +36,41 @@ def limit_pauses() -> None:
 
 
 class Collector:
-    """Collects old objects at long intervals."""
+    """Sets old objects aside, and collects all of them at long intervals."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
-        self._took_s = _SHORT_S  # by the last full collection; at first nobody knows
-        self._steps = 0  # of the loop, when it was looked at last
+        self._steps = 0  # of the loop, at the last look
+        self._quiet = 0  # looks since the server had something to do
+        self._looks = 0  # since the last full collection
+        self._set_aside = False  # something, since then
 
     def start(self) -> None:
-        self._turns.later(_FULL_EVERY_S, self._due)
-
-    def _due(self) -> None:
-        if gc.get_count()[2] < _WORTH_IT:
-            self.start()
-        elif self._took_s < _SHORT_S:
-            self._collect()
-        else:
-            self._wait()
-
-    def _wait(self) -> None:
         self._steps = self._turns.watchdog.steps
         self._turns.later(_LOOK_EVERY_S, self._look)
 
     def _look(self) -> None:
-        if self._turns.watchdog.steps - self._steps <= _QUIET_STEPS:
-            self._collect()
-        else:
-            self._wait()
+        self._looks += 1
+        self._quiet = self._quiet + 1 if self._turns.watchdog.steps - self._steps <= _QUIET_STEPS else 0
+        grown_old = gc.get_count()[2]
+        if self._looks >= _FULL_EVERY and self._quiet >= _QUIET and self._set_aside:
+            self._looks = 0
+            self._set_aside = False
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+        elif grown_old > _FEW:
+            gc.collect(1)
+            self._set_old_aside()
+        elif grown_old > 0 and self._took_long_to_collect():
+            self._set_old_aside()
+        self.start()
 
-    def _collect(self) -> None:
+    def _took_long_to_collect(self) -> bool:
         began = self._turns.watchdog.began()
         gc.collect()
-        self._took_s = self._turns.watchdog.since(began)
-        self.start()
+        return self._turns.watchdog.since(began) >= _SHORT_S
+
+    def _set_old_aside(self) -> None:
+        gc.freeze()
+        self._set_aside = True

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.clock import SystemClock
+from millstream.base.slices import Pieces, finish
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.options import ExportKind, Import, MapDestination, SubjectMapping
 from millstream.jsapi.names import API_ALL, domain_mappings
@@ -82,7 +83,7 @@ class JetStreamService:
             lambda: resources.erase_within_s,
             self.engine.expect_journals,
         )
-        self._refuse_others(self.engine)
+        finish(self._refuse_others(self.engine))
         broker.identity.jetstream_domain = options.domain
 
     def stop(self) -> None:
@@ -106,10 +107,11 @@ class JetStreamService:
         assert self._workers is not None
         return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
 
-    def _refuse_others(self, engine: Engine) -> None:
+    def _refuse_others(self, engine: Engine) -> Pieces[None]:
         """Refuse requests of accounts without JetStream, unless they import the API of another account."""
         broker = self._server.broker
-        for name, account in broker.accounts.items():
+        for name, account in list(broker.accounts.items()):
+            yield 1
             if name == broker.options.system_account:
                 continue
             if any(_is_whole_api(each) for each in account.configured.imports):
@@ -127,10 +129,12 @@ class JetStreamService:
                 for source, plain in domain_mappings(options.domain).items()
             )
         names = broker.accounts.keys() - {broker.options.system_account}
-        broker.built_in_mappings = dict.fromkeys(names | options.accounts.keys(), mappings)
-        broker.configure_accounts()
+        built_in = dict.fromkeys(names | options.accounts.keys(), mappings)
+        if built_in != broker.built_in_mappings:
+            broker.built_in_mappings = built_in
+            broker.configure_accounts()
 
-    def reload(self, plan: ReloadPlan) -> None:
+    def reload(self, plan: ReloadPlan) -> Pieces[None]:
         """Apply a changed configuration."""
         from millstream.config.reload import Area
 
@@ -140,8 +144,8 @@ class JetStreamService:
             self.start()
         elif self.engine is not None and {Area.JETSTREAM, Area.ACCOUNTS} & plan.areas:
             self._map_domain(options)
-            self.engine.reconfigure(options)
-            self._refuse_others(self.engine)
+            yield from self.engine.reconfigure(options)
+            yield from self._refuse_others(self.engine)
 
 
 def _prepare_folder(store_dir: str) -> threading.Thread | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
     from millstream.broker.session import ClientSession
+    from millstream.broker.turns import Planned
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
@@ -56,7 +56,7 @@ class AccountWorld:
         options = self._broker.options
         return MessageLimits(options.max_payload, options.max_control_line)
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Planned:
         return self._broker.turns.later(delay_s, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:

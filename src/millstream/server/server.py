@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from millstream.base import nkeys
 from millstream.base.errors import MillstreamError
+from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
     from millstream.server.arrow import ArrowEndpoint
     from millstream.server.monitor.endpoint import Monitor
+    from millstream.server.reload import Reloads
 
 _log = logging.getLogger("millstream.server")
 
@@ -76,7 +78,7 @@ class Server:
         self.options = options
         self.started_ns = 0
         self.configured_ns = 0  # when the options in force were loaded
-        self.reload_listeners: list[Callable[[ReloadPlan], None]] = []
+        self.reload_listeners: list[Callable[[ReloadPlan], Pieces[None] | None]] = []
         self.broker: Broker
         self.events: SystemEvents
         self.jetstream: JetStreamService
@@ -86,6 +88,7 @@ class Server:
         self._arrow: ArrowEndpoint | None = None
         self._lame_duck: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._reloads: Reloads | None = None
         self._failed_to_start = False
         self._stopped: asyncio.Event
         self.imports_later = False  # what ``later`` lists; the process that is a server sets it
@@ -158,7 +161,7 @@ class Server:
         if self.started_ns and self._stopping is None:
             raise MillstreamError("this server runs already; stop it before it is started again")
         loop = asyncio.get_running_loop()
-        self._stopping = self._listener = self._websocket = self._monitor = None
+        self._stopping = self._listener = self._websocket = self._monitor = self._reloads = None
         self._failed_to_start = False
         self._stopped = asyncio.Event()
         if not self.imports_later:
@@ -289,6 +292,20 @@ class Server:
 
     async def wait_stopped(self) -> None:
         await self._stopped.wait()
+
+    @property
+    def reloads(self) -> Reloads:
+        """Return what reads the configuration again; it is imported when somebody asks for that."""
+        if self._reloads is None:
+            from millstream.server.reload import Reloads
+
+            self._reloads = Reloads(self)
+        return self._reloads
+
+    @property
+    def stopping(self) -> bool:
+        """Return True if the server was told to stop."""
+        return self._stopping is not None
 
     def renew_certificates(self) -> None:
         """Use the certificates of the current options for new connections."""

@@ -110,11 +110,17 @@ class Node:
         if len(self._children) == 0:
             self._children = None
 
-    def children(self) -> "list[Node]":
-        """Return the children that are not wildcards."""
+    def child_parts(self) -> int:
+        """Return the number of parts in which ``children`` gives them."""
+        if self._children is None:
+            return 0 if self._only is None else 1
+        return self._children.parts()
+
+    def children(self, part: int) -> "list[Node]":
+        """Return some of the children that are not wildcards: very many come in several parts."""
         if self._children is not None:
-            return list(self._children.values())
-        return [] if self._only is None else [self._only]
+            return self._children.list_values(part)
+        return [] if self._only is None or part > 0 else [self._only]
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -293,23 +299,30 @@ class SubjectTree:
         self.count = 0
 
     def walk(self) -> Iterator[list[Any]]:
-        """Yield the values of each node.  The tree may change between two steps.
+        """Yield the values of each node, and empty lists in between.  The tree may change between two steps.
 
         A value added or removed meanwhile may be left out or may still be yielded.
         """
-        waiting = [self.root]
+        waiting = [(self.root, -1, 0)]  # a node itself, or one of so many parts of its children
         while waiting:
-            node = waiting.pop()
+            node, part, parts = waiting.pop()
+            if part >= 0:
+                if part + 1 < parts == node.child_parts():
+                    waiting.append((node, part + 1, parts))
+                waiting.extend([(child, -1, 0) for child in node.children(part)])
+                yield []
+                continue
             found: list[Any] = []
             node.take(found)
             if node.queues is not None:
                 for members in node.queues.values():
                     found.extend(members)
             if node.tail is not None:
-                waiting.append(node.tail)
+                waiting.append((node.tail, -1, 0))
             if node.star is not None:
-                waiting.append(node.star)
-            waiting.extend(node.children())
+                waiting.append((node.star, -1, 0))
+            if node.child_parts() > 0:
+                waiting.append((node, 0, node.child_parts()))
             yield found
 
     def match(self, subject: bytes) -> Matches:

@@ -15,9 +15,13 @@ from functools import partial
 from types import FrameType, SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
+from millstream.broker import reload
+from millstream.broker.auth import ClientAuthenticator
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.broker.watchdog import Watchdog
@@ -116,7 +120,13 @@ class Site:
         self.clock = WorkClock()
         self.watchdog = Watchdog(self.clock)
         self.loop = FakeLoop()
-        self.broker = Broker(BrokerOptions(), server_id="N", loop=self.loop.as_loop(), watchdog=self.watchdog)
+        self.broker = Broker(
+            BrokerOptions(),
+            server_id="N",
+            loop=self.loop.as_loop(),
+            watchdog=self.watchdog,
+            clock=self.clock,
+        )
         worker: Any = Worker(self.loop, self.broker.turns.run)
         world = AccountWorld(self.broker, self.broker.global_account, self.clock, worker)
         self.account = AccountJetStream(
@@ -150,8 +160,11 @@ class Site:
 
     def say_in_chunks(self, lines: list[bytes]) -> None:
         """The client says a lot, a little at a time."""
+        self.say_to(self.client, lines)
+
+    def say_to(self, client: FakeClient, lines: list[bytes]) -> None:
         for start in range(0, len(lines), 8):
-            self.client.say(b"".join(lines[start : start + 8]))
+            client.say(b"".join(lines[start : start + 8]))
 
     def count(self) -> int:
         """How many messages the stream M has."""
@@ -439,6 +452,33 @@ def delete_consumer(site: Site) -> None:
     assert site.count() == 0
 
 
+def listeners(site: Site, scale: int) -> None:
+    """A client with many subscriptions to one subject."""
+    site.say_to(site.other, [b"SUB wide %d\r\n" % number for number in range(50 * scale)])
+
+
+def audience(site: Site, scale: int) -> None:
+    """Many clients that listen to the same; a delivery is a hundred lines of the interpreted build."""
+    for _ in range(max(scale // 2, 1) if pure_requested() else 5 * scale):
+        site.join().say(b"SUB wide 1\r\n")
+
+
+def publish_wide(site: Site) -> None:
+    site.client.say(b"PUB wide 2\r\nhi\r\n")
+    receivers = [each for each in site.broker.connections.values() if each.out_messages]
+    expected = sum(len(each.subscriptions) for each in receivers)
+    assert sum(each.out_messages for each in receivers) == expected
+
+
+def reload_options(site: Site) -> None:
+    """Limits and imports of all clients change."""
+    new = msgspec.structs.replace(site.broker.options, max_payload=5000)
+    pieces = reload.apply_in_slices(site.broker, new, ClientAuthenticator(new))
+    site.broker.turns.in_slices("reload", pieces)
+    site.loop.run_ready()
+    assert all(each.parser.max_payload == 5000 for each in site.broker.connections.values())
+
+
 def _consumer(**config: Any) -> Any:
     return {"stream_name": "M", "config": {"durable_name": "new", "ack_policy": "explicit", **config}}
 
@@ -573,6 +613,9 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("schedules fire", scheduled, schedules_fire),
     ("many consumers are written", consumers, take_one_each),
     ("a segment is compacted", mostly_removed, compact),
+    ("a message to many subscriptions", listeners, publish_wide),
+    ("a message to many clients", audience, publish_wide),
+    ("a reload with many clients", audience, reload_options),
     (
         "a subscriber leaves",
         subscriptions,

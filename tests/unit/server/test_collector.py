@@ -1,4 +1,4 @@
-"""When the garbage collector runs over everything."""
+"""When the garbage collector runs over old objects, and when it leaves them out."""
 
 import gc
 
@@ -11,45 +11,74 @@ from millstream.server.collector import Collector, limit_pauses
 from tests.kits.fake_transport import FakeLoop
 
 
-@pytest.mark.parametrize(("aged", "collections"), [(0, 0), (9, 0), (10, 3), (1000, 3)])
-def test_old_objects_are_collected_every_ten_minutes_if_there_are_many(
-    aged: int, collections: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = FakeLoop()
-    full: list[float] = []
-    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, aged))
-    monkeypatch.setattr(gc, "collect", lambda: full.append(loop.time()))
-    Collector(Turns(loop.as_loop(), Tick(Watchdog(), loop.time))).start()
-    loop.advance(599)
-    assert not full
-    loop.advance(1 + 1201)
-    assert len(full) == collections
+class Site:
+    """A collector whose collections take as long as the test says, and leave notes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.loop = FakeLoop()
+        self.notes: list[str] = []
+        self.takes_s = 0.001
+        self.grown_old = 0
+        self._lost_s = 0.0
+        monkeypatch.setattr(gc, "get_count", lambda: (0, 0, self.grown_old))
+        monkeypatch.setattr(gc, "collect", self._collect)
+        monkeypatch.setattr(gc, "freeze", lambda: self.notes.append("set aside"))
+        monkeypatch.setattr(gc, "unfreeze", lambda: self.notes.append("take back"))
+        watchdog = Watchdog(lambda: self.loop.time() + self._lost_s)
+        self.turns = Turns(self.loop.as_loop(), Tick(watchdog, self.loop.time))
+        Collector(self.turns).start()
+
+    def _collect(self, generation: int = 2) -> None:
+        self.notes.append(f"collect {generation}")
+        self._lost_s += self.takes_s
+
+    def work(self) -> None:
+        """Have something to do, from now on."""
+        self.turns.later(0.01, self.work)
+
+    def advance(self, seconds: float) -> list[str]:
+        self.notes.clear()
+        self.loop.advance(seconds)
+        return list(self.notes)
 
 
-@pytest.mark.parametrize("takes_s", [0.001, 0.1])
-def test_a_long_collection_waits_until_nobody_asks_for_anything(
-    takes_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = FakeLoop()
-    lost = [0.0]  # seconds, to collections
-    full: list[float] = []
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(monkeypatch)
 
-    def collect() -> None:
-        full.append(loop.time())
-        lost[0] += takes_s
 
-    def ask() -> None:
-        turns.later(0.01, ask)
+def test_nothing_is_collected_while_nothing_grows_old(site: Site) -> None:
+    assert site.advance(10_000) == []
 
-    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 1000))
-    monkeypatch.setattr(gc, "collect", collect)
-    turns = Turns(loop.as_loop(), Tick(Watchdog(lambda: loop.time() + lost[0]), loop.time))
-    Collector(turns).start()
-    loop.advance(601.5)
-    assert len(full) == 1  # nobody asked, and how long it takes was not known
-    ask()
-    loop.advance(700)
-    assert len(full) == (2 if takes_s < 0.005 else 1)
+
+def test_few_old_objects_are_collected_every_second(site: Site) -> None:
+    site.grown_old = 3
+    assert site.advance(2.5) == ["collect 2"] * 2
+
+
+def test_old_objects_that_take_long_are_set_aside(site: Site) -> None:
+    site.grown_old, site.takes_s = 3, 0.003
+    assert site.advance(1.5) == ["collect 2", "set aside"]
+
+
+def test_many_old_objects_are_set_aside_without_a_visit(site: Site) -> None:
+    site.grown_old = 100
+    assert site.advance(1.5) == ["collect 1", "set aside"]
+
+
+def test_everything_is_collected_in_a_quiet_minute_once_an_hour(site: Site) -> None:
+    site.grown_old = 100
+    site.advance(1.5)
+    site.grown_old = 0
+    assert site.advance(3500) == []
+    assert site.advance(200) == ["take back", "collect 2", "set aside"]
+    assert site.advance(10_000) == []  # nothing was set aside since
+
+
+def test_a_busy_server_never_collects_everything(site: Site) -> None:
+    site.grown_old = 100
+    site.work()
+    assert "take back" not in site.advance(4000)
 
 
 def test_python_starts_no_full_collection_by_itself() -> None:
@@ -60,3 +89,19 @@ def test_python_starts_no_full_collection_by_itself() -> None:
         assert gc.get_threshold()[2] > 10**9
     finally:
         gc.set_threshold(*before)
+
+
+def test_objects_that_were_set_aside_are_still_freed() -> None:
+    gone: list[int] = []
+
+    class Kept:
+        def __del__(self) -> None:
+            gone.append(1)
+
+    kept = [Kept()]
+    gc.freeze()
+    try:
+        kept.clear()
+        assert gone == [1]
+    finally:
+        gc.unfreeze()

@@ -126,3 +126,18 @@ def test_counts_are_kept() -> None:
     tree.insert(b"b", None, 1)
     tree.remove(b"a", b"q", 1)
     assert (tree.count, tree.inserts, tree.removes) == (2, 3, 1)
+
+
+def test_a_walk_finds_everything_below_very_many_children() -> None:
+    tree = SubjectTree()
+    patterns = [b"wide.%d" % number for number in range(20_000)] + [
+        b"wide",
+        b"wide.*",
+        b"wide.>",
+        b"other.a.b",
+    ]
+    for pattern in patterns:
+        tree.insert(pattern, None, pattern)
+    tree.insert(b"wide.7", b"queue", b"member")
+    found = [value for values in tree.walk() for value in values]
+    assert sorted(found) == sorted([*patterns, b"member"])

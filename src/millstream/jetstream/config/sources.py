@@ -183,7 +183,7 @@ def _check_cycles(config: StreamConfig, streams: Streams) -> None:
     for stream in to_visit:  # grows during the iteration
         visited.add(stream.name)
         taken = PatternSet()
-        for subject in stream.subjects:
+        for subject in stream.subjects if stream.sources else ():
             taken.add(subject.encode())
         for source in stream.sources:
             effort.spend()

@@ -27,6 +27,7 @@ _log = logging.getLogger("millstream.jetstream")
 _ALL: Final = ">"
 _API_SUBJECTS: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
 _SYSTEM_SUBJECTS: Final = b"$SYS.>"
+_RESERVED_STARTS: Final = (b"$", b"*", b">")  # of subjects that may overlap with those
 _ACCOUNT_EVENTS: Final = b"$SYS.ACCOUNT.>"
 _BAD_SUBJECT: Final = "invalid subject"
 _MOST_INVALID: Final = 8  # how many are compared; one of them is refused anyway
@@ -75,7 +76,10 @@ def first_doubled(subjects: Sequence[str]) -> int | None:
     An empty subject, which some lists may contain, collides with ``>``.
     """
     doubled = None
-    seen: set[str] = set()
+    seen: set[str] = set(subjects)
+    if len(seen) == len(subjects) and not any(map(_may_be_pattern, subjects)):
+        return None  # literal subjects collide only if they are equal
+    seen.clear()
     later = PatternSet()
     later_invalid: list[str] = []
     for index in range(len(subjects) - 1, -1, -1):
@@ -97,6 +101,8 @@ def first_doubled(subjects: Sequence[str]) -> int | None:
 
 
 def _check_reserved(subject: bytes) -> None:
+    if not subject.startswith(_RESERVED_STARTS):
+        return
     # Streams of events were allowed once, and some exist.
     if any(collide(subject, api) for api in _API_SUBJECTS) and not is_subset(subject, EVENT_ALL.encode()):
         raise invalid("subjects that overlap with jetstream api require no-ack to be true")

@@ -30,6 +30,7 @@ _MAX_OUTLETS: Final = 64  # remembered at a time
 _MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all were behind
 _TOLD_AT_ONCE: Final = 8 if pure_requested() else 64  # statuses
 _STATUS_COST: Final = 4  # items of a slice that each counts for
+_REQUEST_COST: Final = 4  # messages that serving a request takes as long as, without its messages
 _PIN_ID: Final = names.PIN_ID.encode()
 
 
@@ -156,7 +157,7 @@ class PullDelivery:
                 continue
             passed_over = 0
             stopped = self._serve(request, outlet, left_bytes, now)
-            left -= consumer.feed.sent or 1
+            left -= consumer.feed.sent + _REQUEST_COST
             left_bytes -= consumer.feed.sent_bytes
         self._settle(stopped, now)
 

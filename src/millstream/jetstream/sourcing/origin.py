@@ -9,6 +9,7 @@ Pure functions from configurations to names, subjects and bodies.
 from __future__ import annotations
 
 from enum import Enum
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -110,7 +111,8 @@ class Origin:
         stable = self.asker.stable_hash
         if self.kind is OriginKind.MIRROR:
             return stable
-        if sum(other.name == self.config.name for other in siblings) > 1:
+        named_alike = (other for other in siblings if other.name == self.config.name)
+        if len(list(islice(named_alike, 2))) > 1:
             return short_hash(f"{stable} {self.index_name}")
         return short_hash(stable)
 
@@ -198,7 +200,10 @@ def origins_of(config: StreamConfig, asker: Asker) -> list[Origin]:
     """Return the origins of a stream, in configuration order."""
     if config.mirror is not None:
         return [Origin(OriginKind.MIRROR, config.mirror, asker, [])]
-    return [Origin(OriginKind.SOURCE, source, asker, config.sources) for source in config.sources]
+    alike: dict[str, list[StreamSource]] = {}
+    for source in config.sources:
+        alike.setdefault(source.name, []).append(source)
+    return [Origin(OriginKind.SOURCE, source, asker, alike[source.name]) for source in config.sources]
 
 
 def index_name(source: StreamSource) -> str:

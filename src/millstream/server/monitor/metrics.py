@@ -42,7 +42,11 @@ class ServerMetrics:
         self._requests = requests
         self._process = ProcessCollector(registry=None)
 
-    def render(self) -> Pieces[list[bytes]]:
+    def of_process(self) -> list[Metric]:
+        """Return what the system knows of the process; takes long with many descriptors, in any thread."""
+        return list(self._process.collect())
+
+    def render(self, process: list[Metric]) -> Pieces[list[bytes]]:
         """Yield all metrics as parts of a text, in slices (``base.slices``)."""
         broker = self._server.broker
         traffic = yield from totals.server_traffic(broker)
@@ -54,7 +58,7 @@ class ServerMetrics:
         if view is not None:
             parts += [text_of(family) for family in view.metrics()]
             parts += yield from table_text(view.stream_metrics())
-        parts += [text_of(family) for family in self._process.collect()]
+        parts += [text_of(family) for family in process]
         return parts
 
     def _about_the_server(self) -> Iterator[Metric]:

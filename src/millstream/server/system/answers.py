@@ -21,7 +21,6 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.totals import account_traffic
-from millstream.server.reload import reload_configuration
 from millstream.server.system.documents import ACCOUNT_DOCUMENTS, SERVER_DOCUMENTS, Document, NoAnswer
 from millstream.server.system.messages import (
     AccountConnections,
@@ -211,6 +210,23 @@ class SystemAnswers:
     # -- commands ---------------------------------------------------------------------------------
 
     def _command(self, message: InternalMessage, account: Account, act: Callable[[], object]) -> None:
+        def begin(ended: Callable[[Exception | None], None]) -> None:
+            try:
+                act()
+            except MillstreamError as error:
+                ended(error)
+            else:
+                ended(None)
+
+        self._command_later(message, account, begin)
+
+    def _command_later(
+        self,
+        message: InternalMessage,
+        account: Account,
+        begin: Callable[[Callable[[Exception | None], None]], None],
+    ) -> None:
+        """Begin what is asked for; answer when it has ended, perhaps later."""
         if not message.reply:
             return
         try:
@@ -218,17 +234,17 @@ class SystemAnswers:
         except BadQuery as error:
             self._refuse(message, account, _BAD_REQUEST, error)
             return
-        if not filters.accept(self._broker):
-            return
-        try:
-            act()
-        except MillstreamError as error:
+        if filters.accept(self._broker):
+            begin(lambda error: self._answer_command(message, account, error))
+
+    def _answer_command(self, message: InternalMessage, account: Account, error: Exception | None) -> None:
+        if error is not None:
             self._refuse(message, account, _FAILED, error)
-            return
-        self._outbox.answer(account, message.reply, ResponseDocument(server=self._outbox.server_info()))
+        else:
+            self._outbox.answer(account, message.reply, ResponseDocument(server=self._outbox.server_info()))
 
     def reload(self, message: InternalMessage, account: Account) -> None:
-        self._command(message, account, lambda: reload_configuration(self._server))
+        self._command_later(message, account, self._server.reloads.begin)
 
     def kick(self, message: InternalMessage, account: Account) -> None:
         self._to_client(message, account, self._kick)

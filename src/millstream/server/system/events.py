@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import nuid
-from millstream.base.slices import finish
+from millstream.base.slices import Pieces, finish
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.observer import Observer
 from millstream.broker.options import GLOBAL_ACCOUNT
@@ -26,11 +26,10 @@ from millstream.server.system.outbox import Outbox
 from millstream.server.system.requests import SystemRequests
 
 if TYPE_CHECKING:
-    import asyncio
-
     from millstream.broker.accounts import Account
     from millstream.broker.connection import Connection
     from millstream.broker.message_trace import MessageTrace
+    from millstream.broker.turns import Planned
     from millstream.config.reload import ReloadPlan
     from millstream.server.server import Server
     from millstream.server.system.messages import ServerDocument
@@ -52,7 +51,7 @@ class SystemEvents(Observer):
         self._requests = SystemRequests(server, self._outbox)
         self._running = False
         self._statsz_sent = 0
-        self._statsz_timer: asyncio.TimerHandle | None = None
+        self._statsz_timer: Planned | None = None
         self._counts: dict[str, AccountCount] = {}
 
     # -- life -------------------------------------------------------------------------------------
@@ -62,7 +61,7 @@ class SystemEvents(Observer):
         if self._broker.system_account is None:
             return
         self._running = True
-        self._requests.listen()
+        finish(self._requests.listen())
         self._server.reload_listeners.append(self._reloaded)
         self._statsz_timer = self._broker.turns.later(_FIRST_STATSZ_S, self._beat)
 
@@ -90,9 +89,9 @@ class SystemEvents(Observer):
         if account is not None:
             self._outbox.announce(account, self._server_subject(what), lambda info: info)
 
-    def _reloaded(self, plan: ReloadPlan) -> None:
+    def _reloaded(self, plan: ReloadPlan) -> Pieces[None]:
         """Follow changes of the accounts."""
-        self._requests.listen()
+        yield from self._requests.listen()
         for name in self._counts.keys() - self._broker.accounts.keys():
             self._counts.pop(name).stop()
 
@@ -176,7 +175,7 @@ class AccountCount:
         name = account.name.encode()
         self._subjects = (b"$SYS.SERVER.ACCOUNT.%b.CONNS" % name, b"$SYS.ACCOUNT.%b.SERVER.CONNS" % name)
         self._due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Planned | None = None
         self._sum = Traffic(0, 0, 0, 0)
         self._old_at = 0.0  # when the sum over many clients expires
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.slices import Pieces
+
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.internal import InternalMessage
@@ -53,22 +55,30 @@ class SystemRequests:
         self._server = server
         self._broker = server.broker
         self._outbox = outbox
-        self._listening: list[tuple[Account, Subscription]] = []
+        self._listening: dict[Account, list[Subscription]] = {}
         self._answers: SystemAnswers | None = None
 
-    def listen(self) -> None:
-        """Subscribe in every existing account."""
-        self.stop_listening()
-        for account in self._broker.accounts.values():
+    def listen(self) -> Pieces[None]:
+        """Subscribe in every existing account, and end the subscriptions in those that are gone."""
+        known = set(self._broker.accounts.values())
+        for account in [each for each in self._listening if each not in known]:
+            self._stop_listening_in(account)
+            yield 1
+        for account in [each for each in known if each not in self._listening]:
+            self._listening[account] = []
             if account.is_system:
                 self._listen_in_system_account(account)
             else:
                 self._listen_in_account(account)
+            yield 1
 
     def stop_listening(self) -> None:
-        for account, subscription in self._listening:
+        for account in list(self._listening):
+            self._stop_listening_in(account)
+
+    def _stop_listening_in(self, account: Account) -> None:
+        for subscription in self._listening.pop(account):
             self._broker.unsubscribe(account, subscription)
-        self._listening.clear()
 
     def _listen_in_system_account(self, account: Account) -> None:
         this_server = f"$SYS.REQ.SERVER.{self._broker.identity.server_id}"
@@ -103,7 +113,7 @@ class SystemRequests:
         def arrived(message: InternalMessage) -> None:
             self._broker.turns.soon(self._handle, handler, message, account)
 
-        self._listening.append((account, self._broker.serve(account, subject.encode(), arrived)))
+        self._listening[account].append(self._broker.serve(account, subject.encode(), arrived))
 
     def _handle(self, handler: Handler, message: InternalMessage, account: Account) -> None:
         if not self._listening:
