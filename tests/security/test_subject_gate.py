@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gate_kit import client, running
 
-from millstream.store.checksum import crc32c
+from millstream.base.checksum import crc32c
 from millstream.store.fs import RealFileSystem
 from millstream.store.record import Record
 from millstream.store.recovery import open_log

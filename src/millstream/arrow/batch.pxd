@@ -6,7 +6,7 @@ from millstream.arrow.header_columns cimport HeaderColumns
 from millstream.arrow.header_lines cimport lines_end, lines_start
 from millstream.arrow.picks cimport Picks
 from millstream.arrow.text cimport is_utf8
-from millstream.store.checksum cimport crc_of
+from millstream.base.checksum cimport crc_of
 
 cdef Py_ssize_t _MOST_ROWS
 cdef Py_ssize_t _MOST_BYTES

@@ -25,7 +25,7 @@ from millstream.arrow.header_columns import HeaderColumns
 from millstream.arrow.header_lines import MOST_LINES, in_order, lines_end, lines_start
 from millstream.arrow.picks import Picks
 from millstream.arrow.text import is_utf8, repaired
-from millstream.store.checksum import crc_of
+from millstream.base.checksum import crc_of
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind
 
 MOST_ROWS = 10_000

@@ -20,7 +20,7 @@ PURE_SWITCH: Final = "MILLSTREAM_PURE"
 
 # These need instructions of x86.  A universal build for macOS is for two architectures and goes without
 # them.
-X86_MODULES: Final = ("millstream.store.checksum_x86",)
+X86_MODULES: Final = ("millstream.base.checksum_x86",)
 COMPILED_FOR_X86: Final = sysconfig.get_platform().endswith("-x86_64")
 
 COMPILED_MODULES: Final = (
@@ -29,6 +29,9 @@ COMPILED_MODULES: Final = (
     "millstream.base.untracked",
     "millstream.base.wide_map",
     "millstream.base.paged_map",
+    "millstream.base.numbers",
+    "millstream.base.checksum",
+    *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millstream.subjects.match",
     "millstream.subjects.tree",
     "millstream.protocol.headers",
@@ -38,14 +41,11 @@ COMPILED_MODULES: Final = (
     "millstream.protocol.outlet",
     "millstream.protocol.inlet",
     "millstream.protocol.websocket_mask",
-    "millstream.store.checksum",
-    *(X86_MODULES if COMPILED_FOR_X86 else ()),
     "millstream.store.record",
     "millstream.store.positioned",
     "millstream.store.disk_writer",
     "millstream.store.journal_batch",
     "millstream.store.journal_writer",
-    "millstream.store.numbers",
     "millstream.store.index",
     "millstream.store.subject_list",
     "millstream.store.waypoints",

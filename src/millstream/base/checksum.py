@@ -74,7 +74,7 @@ def crc32c(data: bytes) -> int:
 
 _best = _crc_by_tables
 if cython.compiled and COMPILED_FOR_X86:
-    from millstream.store.checksum_x86 import address
+    from millstream.base.checksum_x86 import address
 
     if address():
         _best = cython.cast("_Checksum", cython.cast("size_t", address()))

@@ -17,7 +17,7 @@ import struct
 
 import msgspec
 
-from millstream.store.checksum import crc32c
+from millstream.base.checksum import crc32c
 
 # Small enough to read one record without unpacking much, and to lose little with a damaged block; larger
 # ones are not packed noticeably better.

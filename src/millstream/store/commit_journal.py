@@ -34,7 +34,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from millstream.store.checksum import crc32c
+from millstream.base.checksum import crc32c
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem

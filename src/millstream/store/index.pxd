@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.untracked cimport untrack
 from millstream.base.wide_map cimport WideMap
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 from millstream.store.subject_list cimport SubjectList
 
 @cython.final

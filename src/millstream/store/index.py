@@ -12,9 +12,9 @@ same way.
 
 from collections.abc import Iterator
 
+from millstream.base.numbers import Numbers
 from millstream.base.untracked import untrack
 from millstream.base.wide_map import WideMap
-from millstream.store.numbers import Numbers
 from millstream.store.subject_list import SubjectList
 
 _WIDE_AT = 8192  # children

@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer
-from millstream.store.checksum cimport crc_of
+from millstream.base.checksum cimport crc_of
 from millstream.store.record cimport RecordBuffer
 
 cdef Py_ssize_t _ALIGNMENT

@@ -16,7 +16,7 @@ from typing import Any
 import cython
 
 from millstream.base.buffer import GrowingBuffer
-from millstream.store.checksum import crc_of
+from millstream.base.checksum import crc_of
 from millstream.store.record import RecordBuffer
 
 if cython.compiled:

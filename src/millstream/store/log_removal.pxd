@@ -3,7 +3,7 @@ cimport cython
 from millstream.store.commit cimport Commit
 from millstream.store.index cimport SubjectNode
 from millstream.store.log_writer cimport LogWriting
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
 

@@ -13,13 +13,13 @@ import bisect
 import logging
 from collections.abc import Callable
 
+from millstream.base.numbers import Numbers
 from millstream.store.commit import Commit, Overwrite
 from millstream.store.errors import StoreError
 from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.fs import FileSystem
 from millstream.store.index import SubjectNode
 from millstream.store.log_writer import LogWriting
-from millstream.store.numbers import Numbers
 from millstream.store.record import Record, erased_record
 from millstream.store.segment import Segment
 from millstream.store.segment_job import SegmentJob

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from millstream.base.numbers import pack_rising
 from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem
 from millstream.store.index import SubjectNode
 from millstream.store.log_reader import LogReading
-from millstream.store.numbers import pack_rising
 from millstream.store.recent import Recent
 from millstream.store.record import Kind
 from millstream.store.scan import FARTHEST_JUMP

@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, read_little
-from millstream.store.checksum cimport crc_of
+from millstream.base.checksum cimport crc_of
 
 cdef int _MESSAGE
 cdef int _HEADERS

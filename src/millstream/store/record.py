@@ -28,7 +28,7 @@ import cython
 
 from millstream.base.budget import BUDGET
 from millstream.base.buffer import GrowingBuffer, read_little
-from millstream.store.checksum import crc_of
+from millstream.base.checksum import crc_of
 
 
 class Kind(IntEnum):

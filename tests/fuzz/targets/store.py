@@ -16,11 +16,11 @@ from functools import cache
 from tests.faults.store_scenario import SEGMENT, Life, read_all
 from tests.fuzz.targets.jetstream import Place
 
+from millstream.base.checksum import crc32c
+from millstream.base.numbers import pack_rising, unpack_rising
 from millstream.jetstream.consumers.entries import EntryKind, decode
 from millstream.store import blocks, summary
-from millstream.store.checksum import crc32c
 from millstream.store.fs import MemoryFileSystem
-from millstream.store.numbers import pack_rising, unpack_rising
 from millstream.store.record import HEADER_SIZE, Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from millstream.base.build import COMPILED_FOR_X86, pure_requested
-from millstream.store.checksum import crc32c, crc_by_tables
+from millstream.base.checksum import crc32c, crc_by_tables
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from store_kit import bodies, body_of, commit_all, contents, filled, put
 
-from millstream.store.checksum import crc32c
+from millstream.base.checksum import crc32c
 from millstream.store.counts import count_between, subjects_between
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log

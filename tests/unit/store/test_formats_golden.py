@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from store_kit import commit, commit_all, one_record, put
 
+from millstream.base.numbers import pack_rising
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import MemoryFileSystem
-from millstream.store.numbers import pack_rising
 from millstream.store.record import Kind
 from millstream.store.recovery import open_log
 from millstream.testing.crashfs import CrashFileSystem

@@ -7,12 +7,12 @@ import random
 import pytest
 from store_kit import bodies, body_of, commit, commit_all, filled, put
 
+from millstream.base.numbers import Numbers
 from millstream.base.slices import finish
 from millstream.store import tables
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, MemoryFile, MemoryFileSystem
 from millstream.store.log import Log
-from millstream.store.numbers import Numbers
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.waypoints import STRIDE, Waypoints

@@ -19,9 +19,9 @@ from typing import Final
 
 from cramjam import snappy
 
+from millstream.base.checksum import crc32c
 from millstream.jetstream.snapshots.errors import ArchiveError, corrupt, unsupported, wrong_checksum
 from millstream.jetstream.snapshots.s2 import MAX_BLOCK, unpack
-from millstream.store.checksum import crc32c
 
 START: Final = b"\xff\x06\x00\x00sNaPpY"
 BLOCK_SIZE: Final = 64 * 1024  # the largest block of a Snappy frame

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.checksum import crc32c
 from millstream.base.ids import short_hash
 from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.publish.candidate import MARK_SOURCE
@@ -26,7 +27,6 @@ from millstream.jsapi import headers as names
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.go_types import Struct, UInt64, always, always_new, no_members
 from millstream.protocol import headers
-from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
 

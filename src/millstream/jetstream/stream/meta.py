@@ -13,12 +13,12 @@ import logging
 import os
 from typing import Final
 
+from millstream.base.checksum import crc32c
 from millstream.golang.json import MOST_VALUES
 from millstream.golang.time import Time
 from millstream.jsapi.codec import JsonError, decode_written, encode
 from millstream.jsapi.go_types import Struct, always, always_new
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.store.checksum import crc32c
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem
 
