@@ -232,7 +232,7 @@ class AccountJetStream:
         self.committer.forget(stream)
         self._unnote(stream)
         stream.log.close()
-        stream.log.free(stream.log.index.clear())
+        stream.log.free_subjects()
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
         else:

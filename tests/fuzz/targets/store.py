@@ -192,8 +192,8 @@ def _lives() -> tuple[tuple[Life, dict[str, bytes], dict[int, str]], ...]:
         if block_size:
             life.compact()
         places = {}
-        for segment in life.log.segments:
-            life.log.load(segment)
+        for segment in life.log.chain.segments:
+            life.log.reader.load(segment)
             found = (seq for seq in life.live if segment.ordinal_of(seq) >= 0)
             places.update(dict.fromkeys(found, f"{life.folder}/{segment.number:010d}.log"))
         life.log.close()

@@ -43,7 +43,7 @@ def test_every_length_agrees_with_the_definition() -> None:
 
 @pytest.mark.skipif(not COMPILED_FOR_X86, reason="another architecture")
 def test_the_instruction_is_used_where_the_system_says_that_there_is_one() -> None:
-    from millstream.store import checksum_x86
+    from millstream.base import checksum_x86
 
     description = Path("/proc/cpuinfo")
     if not description.exists():

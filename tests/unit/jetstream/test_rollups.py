@@ -9,8 +9,8 @@ import pytest
 from stream_kit import Site
 
 from millstream.base import slices
-from millstream.jetstream.stream import removal
 from millstream.protocol import headers
+from millstream.store import purge
 
 MANY = 20
 ROLLUP = b"Nats-Rollup"
@@ -18,7 +18,7 @@ ROLLUP = b"Nats-Rollup"
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "STRETCH", 3)
+    monkeypatch.setattr(purge, "STRETCH", 3)
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 
 

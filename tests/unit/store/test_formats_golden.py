@@ -125,11 +125,11 @@ def test_a_segment_is_compressed_in_this_order() -> None:
     commit_all(log)
     fs.transcript.clear()
     steps = ["# compress\n"]
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compression = log.begin_compaction(segment)
+    compression = log.upkeep.begin_job(segment)
     compression.run()
-    assert log.end_compaction(compression)
+    assert log.end_job(compression)
     commit_all(log)
     steps += [f"{line}\n" for line in fs.transcript]
     fs.transcript.clear()

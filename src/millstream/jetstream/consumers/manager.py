@@ -132,7 +132,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         log = self.stream.log
         if not self._by_name and not self._gathering:
             log.gone = None
-            log.keeps_recent = False
+            log.keep_recent(False)
         elif log.gone is None:
             log.gone = []
 
@@ -281,8 +281,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         log = self.stream.log
         for consumer in self.hungry.committed(log):
             guard.alone("delivering to a consumer", consumer.pump)
-        log.recent = None
-        log.keeps_recent = len(self.hungry) > 0
+        log.keep_recent(len(self.hungry) > 0)
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages

@@ -203,7 +203,7 @@ class Ingest:
         if digits == 0 or at >= end or p[at] != _CR:
             return False
         try:
-            return (self._log.last_of(subject) if subject else self._log.last_seq) == value
+            return (self._log.last_of(subject) if subject else self._log.state.last_seq) == value
         except StoreError:
             return False  # the slow path will meet it again, and says so
 
@@ -215,7 +215,7 @@ class Ingest:
     def timestamp(self) -> int:
         """Return the time, but never before the last message: a clock set back does not reorder a stream."""
         now: int = self._now_ns()
-        last: int = self._log.last_timestamp
+        last: int = self._log.state.last_timestamp
         return now if now > last else last
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes) -> None:

@@ -109,7 +109,7 @@ class StreamCommits(Committing):
         unwritten = log.unwritten()
         self._weigh(unwritten)
         gathered = log.gathered()
-        messages_left = resources.max_buffered_messages - (log.last_seq - log.committed)
+        messages_left = resources.max_buffered_messages - (log.state.last_seq - log.state.committed)
         bytes_left = min(
             resources.max_buffered_size - gathered, resources.max_unwritten - resources.unwritten
         )
@@ -200,8 +200,8 @@ class StreamCommits(Committing):
         """Return the bytes as nats-server counts them, which differ from those on our disk."""
         log = self.log
         if self.in_memory:
-            return log.record_bytes - 10 * log.messages - 4 * log.with_headers
-        return log.record_bytes + 4 * log.messages
+            return log.state.record_bytes - 10 * log.state.messages - 4 * log.state.with_headers
+        return log.state.record_bytes + 4 * log.state.messages
 
     def count_as(self, size: int) -> None:
         """Set the stream's bytes in the sums of account and server."""

@@ -5,8 +5,6 @@ from millstream.jetstream.stream.fair_queue cimport FairQueue
 from millstream.jetstream.stream.worker_job cimport WorkerJob
 from millstream.store.commit cimport Commit
 from millstream.store.journal_batch cimport JournalBatch
-from millstream.store.log cimport Log
-from millstream.store.segment cimport Segment
 
 cdef class _Running(WorkerJob):
     cdef readonly Commit commit
@@ -62,5 +60,3 @@ cdef class Committer:
     cdef _end(self, Committing stream, Commit commit)
     cdef _tell_untidy(self, Committing stream, Commit commit)
 
-@cython.locals(segment=Segment)
-cdef bint _is_whole(Log log) except *

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, CommitJob, World
     from millstream.store.commit import Commit
     from millstream.store.journal_batch import JournalBatch
-    from millstream.store.log import Log
     from millstream.store.record import RecordBuffer
-    from millstream.store.segment import Segment  # noqa: F401 - typed in the .pxd
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -409,7 +407,7 @@ class Committer:
                 self._world.journal.synced(stream.journal_key)
         elif not commit.journaled:
             self._sync_later(stream)
-        if not (commit.only_appends and _is_whole(stream.log)):
+        if not (commit.only_appends and stream.log.is_whole()):
             self.tidy(stream)
 
     def tidy(self, stream: Committing) -> None:
@@ -478,11 +476,3 @@ class Committer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _is_whole(log: Log) -> bool:
-    """Return True if a log has one segment without removals, so that there is nothing to tidy up."""
-    if len(log.segments) != 1:
-        return False
-    segment = log.segments[0]
-    return segment.live == segment.count
