@@ -108,7 +108,7 @@ class AccountJetStream:
     def begin(self, config: StreamConfig) -> Stream:
         """Create a stream that accepts messages at once; a worker makes its folder before its first commit.
 
-        If that fails, the stream is removed, and callbacks of ``Stream.after_outcome`` get the error.
+        If that fails, the stream is removed, and callbacks of ``Stream.on_outcome`` get the error.
         """
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])

@@ -25,6 +25,8 @@ from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.api import Api
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import NoJournal
+from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.jetstream_view import EngineView
 from millstream.server.jetstream_world import AccountWorld
 from millstream.server.monitor.accountz import AccountzOptions, account_statz, accountz
@@ -36,6 +38,7 @@ from millstream.server.monitor.jsz import JszOptions
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.totals import pending_bytes, server_traffic
 from millstream.server.system.users import count_subscribers
+from millstream.store.commit import Commit
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.layout import layout
 from millstream.testing.fake_transport import FakeClient, FakeLoop
@@ -106,8 +109,10 @@ class Worker:
 
         self._loop.call_soon(run)
 
-    def commit(self, job: Any, done: Callable[[Exception | None], None]) -> None:
-        self.submit(job.run, done)
+    def start(self, commit: Commit, owner: Committing) -> Ticket:
+        ticket = Ticket(commit, owner)
+        self.submit(ticket.run, ticket.tell)
+        return ticket
 
 
 class Site:

@@ -145,12 +145,12 @@ def test_whoever_writes_no_end_mark_finds_no_zeros(folder: str, writer: DiskWrit
     put(log, b"a", b"three")
     begun = begin(log)
     batch, device = JournalBatch(), file.stat().st_dev
-    assert not begun.begin_journaled(batch, b"key", device)
+    assert not begun.begin_journaled(batch, device)
     begun.run()
     log.end_commit(begun)
     assert file.stat().st_size == log.chain.segments[0].size
     put(log, b"a", b"four")
-    assert begin(log).begin_journaled(batch, b"key", device)
+    assert begin(log).begin_journaled(batch, device)
     assert batch.count == 1
 
 

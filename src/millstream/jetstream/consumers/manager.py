@@ -67,7 +67,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- making and ending ------------------------------------------------------------------------
 
     def add(self, config: ConsumerConfig, name: str, start: Start | None = None) -> Consumer:
-        """Start a consumer with a checked configuration; see ``after_outcome``.
+        """Start a consumer with a checked configuration; see ``on_outcome``.
 
         `start` is what ``find_lasts`` returned in the same step.
         """
@@ -91,12 +91,12 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._listen()
 
     def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        """Apply another checked configuration; see ``after_outcome``."""
+        """Apply another checked configuration; see ``on_outcome``."""
         consumer.update(config)
         consumer.keeper.configure(config, consumer.created_ns)
 
     def remove(self, consumer: Consumer) -> None:
-        """Delete a consumer; see ``after_outcome``."""
+        """Delete a consumer; see ``on_outcome``."""
         self._let_go(consumer)
         consumer.mode.deleted()
         consumer.keeper.delete()
@@ -104,12 +104,12 @@ class ConsumerManager(Mapping[str, Consumer]):
         consumer.advisories.deleted()
         self.checkpoint_if_due()
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+    def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
         """Call back when everything done so far is durable, or when a commit failed."""
         if self.journal is None:
             callback(None)
         else:
-            self.journal.after_commit(callback)
+            self.journal.on_outcome(callback)
 
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer

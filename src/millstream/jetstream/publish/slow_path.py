@@ -187,4 +187,4 @@ class Publishing:
             extra = (*extra, (names.MSG_SIZE.encode(), b"%d" % len(payload)))
             payload = b""
         block = headers.claim(block, *extra)
-        stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))
+        stream.on_durable(lambda: stream.world.publish(target, payload, headers=block))

@@ -37,7 +37,7 @@ class Later(msgspec.Struct):
 class Commits(Protocol):
     """Something that becomes durable later."""
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+    def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
 
 
 class Durable(msgspec.Struct):
@@ -73,7 +73,7 @@ def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None
     if seq <= stream.log.committed:
         callback()
     else:
-        stream.after_outcome(lambda _: callback())
+        stream.on_outcome(lambda _: callback())
 
 
 def read(log: Log, seq: int, record: Record) -> bool:

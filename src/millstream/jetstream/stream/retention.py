@@ -126,7 +126,7 @@ class Retention:
             for callback in waiting:
                 guard.alone("telling that limits are enforced", callback, None)
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+    def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
         """Call back when limits are enforced; see ``reading.Commits``."""
         if self._enforcing:
             self._waiting.append(callback)

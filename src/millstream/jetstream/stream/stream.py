@@ -215,7 +215,7 @@ class Stream(StreamCommits):
 
     def abandon(self) -> None:
         """Pass the deletion of the stream as an error to callbacks that wait."""
-        self.tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
+        self.waiters.tell_failed(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:
         """Subscribe again after the subjects changed."""
@@ -300,7 +300,7 @@ class Stream(StreamCommits):
         for reply, seq, _ in acks:
             if seq > self.log.committed:
                 self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
-        self.tell_outcome(error)
+        self.waiters.tell_failed(error)
 
     # -- messages out -----------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Desk:
     def outcomes(self) -> list[StoreError | None]:
         """Filled when what was said so far is durable, or is not."""
         told: list[StoreError | None] = []
-        self.journal.after_commit(told.append)
+        self.journal.on_outcome(told.append)
         return told
 
     def checkpoint(self, *names: str) -> None:

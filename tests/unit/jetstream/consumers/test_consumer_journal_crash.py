@@ -82,7 +82,7 @@ class Consumer:
                 assert error is None
                 self.reserved = wanted
 
-            self.desk.journal.after_commit(durable)
+            self.desk.journal.on_outcome(durable)
 
     def ack(self, sseq: int, *, answered: bool) -> None:
         state = self.state
@@ -102,7 +102,7 @@ class Consumer:
         if answered:
             self.write()
             truth = self.truth
-            self.desk.journal.after_commit(lambda _: truth.acked_for_sure.add(sseq))
+            self.desk.journal.on_outcome(lambda _: truth.acked_for_sure.add(sseq))
 
     def write(self, reserved: int = 0) -> None:
         state = self.state
@@ -199,7 +199,7 @@ class Process:
             truth.answered = True
             consumer.reserved = BLOCK
 
-        self.desk.journal.after_commit(durable)
+        self.desk.journal.on_outcome(durable)
 
     def update(self, consumer: Consumer) -> None:
         truth = consumer.truth
@@ -209,7 +209,7 @@ class Process:
         def durable(error: StoreError | None) -> None:
             truth.version_answered = version
 
-        self.desk.journal.after_commit(durable)
+        self.desk.journal.on_outcome(durable)
 
     def delete(self, consumer: Consumer) -> None:
         truth = consumer.truth
@@ -220,7 +220,7 @@ class Process:
         def durable(error: StoreError | None) -> None:
             truth.deleted = True
 
-        self.desk.journal.after_commit(durable)
+        self.desk.journal.on_outcome(durable)
         self.desk.settle()  # its name is not used again before
 
 
