@@ -75,7 +75,14 @@ class Work:
         self.jobs = jobs or []  # that wait for what was removed to be durable
 
     def is_nothing(self) -> bool:
-        return not (self.unsynced or self.folder_changed or self.needs_sync())
+        return not (
+            self.unsynced
+            or self.folder_changed
+            or self.overwrites
+            or self.unsummarized
+            or self.doomed
+            or self.jobs
+        )
 
     def needs_sync(self) -> bool:
         """Return True if something must not happen before the records are durable."""

@@ -24,6 +24,7 @@ cdef class Log:
     cdef readonly LogWriter writer
     cdef readonly LogCommits commits
     cdef readonly LogRemoval removal
+    cdef readonly object losses
     cdef readonly LogRepair repair
     cdef readonly LogUpkeep upkeep
 

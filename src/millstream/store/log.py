@@ -33,13 +33,13 @@ from millstream.store.log_repair import LogRepair
 from millstream.store.log_state import LogState
 from millstream.store.log_upkeep import LogUpkeep
 from millstream.store.log_writer import LogWriter
+from millstream.store.losses import Losses
 from millstream.store.next_commit import NextCommit
 from millstream.store.record import Record
 from millstream.store.segment_chain import SegmentChain
 from millstream.store.segment_job import SegmentJob
 
 if TYPE_CHECKING:
-    from millstream.store.losses import Losses
     from millstream.store.segment import Segment  # noqa: F401 - a type of the .pxd
 
 DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
@@ -57,7 +57,8 @@ class Log:
         writer = self.writer = LogWriter(state, chain, index, gathered, segment_size)
         self.commits = LogCommits(state, chain, gathered, writer)
         self.removal = LogRemoval(state, chain, index, gathered, reader)
-        self.repair = LogRepair(state, chain, index, gathered, reader, writer, self.removal)
+        self.losses = Losses()  # what was lost by damage
+        self.repair = LogRepair(state, chain, index, gathered, reader, writer, self.removal, self.losses)
         self.upkeep = LogUpkeep(state, chain, gathered, reader, writer, self.commits, self.removal)
         reader.repair = self.repair
 
@@ -98,11 +99,6 @@ class Log:
     def with_headers(self) -> int:
         """Return the number of live messages that have headers."""
         return self.state.with_headers
-
-    @property
-    def losses(self) -> Losses:
-        """Return what was lost by damage."""
-        return self.repair.losses
 
     # -- what the user of a log sets --------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class LogCommits:
             return None
         if not self.has_uncommitted() and not (flush and (work.unsynced or work.needs_sync())):
             return None
-        removes = gathered.removes()
+        removes = bool(gathered.removing or gathered.erasing or gathered.floor)
         if removes:
             self._writer.write_removals()
         changed = self._chain.changed()

@@ -11,7 +11,7 @@ from millstream.store.segment_chain cimport SegmentChain
 
 @cython.final
 cdef class LogRepair:
-    cdef readonly object losses
+    cdef object _losses
     cdef LogState _state
     cdef SegmentChain _chain
     cdef SubjectIndex _index

@@ -35,8 +35,9 @@ class LogRepair:
         reader: LogReader,
         writer: LogWriter,
         removal: LogRemoval,
+        losses: Losses,
     ) -> None:
-        self.losses = Losses()
+        self._losses = losses
         self._state = state
         self._chain = chain
         self._index = index
@@ -105,7 +106,7 @@ class LogRepair:
         if self._removal.remove(seq):
             path = segment_path(self._chain.folder, segment.number)
             offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
-            self.losses.add(Damage(path, offset, size, "damaged record", [seq]), 1)
+            self._losses.add(Damage(path, offset, size, "damaged record", [seq]), 1)
             _log.error("%s: damaged record, %d bytes at %d, sequence %d is lost", path, size, offset, seq)
 
     def _relearn(self, segment: Segment, found: Segment) -> None:
@@ -117,7 +118,7 @@ class LogRepair:
         first, last = max(segment.base_seq, self._state.first_seq), segment.last_seq
         sequences = _missing(found, first, last, gone)
         most = max(segment.live - found.count, len(sequences))
-        self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
+        self._losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
         _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
         segment.become(found)
         self._chain.times_changed()

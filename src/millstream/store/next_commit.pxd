@@ -16,7 +16,6 @@ cdef class NextCommit:
     cdef Work _spare
 
     cpdef bint is_nothing(self) except -1
-    cpdef bint removes(self) except -1
     cpdef raise_floor(self, unsigned long long seq)
     cpdef doom(self, Segment segment)
     cpdef add_overwrite(self, Segment segment, Py_ssize_t offset, bytes data)

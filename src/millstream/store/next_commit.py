@@ -42,10 +42,6 @@ class NextCommit:
             or self.work.jobs
         )
 
-    def removes(self) -> bool:
-        """Return True if messages were removed."""
-        return bool(self.removing or self.erasing or self.floor)
-
     def raise_floor(self, seq: int) -> None:
         """Record that everything below `seq` is removed."""
         if seq > self.floor:
