@@ -9,7 +9,8 @@ RUN_FLAGS ?=
 # What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.
 BUNDLE = PYTHONPATH="$(CURDIR)/src" $(BIN)/python -m millstream.cli.bundle 2>/dev/null || true
 # What has compiled modules, and is tested interpreted, too.
-INTERPRETED := $(addprefix tests/unit/,arrow broker client jetstream protocol store subjects link)
+INTERPRETED := $(addprefix tests/unit/,arrow broker client jetstream protocol store subjects link) \
+	$(addprefix tests/golden/,jetstream_config store) $(addprefix tests/model/,arrow jetstream/test_pulls.py)
 
 # Without compiled modules to keep, each worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -64,8 +65,8 @@ bench-scale: build dev  ## what grows with size, against nats-server
 	$(BIN)/python -m benchmarks.paths
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
-	$(BIN)/python tests/compat/js_config/record_configs.py
-	$(BIN)/python tests/golden/jsapi/capture.py
+	$(BIN)/python -m tests.conformance.jetstream_config.record
+	$(BIN)/python -m tests.golden.jsapi.capture
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --server nats-server --record
 	@git diff --stat -- tests/golden
 

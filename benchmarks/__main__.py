@@ -19,7 +19,7 @@ from benchmarks.stream_store import STORE, StoreWorkload
 from benchmarks.stream_workloads import STREAMS, StreamWorkload
 from benchmarks.wire import WireError
 from benchmarks.workloads import CORE, Workload
-from millstream.testing.reference import ServerKind, ServerProcessError
+from tests.kits.reference import ServerKind, ServerProcessError
 
 application = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 

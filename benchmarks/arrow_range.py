@@ -30,7 +30,7 @@ from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_wire import Messages, create, remove
 from benchmarks.wire import Address, dial, payloads
 from benchmarks.workloads import Target
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 _PAYLOAD: Final = 128
 _BODY: Final = payloads(1, _PAYLOAD, seed=3)[0]

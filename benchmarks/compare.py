@@ -14,7 +14,7 @@ from benchmarks.bars import BARS, FLOORS
 from benchmarks.ceiling import CEILINGS
 from benchmarks.servers import running
 from benchmarks.workloads import Figure, Outcome, Workload
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 _WARM_SCALE = 0.2
 

@@ -20,7 +20,7 @@ from benchmarks.stream_store import (
 from benchmarks.stream_wire import Messages, create, request
 from benchmarks.wire import Address
 from benchmarks.workloads import RATE, Figure, Outcome, outcome
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 _DURABLES: Final = 1_000
 _PUBLISHED: Final = 150_000

@@ -22,7 +22,7 @@ from benchmarks.stream_store import MILLION, Prepared, StoreWorkload
 from benchmarks.stream_wire import AckCounter, Messages, create, remove, request
 from benchmarks.wire import Address, dial, payloads
 from benchmarks.workloads import MICROSECONDS, RATE, Figure, Outcome, outcome
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 _STREAM: Final = "C"
 _BATCH: Final = 256

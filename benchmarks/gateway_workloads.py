@@ -20,7 +20,7 @@ from benchmarks.stream_store import Prepared, StoreWorkload
 from benchmarks.stream_wire import Messages, create, remove, stored
 from benchmarks.wire import Address, WireError, payloads
 from benchmarks.workloads import MICROSECONDS, RATE, Figure, Outcome
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 _CONNECTIONS: Final = 32
 _PAYLOAD: Final = 128

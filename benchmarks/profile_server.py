@@ -18,7 +18,7 @@ import typer
 from benchmarks.servers import running
 from benchmarks.wire import Address
 from benchmarks.workloads import CORE, Target, Workload
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 
 def profile(

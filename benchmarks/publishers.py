@@ -30,7 +30,7 @@ from millstream.spark.connections import close_idle_links
 from millstream.spark.options import SinkOptions
 from millstream.spark.sink import batch_writer
 from millstream.spark.writing.identity import TaskIdentity
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 _BODY: Final = b"x" * 128
 _WINDOW: Final = 4000

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from benchmarks.stream_wire import AckCounter, request
 from benchmarks.wire import Address, dial, payloads
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024

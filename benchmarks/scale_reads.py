@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from benchmarks.scale_bytes import processor_s
 from benchmarks.wire import Address, WireError, dial
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 Figures = dict[str, float]
 

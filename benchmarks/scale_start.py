@@ -16,8 +16,8 @@ from typing import Annotated, Final
 
 import typer
 
-from millstream.testing.ports import reserve_port
-from millstream.testing.reference import ServerKind, command_for, inherited_environment
+from tests.kits.ports import reserve_port
+from tests.kits.reference import ServerKind, command_for, inherited_environment
 
 ROUNDS: Final = 15
 _HOST: Final = "127.0.0.1"

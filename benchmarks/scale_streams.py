@@ -21,7 +21,7 @@ import typer
 
 from benchmarks.stream_wire import AckCounter
 from benchmarks.wire import PING, PONG, Address, WireError, dial
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 STREAMS: Final = 2_000
 SIZES: Final = (200, STREAMS)

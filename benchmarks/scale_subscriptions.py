@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.wire import PING, PONG, Address, WireError, dial, flush
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 _LINES: Final = 4096  # in one write
 _PAUSE_S: Final = 0.0005  # of the bystander, between an answer and the next question

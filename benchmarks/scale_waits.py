@@ -25,7 +25,7 @@ from typing import Final
 from benchmarks.waits import clients, consumers, lookups, streams
 from benchmarks.waits.site import ANSWER_S, Prepare, Row, Site
 from benchmarks.wire import Address, WireError, dial, flush
-from millstream.testing.reference import ServerKind, ServerProcess, ServerProcessError
+from tests.kits.reference import ServerKind, ServerProcess, ServerProcessError
 
 _MS: Final = 1000.0
 _GAP_S: Final = 0.0005  # between a PONG and the next PING

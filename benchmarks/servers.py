@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import millstream
 from benchmarks.wire import Address
 from benchmarks.workloads import Target
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 
 @contextmanager

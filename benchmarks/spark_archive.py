@@ -28,7 +28,7 @@ from benchmarks.spark_session import process_memory
 from benchmarks.spark_streams import PLAIN, fill, site
 from benchmarks.stream_store import resident_mib
 from benchmarks.wire import WireError
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 _LOOK_S: Final = 0.5
 _PARTS: Final = 8  # lines of the report

@@ -15,7 +15,7 @@ from benchmarks.spark_session import Spark
 from benchmarks.spark_streams import PLAIN, Site
 from benchmarks.stream_wire import remove, request
 from benchmarks.wire import WireError
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 MILLISECONDS: Final = "ms"
 _ROWS: Final = 1_000

@@ -17,7 +17,7 @@ from benchmarks.spark_plain import drain
 from benchmarks.spark_session import Spark, to_noop, to_parquet
 from benchmarks.spark_streams import HEADED, MARK, PLAIN, Site
 from benchmarks.wire import WireError
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 BAR_WIRE: Final = 2.0
 BAR_ARROW: Final = 4.0

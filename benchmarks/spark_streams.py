@@ -14,7 +14,7 @@ from benchmarks import crew
 from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_wire import Messages, create, stored
 from benchmarks.wire import Address, WireError
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 MARK: Final = b"~end~~\r\n"
 PAYLOAD: Final = 128

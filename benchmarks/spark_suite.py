@@ -11,7 +11,7 @@ from benchmarks.contest import Entrant, Result, hold
 from benchmarks.spark_report import About
 from benchmarks.spark_session import SETTINGS, Spark, started
 from benchmarks.spark_streams import HEADED, PLAIN, Site, fill, site
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 GROUPS: Final = ("reading", "sink", "batches")
 _MESSAGES: Final = 2_000_000

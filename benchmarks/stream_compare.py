@@ -11,7 +11,7 @@ from benchmarks.servers import streaming
 from benchmarks.stream_store import StoreWorkload
 from benchmarks.stream_workloads import StreamWorkload
 from benchmarks.workloads import Outcome, Target, Workload
-from millstream.testing.reference import ServerKind
+from tests.kits.reference import ServerKind
 
 _WARM_SCALE = 0.1
 _SYNCED = "sync_interval: always"

@@ -29,10 +29,10 @@ from benchmarks.wire import WireError
 from benchmarks.workloads import Figure, Outcome
 from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.testing.reference import ServerKind, ServerProcess
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.snapshots import Snapshot
 from millstream.transfer.upload import from_chunks, send_archive
+from tests.kits.reference import ServerKind, ServerProcess
 
 _READ: Final = 512 * 1024
 

@@ -18,7 +18,7 @@ from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_wire import Messages, create, stored
 from benchmarks.wire import Address, WireError
 from benchmarks.workloads import RATE, Figure, Outcome, outcome
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 MEBIBYTES: Final = "MiB"
 MILLISECONDS: Final = "ms"

@@ -17,18 +17,18 @@ from typing import Any, NoReturn
 
 import hypothesis
 import pytest
-from tests import short_jvm
 
 from millstream.base.build import pure_requested
-from millstream.testing import reference
-from millstream.testing.nursery import Nursery
-from millstream.testing.patience import let_nats_py_wait
-from millstream.testing.reference import (
+from tests.kits import reference
+from tests.kits.nursery import Nursery
+from tests.kits.patience import let_nats_py_wait
+from tests.kits.reference import (
     ServerKind,
     ServerProcess,
     ServerProcessError,
     inherited_environment,
 )
+from tests.kits.spark import short_jvm
 
 _IDLE_SERVERS_KEPT = 12
 RERUNS_OF_REFERENCE = 2

@@ -28,7 +28,7 @@ from benchmarks.paths import (  # noqa: F401
     services,
 )
 from benchmarks.paths.run import PATHS, Figure, Path, Run
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 Found = dict[str, list[tuple[Figure, Figure]]]
 

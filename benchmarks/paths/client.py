@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Self
 
-from millstream.wire.parser import Op, Parser
-
 from benchmarks.wire import PONG, Address, WireError, dial
+from millstream.link.parser import Op, Parser
 
 INBOX: Final = b"_INBOX.c"
 BODY: Final = b"v" * 128

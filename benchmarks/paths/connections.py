@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.paths.client import BODY, INBOX, Client, pub
 from benchmarks.paths.run import Run, path
 from benchmarks.wire import Address, dial
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.websocket import WebSocketStream
+from tests.kits.certs import CertificateAuthority
+from tests.kits.websocket import WebSocketStream
 
 _SOME = 50_000
 _CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n'

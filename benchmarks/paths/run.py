@@ -9,7 +9,7 @@ from typing import Final
 
 from benchmarks.paths.client import INBOX, Client
 from benchmarks.scale_bytes import memory_mib, processor_s
-from millstream.testing.reference import ServerProcess
+from tests.kits.reference import ServerProcess
 
 
 @dataclass(frozen=True, slots=True)

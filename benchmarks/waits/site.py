@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks.wire import PING, Address, WireError, dial, prepare
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess
 
 ANSWER_S: Final = 120
 BATCH: Final = 5_000  # messages between two acknowledgements

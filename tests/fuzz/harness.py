@@ -22,9 +22,8 @@ from random import Random
 from types import FrameType
 from typing import Final
 
-from tests.fuzz.mutation import MOST_BYTES, Mutator
-
 from millstream.base.errors import MillstreamError
+from tests.fuzz.mutation import MOST_BYTES, Mutator
 
 MOST_KEPT: Final = 3000  # inputs of a corpus
 SLOW_S: Final = 10.0  # processor time of one input, under sanitizers on a busy machine

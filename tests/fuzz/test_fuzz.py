@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from tests.fuzz.harness import Folder, run, run_one
 from tests.fuzz.table import TARGETS
 

@@ -1,6 +1,6 @@
-"""The few requests of the JetStream API that reading a stream takes, over any carrier.
+"""The JetStream API requests that an ordered consumer needs, over any carrier.
 
-Each raises RequestRefused if the server says no, ServerUnavailable if nobody answers in time, and
+Each raises RequestRefused if the server returns an error, ServerUnavailable if no answer comes in time, and
 ClientClosed if the connection is closed for good.
 """
 
@@ -36,7 +36,7 @@ _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>/\\")
 
 
 class Api:
-    """Requests to the JetStream of `domain`, or to the one that is known by `prefix`."""
+    """Sends requests to the JetStream of `domain`, or to the API under `prefix`."""
 
     __slots__ = ("_domain", "_prefix", "_timeout_s", "carrier")
 
@@ -60,7 +60,7 @@ class Api:
         return answer.info
 
     async def create_consumer(self, stream: str, config: ConsumerConfig) -> ConsumerInfo:
-        """Make the consumer `config.name`, which must not exist."""
+        """Create the consumer `config.name`, which must not exist."""
         filters = [config.filter_subject] if config.filter_subject else []
         request = CreateConsumerRequest(stream_name=stream, config=config, action=ConsumerAction.CREATE)
         answer = await self._ask(CONSUMER_CREATE, stream, config.name, *filters, body=encode(request))
@@ -72,7 +72,7 @@ class Api:
         await self._ask(CONSUMER_DELETE, stream, name)
 
     async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None) -> int:
-        """Store a message in the stream that takes `subject`; returns its sequence."""
+        """Store a message in the stream that captures `subject`; return its sequence."""
         if not valid_publish_subject(subject.encode(errors="surrogatepass")):
             raise ValueError(f"{subject!r} is no subject to publish to")
         try:
@@ -100,7 +100,7 @@ class Api:
             raise ServerUnavailable(str(error)) from error
 
     async def _request(self, subject: str, body: bytes, headers: Headers) -> bytes:
-        """Ask; NoResponders is left to the caller, who knows what it means."""
+        """Send a request; the caller handles NoResponders, whose meaning depends on the request."""
         try:
             return await self.carrier.request(subject, body, headers, self._timeout_s)
         except RequestTimeout as error:
@@ -117,7 +117,7 @@ class Api:
 
 
 def check_name(name: str, what: str) -> None:
-    """ValueError if `name` can not be one token of a subject."""
+    """Raise ValueError if `name` cannot be one token of a subject."""
     if not name or not _NOT_IN_NAMES.isdisjoint(name):
         raise ValueError(f"{name!r} is no name for a {what}")
 

@@ -1,11 +1,11 @@
-"""The client for programs without an event loop: the same, in a thread of its own.
+"""The client for programs without an event loop; it runs the loop in a thread of its own.
 
     with connect_blocking("nats://127.0.0.1:4222") as client:
         with client.ordered("ORDERS") as messages:
             for message in messages:
                 print(message.stream_seq, message.data)
 
-Messages cross between the threads in batches, so what they cost is shared by many.
+Messages cross between the threads in batches, so many messages share the cost of one hand-over.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what `work` returns; if the wait for it is interrupted, so is the work."""
+        """Return the result of `work`; an interrupt of the wait also cancels the work."""
         if not self._thread.is_alive():
             work.close()
             raise ClientClosed("the client is closed")
@@ -63,7 +63,7 @@ class BlockingClient:
         self._thread = thread
 
     def ordered(self, stream: str, /, **options: Any) -> BlockingOrderedConsumer:
-        """As `Client.ordered`, with the same options but for `callback`; for ``with`` and ``for``."""
+        """Return a consumer for ``with`` and ``for``; options as for `Client.ordered`, without `callback`."""
         if options.get("callback") is not None:
             raise ClientError("a callback needs an event loop; iterate instead")
 
@@ -73,14 +73,14 @@ class BlockingClient:
         return BlockingOrderedConsumer(self._thread.run(make()), self._thread)
 
     def publish(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> int:
-        """Publish to a stream and return the sequence that the message got there.
+        """Publish to a stream and return the message's sequence.
 
-        ValueError if there can be no such subject, NoStream if no stream takes it.
+        Raises ValueError for an invalid subject, and NoStream if no stream captures it.
         """
         return self._thread.run(self._client.publish(subject, data, headers))
 
     def close(self) -> None:
-        """Close the connection and end the thread; may be called again."""
+        """Close the connection and end the thread; a second call does nothing."""
         try:
             self._thread.run(self._client.close())
         except ClientClosed:
@@ -98,7 +98,7 @@ class BlockingClient:
 
 
 class BlockingOrderedConsumer:
-    """An ordered consumer whose messages are waited for; one thread at a time iterates."""
+    """An ordered consumer that blocks until a message comes; only one thread may iterate at a time."""
 
     def __init__(self, consumer: OrderedConsumer, thread: LoopThread) -> None:
         self._consumer = consumer
@@ -108,18 +108,18 @@ class BlockingOrderedConsumer:
         self._closed = False
 
     def open(self) -> Self:
-        """As `OrderedConsumer.open`."""
+        """Open the consumer; `OrderedConsumer.open` says what is raised."""
         self._thread.run(self._consumer.open())
         return self
 
     def close(self) -> None:
-        """As `OrderedConsumer.close`; also ends an iteration of another thread."""
+        """Close the consumer as `OrderedConsumer.close` does; an iteration in another thread ends too."""
         self._closed = True
         self._thread.run(self._consumer.close())
 
     @property
     def state(self) -> OrderedState:
-        """As `OrderedConsumer.state`; messages on their way between the threads count as buffered."""
+        """Return the consumer's state; messages on their way between the threads count as buffered."""
 
         async def ask() -> OrderedState:
             return self._consumer.state
@@ -133,11 +133,11 @@ class BlockingOrderedConsumer:
         )
 
     def next(self, timeout_s: float | None = None) -> OrderedMessage:
-        """The next message; TimeoutError if none came in time, ClientClosed if none will come."""
+        """Return the next message; raises TimeoutError if none comes in time, ClientClosed after the end."""
 
         async def fetch() -> None:
             async with asyncio.timeout(timeout_s):
-                # Put there over here: an interrupt of the thread that waits must not lose them.
+                # The loop's thread puts them there: an interrupt of the waiting thread must not lose them.
                 self._batch.extend(await self._consumer.take(_BATCH))
 
         if not self._batch and not self._closed:
@@ -168,7 +168,7 @@ class BlockingOrderedConsumer:
 
 
 def connect_blocking(servers: str | list[str] = DEFAULT_URL, **options: Any) -> BlockingClient:
-    """As `connect`, for programs without an event loop."""
+    """Connect without an event loop; the arguments are those of `connect`."""
     thread = LoopThread()
     try:
         return BlockingClient(thread.run(connect(servers, **options)), thread)

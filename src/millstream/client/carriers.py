@@ -1,6 +1,6 @@
-"""What a reading needs from a connection, whatever kind it is, and a `Link` as one.
+"""The interface between a reading and its connection, and its implementation by a `Link`.
 
-The other kind is a connection of nats-py that a program has already (`nats_py`).
+The other implementation uses a nats-py connection that the program already has (`nats_py`).
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from millstream.link.link import Link
 
 
 class Carrier(Protocol):
-    """A connection; its errors are those of `millstream.link`."""
+    """A connection as a reading sees it; it raises the errors of `millstream.link`."""
 
     @property
     def is_up(self) -> bool: ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is over for good."""
+        """Return whether the connection is closed for good."""
 
     @property
     def epoch(self) -> int:
-        """A number that changes with every new connection."""
+        """Return a number that changes with every new connection."""
 
     @property
     def where(self) -> str:
-        """The server that answers now, for people."""
+        """Return the address of the current server, for messages."""
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the connection was made anew, and when it was closed for good."""
+        """Call `listener` after each reconnect, and when the connection is closed for good."""
 
     def unlisten(self, listener: Callable[[], None]) -> None: ...
 
     def new_inbox(self) -> str: ...
 
     async def request(self, subject: str, payload: bytes, headers: Headers, timeout_s: float) -> bytes:
-        """Ask, and return the body of the answer."""
+        """Send a request and return the body of the answer."""
 
     async def receive(self, inbox: str, core: OrderedCore) -> Callable[[], Awaitable[None]]:
-        """Hand what comes to `inbox` to `core`; returns what ends that."""
+        """Pass messages for `inbox` to `core`; return a function that stops this."""
 
     def answer(self, subject: str) -> None:
-        """Publish an empty message to `subject`; without a connection nothing is sent."""
+        """Publish an empty message to `subject`; does nothing without a connection."""
 
 
 class LinkCarrier:
-    """A link of ours."""
+    """A carrier on a `Link`."""
 
     __slots__ = ("link",)
 
@@ -98,4 +98,4 @@ class LinkCarrier:
             try:
                 self.link.publish(subject)
             except LinkError:
-                return  # the consumer is lost anyway, and that is noticed elsewhere
+                return  # the consumer is lost with the connection; its heartbeat watch notices

@@ -1,4 +1,4 @@
-"""A client of a NATS server with JetStream, ours or any other."""
+"""A JetStream client for any NATS server."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ DEFAULT_BUFFER_BYTES: Final = 64 * 1024 * 1024  # twice the widest window of the
 
 
 class Client:
-    """JetStream on a connection: a `Link`, or one of nats-py.
+    """JetStream on a `Link` or on a nats-py connection.
 
-    ``Client(connection)`` leaves the connection to whoever made it; `connect` makes a link that is closed
-    with the client.  Without a `domain`, the one or the API prefix of the link's options counts.
+    ``Client(connection)`` never closes the connection; `connect` makes a link that is closed with the client.
+    Without `domain`, the domain or API prefix of the link's options is used.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Client:
 
     @property
     def connection(self) -> Any:
-        """The connection, to publish or to ask for whatever is not offered here."""
+        """The underlying connection, for calls that the client does not offer."""
         return self._connection
 
     def ordered(
@@ -82,9 +82,9 @@ class Client:
         """Return a consumer that yields every message once, in stream order, across reconnects.
 
         Use with ``async with``: entering raises StreamNotFound, leaving deletes the server-side consumer.
-        `config` has further fields of a consumer's configuration, by their names on the wire; what an
-        ordered consumer can not be is refused here, with OrderedConfigError.  With `callback`, messages go
-        there, one after the other, and an error of it ends the reading.
+        `config` has further fields of the consumer's configuration, by their names on the wire; a field that
+        an ordered consumer cannot have raises OrderedConfigError.  With `callback`, each message is passed to
+        it in turn, and an exception of the callback ends the reading.
         """
         check_name(stream, "stream")
         if name_prefix:
@@ -108,14 +108,14 @@ class Client:
         )
 
     async def publish(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> int:
-        """Publish to a stream and return the sequence that the message got there.
+        """Publish to a stream and return the message's sequence.
 
-        ValueError if there can be no such subject, NoStream if no stream takes it.
+        Raises ValueError for an invalid subject, and NoStream if no stream captures it.
         """
         return await self._api.publish(subject, data, headers)
 
     async def close(self) -> None:
-        """Close the connection, if `connect` made it; readings that are open end with ClientClosed."""
+        """Close the connection if `connect` made it; open readings end with ClientClosed."""
         if self._owned:
             await self.connection.close()
 
@@ -129,7 +129,7 @@ class Client:
 
 
 def ordered(connection: Link | NatsPyConnection, stream: str, /, **options: Any) -> OrderedConsumer:
-    """Return an ordered consumer on a connection that exists; `options` are those of `Client.ordered`."""
+    """Return an ordered consumer on an existing connection; `options` are those of `Client.ordered`."""
     return Client(connection).ordered(stream, **options)
 
 
@@ -152,8 +152,8 @@ async def connect(
 ) -> Client:
     """Connect to one of `servers`; `options` are the other fields of `LinkOptions`.
 
-    ServerUnavailable if there is no connection after `timeout_s`; BadOptions and CredentialsRefused come at
-    once.  A connection that is lost later is made again, for ever, unless `reconnect` sets an end.
+    Raises ServerUnavailable if there is no connection after `timeout_s`, and BadOptions or CredentialsRefused
+    at once.  The client reconnects for ever unless `reconnect` sets an end.
     """
     link = Link(_options(servers, domain, request_timeout_s, options), reconnect=reconnect)
     pauses = Backoff(first_s=0.05, longest_s=1.0, generator=random.Random())

@@ -1,14 +1,14 @@
-"""The configuration of an ordered consumer: what a user may say, and what is set without being said.
+"""The configuration of an ordered consumer: the fields that a user may set, and those that are fixed.
 
-Some fields must be absent and some may only have the value that they get anyway, so it matters whether a
-field was *provided*.  In a mapping a field is provided if it is there, whatever its value, but for None, zero
-and what is empty, which mean the same as nothing on the wire.  In a `ConsumerConfig` every zero is absent.
+Some fields must be absent and some may only have one value, so it matters whether a field was *provided*.
+In a mapping, a field is provided if it is present and neither None, zero nor empty, which mean the same as
+absence on the wire.  In a `ConsumerConfig`, a field that is zero or empty is absent.
 
     StartAt.FIRST, StartAt.LAST, StartAt.NEW, StartAt.LAST_PER_SUBJECT
     StartAt.by_sequence(1000)
     StartAt.by_time(datetime(2026, 1, 1, tzinfo=UTC))
 
-Not here: checks that the server makes (filters that overlap, heartbeats that are too short).
+The server makes the other checks (overlapping filters, heartbeats that are too short).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from millstream.subjects.tokens import valid_subject
 
 ALL_SUBJECTS: Final = ">"
 DEFAULT_HEARTBEAT_S: Final = 5.0
-ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000  # nothing is acknowledged, so nothing shall expire
+ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000  # nothing is acknowledged, so no ack may time out
 _SECOND: Final = 1_000_000_000
 
 # Fields that must not be provided at all.
@@ -68,7 +68,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """The first message of a reading; use the constants or the two methods."""
+    """The start of a reading; use the constants or the two methods."""
 
     policy: DeliverPolicy
     sequence: int = 0
@@ -76,19 +76,19 @@ class StartAt:
 
     FIRST: ClassVar["StartAt"]  # the oldest message that the stream has
     LAST: ClassVar["StartAt"]  # the newest one
-    NEW: ClassVar["StartAt"]  # whatever comes after the reading was opened
-    LAST_PER_SUBJECT: ClassVar["StartAt"]  # the newest one of each subject, then whatever comes
+    NEW: ClassVar["StartAt"]  # messages that come after the reading was opened
+    LAST_PER_SUBJECT: ClassVar["StartAt"]  # the newest one of each subject, then new messages
 
     @classmethod
     def by_sequence(cls, sequence: int) -> Self:
-        """The message with this stream sequence, or the next one there is."""
+        """Start at this stream sequence, or at the next message that exists."""
         if sequence < 1:
             raise ValueError(f"sequences start at 1, not at {sequence}")
         return cls(DeliverPolicy.BY_START_SEQUENCE, sequence=sequence)
 
     @classmethod
     def by_time(cls, when: datetime) -> Self:
-        """The first message stored at that time or later; `when` must know its time zone."""
+        """Start at the first message stored at `when` or later; `when` must have a time zone."""
         if when.tzinfo is None:
             raise ValueError(f"{when} does not say in which time zone")
         since = when - _EPOCH
@@ -111,7 +111,7 @@ def ordered_config(
     headers_only: bool = False,
     replay: ReplayPolicy = ReplayPolicy.INSTANT,
 ) -> ConsumerConfig:
-    """The complete configuration, but for name and deliver subject; OrderedConfigError if it can not be."""
+    """Return the configuration without name and deliver subject; raises OrderedConfigError."""
     provided = _provided(config or {})
     for field, check in _ABSENT.items():
         if field in provided:
@@ -148,7 +148,7 @@ def ordered_config(
 
 
 def _check_subjects(field: str, subjects: Sequence[str]) -> None:
-    """OrderedConfigError for what no server can be asked: a blank, an empty token, `>` in the middle."""
+    """Raise OrderedConfigError for an invalid subject: a blank, an empty token, `>` in the middle."""
     for subject in subjects:
         if not valid_subject(subject.encode(errors="surrogatepass")):
             raise OrderedConfigError(Check.SUBJECT, field, f"{subject!r} is no subject")
@@ -176,7 +176,7 @@ def _provided(config: UserConfig) -> dict[str, Any]:
 
 
 def _absent(value: object) -> bool:
-    """Whether the wire has nothing for it; the zero of a time is 1970, which is something."""
+    """Return whether the wire omits this value; the zero of a time is 1970, which is not omitted."""
     return not isinstance(value, bool | Time) and value in (None, "", 0, [], (), {})
 
 

@@ -1,23 +1,21 @@
-"""The ordered consumer without a connection: what arrives, what comes next, and what waits for the reader.
+"""The sans-IO core of the ordered consumer: checks the order of messages and buffers them for the reader.
 
-The consumer sequence tells gaps: consumers number what they send, so the next message of the same consumer
-has the next number.  The stream sequence tells where to go on: a consumer that has to be made anew starts
-after the last good one.  Where the first consumer started is remembered too (`opened`), since "the newest"
-and "what is new" mean something else when the question is asked again.
+The consumer sequence shows gaps: a consumer numbers its deliveries, so its next message has the next number.
+The stream sequence shows where to continue: a new consumer starts after the last good message.  `opened`
+remembers where the first consumer started, because "last" and "new" mean something else for a later one.
 
-Last per subject is the one start that can not be continued by a sequence, because below the sequence where
-it ends only some messages belong to it.  So it is asked for again, what was handed out is left, and where it
-ends the consumer is made anew once more, to get each message after that end.
+A last-per-subject start cannot be continued by a sequence, because only some of the messages before its end
+belong to it.  The new consumer therefore starts with last-per-subject again, and messages that were handed
+out are skipped.  After the end of that part another consumer is created, which gets every later message.
 
-Flow control works by answers: the server stops sending when an answer is due for too long.  So an answer is
-kept in line behind the messages before it, and is due when they were taken: a reader that is slow makes the
-server wait, and memory is bounded by the server's window (32 MiB at most).  The bounds here hold where that
-window does not: many small messages, or a server without flow control.
+Flow control: the server stops sending until its request is answered.  An answer is queued after the messages
+before it and is due when they are taken, so a slow reader slows the server, and the server's window (at most
+32 MiB) bounds memory.  The limits here apply where that window does not: many small messages, or a server
+without flow control.
 
-Always true: what is put into the buffer has the next stream sequence that the reader is to see.  After a
-`trouble` nothing is taken until the next `listen`.  On a link this is a receiver of the parser's messages,
-and the next message is recognised where it lies; whoever has messages as objects calls ``receive``.
-No I/O here, and no time.
+Invariants: a buffered message has the next stream sequence that the reader must see.  After `trouble` is set,
+nothing is accepted until the next `listen`.  On a link, the core reads messages in the parser's buffer; a
+carrier that has messages as objects calls ``receive``.  The core does no I/O and reads no clock.
 """
 
 from collections import deque
@@ -63,7 +61,7 @@ class Arrival(Protocol):
 
 
 class OrderedCore(Receiver):
-    """`config` is what the user asked for; it is never changed.  `changed` is called after each chunk."""
+    """The core of one reading; it never changes `config`, and calls `changed` after each chunk."""
 
     def __init__(
         self,
@@ -75,35 +73,35 @@ class OrderedCore(Receiver):
     ) -> None:
         if max_messages < 1 or max_bytes < 1:
             raise ValueError("a buffer needs room for at least one message")
-        self.consumer_seq = 0  # the last one of the present consumer
+        self.consumer_seq = 0  # the last one of the current consumer
         self.stream_seq = 0  # the last good one, or the one before the first
         self.seen_seq = 0  # of the last message that came; 0: none did
-        self.pending = 0  # messages that the server had left, at its last word
-        self.trouble: ResetReason | None = None  # why the present consumer is of no use any more
-        self.heard = 0  # messages of the consumers, and what they said about themselves
+        self.pending = 0  # messages that the server still had to send, as it last said
+        self.trouble: ResetReason | None = None  # why the current consumer has to be replaced
+        self.heard = 0  # messages of the consumers, status messages included
         self.heartbeats = 0
         self.held = 0  # in the buffer
         self.held_bytes = 0  # of their bodies
-        self.good = False  # something right has come since `listen`
+        self.good = False  # a valid message has come since `listen`
         self._config = config
         self._changed = changed
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._items: deque[OrderedMessage | str] = deque()  # a text is a subject to answer to
+        self._items: deque[OrderedMessage | str] = deque()  # a string is a flow-control subject to answer
         self._stream = ""
         self._consumer = ""
         self._inbox = ""
-        self._prefix = b""  # what reply subjects of the present consumer begin with, once one has come
+        self._prefix = b""  # the prefix of the current consumer's reply subjects, once known
         self._last_subject = b""
         self._last_subject_text = ""
-        self._placed = False  # whether it is known where to go on
+        self._placed = False  # it is known where to continue
         self._snapshot_end = 0  # last per subject: the last sequence of the stream when it was asked for
-        self._repeating = False  # whether the present consumer was asked for last per subject once more
+        self._repeating = False  # the current consumer repeats a last-per-subject start
 
     # -- one consumer after the other -----------------------------------------------------------------
 
     def ask(self, stream_last_seq: int) -> ConsumerConfig:
-        """The configuration of the next consumer, for a stream whose last sequence is, or was, this one."""
+        """Return the configuration of the next consumer; `stream_last_seq` is the last known sequence."""
         self.consumer_seq = 0
         self._repeating = False
         config = msgspec.structs.replace(self._config)
@@ -120,7 +118,7 @@ class OrderedCore(Receiver):
         return config
 
     def listen(self, stream: str, consumer: str, inbox: str) -> None:
-        """Take what this consumer sends to `inbox`, and nothing else."""
+        """Accept the messages that this consumer sends to `inbox`, and no others."""
         self._stream = stream
         self._consumer = consumer
         self._inbox = inbox
@@ -129,12 +127,12 @@ class OrderedCore(Receiver):
         self.good = False
 
     def deaf(self) -> None:
-        """Take nothing until `listen`."""
+        """Accept nothing until `listen`."""
         self._consumer = ""
         self._prefix = b""
 
     def opened(self, delivered_consumer_seq: int, delivered_stream_seq: int) -> None:
-        """The consumer was made; the server said what it had delivered by then."""
+        """Note that the consumer was created, and what it had delivered by then."""
         if self._placed:
             return
         if self._snapshot_end:
@@ -144,11 +142,11 @@ class OrderedCore(Receiver):
             self._placed = True
 
     def in_snapshot(self) -> bool:
-        """Whether messages of the last-per-subject start may still come."""
+        """Return whether messages of the last-per-subject start may still come."""
         return self.stream_seq < self._snapshot_end
 
     def give_up(self, reason: ResetReason) -> None:
-        """The present consumer is of no use any more: nothing of it is taken from here on."""
+        """Give the current consumer up: none of its messages is accepted any more."""
         if self.trouble is None and self._consumer:
             self.trouble = reason
             self.deaf()
@@ -156,7 +154,7 @@ class OrderedCore(Receiver):
     # -- what arrives ---------------------------------------------------------------------------------
 
     def take(self, parser: Parser) -> bool:
-        """Take the message that the parser stands at; the next one of the stream without a detour."""
+        """Accept the parser's current message; the next one of the stream takes the fast path."""
         if not self._take_next(parser):
             self.receive(copy_message(parser))
         return True
@@ -165,7 +163,7 @@ class OrderedCore(Receiver):
         self._changed()
 
     def _take_next(self, parser: Parser) -> bool:
-        """Whether this was the next message of the stream, and is in the buffer now."""
+        """Buffer the parser's current message if it is the next one of the stream; return whether it was."""
         known = len(self._prefix)
         if known == 0 or parser.reply_size <= known or self.is_full():
             return False
@@ -235,7 +233,7 @@ class OrderedCore(Receiver):
         return True
 
     def receive(self, message: Arrival) -> None:
-        """Take a message that may be anything."""
+        """Accept a message of any kind."""
         if not self._consumer:
             return
         if message.subject == self._inbox:
@@ -271,9 +269,9 @@ class OrderedCore(Receiver):
         )
 
     def _is_next(self, consumer_seq: int, stream_seq: int) -> bool:
-        """Judge a message of the present consumer: the next one, one that is known, or one behind a gap."""
+        """Return whether a message is the next one; a gap is `trouble`, one already seen is dropped."""
         if consumer_seq != self.consumer_seq + 1:
-            # The same frame once more is harmless; a consumer that counts from 1 again is not.
+            # A repeated frame is harmless; a consumer that counts from 1 again is not.
             if consumer_seq > self.consumer_seq or stream_seq > self.stream_seq:
                 self.give_up(ResetReason.GAP)
             return False
@@ -281,7 +279,7 @@ class OrderedCore(Receiver):
             self.consumer_seq = consumer_seq
             return False
         if self._repeating and stream_seq > self._snapshot_end:
-            self.stream_seq = self._snapshot_end  # between here and there may be more than the last ones
+            self.stream_seq = self._snapshot_end  # there may be other messages between this one and the last
             self.give_up(ResetReason.GAP)
             return False
         self.consumer_seq = consumer_seq
@@ -291,7 +289,7 @@ class OrderedCore(Receiver):
         return True
 
     def _control(self, message: Arrival) -> None:
-        """Take what the consumer says about itself."""
+        """Process a status message of the consumer."""
         if message.description == _FLOW_CONTROL and message.reply:
             self._put_answer(message.reply)
         elif message.description == _HEARTBEAT:
@@ -305,7 +303,7 @@ class OrderedCore(Receiver):
                 self._put_answer(stalled)
 
     def _put_answer(self, subject: str) -> None:
-        """`subject` waits for an answer, which is due when all that is here now was taken."""
+        """Queue an answer to `subject`; it is due when the messages before it are taken."""
         if not self._items or self._items[-1] != subject:
             self._items.append(subject)
 
@@ -315,14 +313,14 @@ class OrderedCore(Receiver):
         return self.held >= self._max_messages or self.held_bytes >= self._max_bytes
 
     def is_drained(self) -> bool:
-        """Whether at least half of the room is free."""
+        """Return whether at least half of the buffer is free."""
         return self.held <= self._max_messages // 2 and self.held_bytes <= self._max_bytes // 2
 
     def is_empty(self) -> bool:
         return not self._items
 
     def pop(self, limit: int) -> list[OrderedMessage]:
-        """At most `limit` messages, up to the next answer."""
+        """Return at most `limit` messages, up to the next queued answer."""
         found: list[OrderedMessage] = []
         items = self._items
         while items and len(found) < limit:
@@ -336,7 +334,7 @@ class OrderedCore(Receiver):
         return found
 
     def answers_due(self) -> list[str]:
-        """Subjects that wait for an answer, and that no message stands before."""
+        """Return the subjects whose answer is due: no message is queued before them."""
         due: list[str] = []
         while self._items and isinstance(self._items[0], str):
             due.append(self._items[0])
@@ -344,12 +342,12 @@ class OrderedCore(Receiver):
         return due
 
     def discard(self) -> None:
-        """Drop what waits."""
+        """Drop the buffer."""
         self._items.clear()
         self.held = 0
         self.held_bytes = 0
 
 
 def _number(text: str | None) -> int:
-    """Documents show heartbeats with an empty sequence, for none."""
+    """Return a sequence; an empty text is 0, as in the documentation of heartbeats."""
     return (read_whole(text) if text else None) or 0

@@ -1,17 +1,17 @@
-"""What can go wrong for a user of the client.
+"""The errors of the client.
 
     ClientError
-    ├── BadOptions                what `connect` was given can not be used: nothing was tried
-    ├── CredentialsRefused        a server was reached, and did not let us in
-    ├── OrderedConfigError        the configuration asks for what an ordered consumer can not be
+    ├── BadOptions                the arguments of `connect` are invalid: nothing was tried
+    ├── CredentialsRefused        a server was reached and refused the credentials
+    ├── OrderedConfigError        an ordered consumer cannot have this configuration
     ├── RequestRefused            the server answered with an error
     │   └── StreamNotFound
-    ├── NoStream                  no stream takes the subject of a message
+    ├── NoStream                  no stream captures the subject of a message
     ├── StreamChanged             the stream is not the one that was read, or lost what was read
-    ├── ServerUnavailable         no answer; trying again may help
+    ├── ServerUnavailable         no answer; a later try may succeed
     └── ClientClosed              the connection or the consumer is closed
 
-Not here: errors of nats-py on calls that users make on its connection themselves.
+Calls that a program makes on its own nats-py connection raise nats-py's errors.
 """
 
 from enum import Enum
@@ -23,19 +23,19 @@ from millstream.link.errors import ApiError
 
 
 class ClientError(MillstreamError):
-    """The root of what the client raises."""
+    """The base of all errors of the client."""
 
 
 class BadOptions(ClientError):
-    """An address or a file of credentials that can not be used."""
+    """Raised for an address or a credentials file that cannot be used."""
 
 
 class CredentialsRefused(ClientError):
-    """The server does not take who we say we are, or wants to know and was not told."""
+    """Raised when the server refuses the credentials, or requires some and got none."""
 
 
 class Check(Enum):
-    """What is asked of the configuration of an ordered consumer; the value says it to people."""
+    """The checks of an ordered consumer's configuration; the value is the message for people."""
 
     DURABLE_NAME = "an ordered consumer can not be durable"
     DELIVER_SUBJECT = "the deliver subject of an ordered consumer is picked by the client"
@@ -54,7 +54,7 @@ class Check(Enum):
 
 
 class OrderedConfigError(ClientError):
-    """The configuration does not pass a check; `field` is what it is about."""
+    """Raised when the configuration fails a check; `field` is the field at fault."""
 
     def __init__(self, check: Check, field: str, detail: str = "") -> None:
         self.check = check
@@ -63,12 +63,12 @@ class OrderedConfigError(ClientError):
 
 
 class RequestRefused(ClientError):
-    """The server refused; numbers are those of `millstream.jsapi.errors.Err`."""
+    """Raised when the server returns an error; the numbers are those of `millstream.jsapi.errors.Err`."""
 
     def __init__(self, status: int, code: int, description: str, text: str = "") -> None:
         self.status = status
         self.code = code
-        self.description = description  # the server's words
+        self.description = description  # the server's description
         self.err: Err | None = None  # its entry in the table of errors
         super().__init__(f"{text or description} ({code})")
 
@@ -86,20 +86,20 @@ class RequestRefused(ClientError):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed later: the server, not the request, has a problem."""
+        """Return whether the same request may succeed later: the fault is the server's, not the request's."""
         return self.status >= 500 or self.err is Err.MAXIMUM_CONSUMERS_REACHED
 
 
 class StreamNotFound(RequestRefused):
-    """There is no such stream, or none any more."""
+    """Raised when the stream does not exist, or no longer exists."""
 
 
 class NoStream(ClientError):
-    """Nobody stores messages of this subject."""
+    """Raised when no stream captures a subject."""
 
 
 class StreamChanged(ClientError):
-    """What was read is no longer what the stream has: it was made anew, or lost its newest messages."""
+    """Raised when the stream was recreated or lost its newest messages, so it differs from what was read."""
 
     @classmethod
     def replaced(cls, stream: str) -> Self:
@@ -111,8 +111,8 @@ class StreamChanged(ClientError):
 
 
 class ServerUnavailable(ClientError):
-    """Nobody answered, or JetStream does not run there."""
+    """Raised when no answer comes, or the server has no JetStream."""
 
 
 class ClientClosed(ClientError):
-    """The connection, or what it was used for, is closed."""
+    """Raised when the connection or the consumer is closed."""

@@ -1,8 +1,8 @@
-"""One consumer on the server and the subscription it delivers to; its heartbeats; and its release.
+"""A line: one consumer on the server with its subscription, its heartbeat watch, and its deletion.
 
-A reading goes through one line after the other.  Each has an inbox and a name that nobody had before, so
-what comes late from an old one can not be taken for something of the new one, and a consumer whose creation
-was not answered can still be deleted.
+A reading uses one line after the other.  Each has a new inbox and a new name, so late messages of an old line
+cannot be mistaken for messages of the new one, and a consumer whose creation was never confirmed can still be
+deleted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 from millstream.jsapi.errors import Err
 from millstream.link.errors import LinkError
 
-_PATIENCE: Final = 2.5  # intervals of silence: two heartbeats have not come, and the third is not due
+_PATIENCE: Final = 2.5  # intervals of silence: two heartbeats are missing, and the third is not due
 
 
 class Line:
-    """What arrives goes to `core`, until `hang_up`."""
+    """One consumer and its subscription; its messages go to `core` until `hang_up`."""
 
     __slots__ = ("_api", "_core", "_end", "_stream", "inbox", "name")
 
@@ -35,7 +35,7 @@ class Line:
         self._end: Callable[[], Awaitable[None]] | None = None
 
     async def open(self, config: ConsumerConfig) -> ConsumerInfo:
-        """Subscribe and make the consumer; `config` gets its name and inbox."""
+        """Subscribe and create the consumer; its name and inbox are added to `config`."""
         config.name = self.name
         config.deliver_subject = self.inbox
         self._core.listen(self._stream, self.name, self.inbox)
@@ -55,9 +55,9 @@ class Line:
             await end()
 
     async def release(self) -> bool:
-        """Delete the consumer; returns whether it is certainly gone."""
+        """Delete the consumer; return whether it is certainly gone."""
         if not self._api.carrier.is_up:
-            return False  # nobody would wait for the answer of a request that is sent later
+            return False  # the request would be sent later, when its answer is no longer awaited
         try:
             await self._api.delete_consumer(self._stream, self.name)
         except RequestRefused as refusal:
@@ -68,10 +68,10 @@ class Line:
 
 
 class Releases:
-    """Consumers that were given up, until they are certainly deleted.
+    """Deletes the consumers of lines that were given up.
 
-    Nobody waits for it while reading goes on.  What can not be deleted now, since the server is away, is
-    tried again with the next consumer; what is left in the end expires on the server, as unused ones do.
+    It works beside the reading.  A consumer that cannot be deleted because the server is away is tried again
+    with the next one; what is left at the end expires on the server by its inactivity threshold.
     """
 
     __slots__ = ("_lines", "_tasks")
@@ -84,13 +84,13 @@ class Releases:
         self._lines[line.name] = line
 
     def start(self) -> None:
-        """Begin to delete all that are left."""
+        """Start to delete all consumers that are left."""
         for name, line in self._lines.items():
             if name not in self._tasks:
                 self._tasks[name] = asyncio.get_running_loop().create_task(self._release(line))
 
     async def ended(self) -> None:
-        """Return when every attempt under way has ended, well or not."""
+        """Wait until every attempt that was started has ended."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
@@ -103,10 +103,10 @@ class Releases:
 
 
 class HeartbeatWatch:
-    """Calls `missed` once when, after `start`, nothing was `heard` for too long.
+    """Calls `missed` once if, after `start`, nothing is `heard` for too long.
 
-    A consumer that has nothing to send gives a sign of life at every interval.  If two do not come it may be
-    gone, and nobody would say so.
+    An idle consumer sends a heartbeat at every interval.  If two are missing, the consumer may be gone, and
+    the server does not report that.
     """
 
     __slots__ = ("_heard_at", "_interval_s", "_loop", "_missed", "_timer")
@@ -119,14 +119,14 @@ class HeartbeatWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to watch, as if something had been heard just now."""
+        """Begin to watch, as if something had just been heard."""
         self.stop()
         self._loop = loop
         self._heard_at = loop.time()
         self._look_at(self._silence_ends)
 
     def heard(self) -> None:
-        """Whatever comes from the consumer is a sign of life; may be called before `start`."""
+        """Note that a message of the consumer came; may be called before `start`."""
         if self._timer is not None:
             self._heard_at = self._loop.time()
 
@@ -147,7 +147,7 @@ class HeartbeatWatch:
         if now < self._silence_ends:
             self._look_at(self._silence_ends)
         elif now - due > self._interval_s / 2:
-            # The loop was held up itself; what came meanwhile is yet to be read.
+            # The loop itself was late; messages that came meanwhile are not read yet.
             self._look_at(now + self._interval_s)
         else:
             self._timer = None

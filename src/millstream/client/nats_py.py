@@ -1,7 +1,7 @@
-"""A connection of nats-py that a program has already, as a carrier of readings.
+"""A carrier on a nats-py connection that the program already has.
 
-Only public methods of nats-py are used.  It takes its callbacks when it connects, so a carrier hears nothing
-of connections that are lost and found: readings notice by their heartbeats.  Needs the extra `nats-py`.
+It uses only public methods of nats-py.  nats-py takes its callbacks when it connects, so the carrier learns
+nothing of reconnects: readings notice them by missing heartbeats.  Needs the extra `nats-py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _Arrival:
-    """A message of nats-py, which gives the parts of a status line as headers."""
+    """A message of nats-py, which presents the status line as headers."""
 
     __slots__ = ("description", "headers", "payload", "reply", "status", "subject")
 
@@ -40,7 +40,7 @@ class _Arrival:
 
 
 class NatsPyCarrier:
-    """Leaves the connection to whoever made it."""
+    """Uses the program's connection and never closes it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -64,7 +64,7 @@ class NatsPyCarrier:
         return url.netloc.rpartition("@")[2] if url is not None else "a server that is gone"
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Nothing can be heard here."""
+        """Do nothing: nats-py reports no reconnects to us."""
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         pass
@@ -97,7 +97,7 @@ class NatsPyCarrier:
             raise NotConnected(f"subscribing failed: {error}") from None
 
         async def end() -> None:
-            # A connection that is closed has no subscriptions any more.
+            # A closed connection has no subscriptions.
             with contextlib.suppress(NatsError, OSError):
                 await subscription.unsubscribe()
 
@@ -109,6 +109,6 @@ class NatsPyCarrier:
         task.add_done_callback(self._answers.discard)
 
     async def _answer(self, subject: str) -> None:
-        # Without a connection the consumer is lost anyway, and that is noticed elsewhere.
+        # The consumer is lost with the connection; its heartbeat watch notices.
         with contextlib.suppress(NatsError, OSError):
             await self.connection.publish(subject)

@@ -1,13 +1,13 @@
-"""The ordered consumer: every message of a stream once, in stream order, whatever happens in between.
+"""The ordered consumer: every message of a stream once and in stream order, across losses and reconnects.
 
     async with client.ordered("ORDERS", subjects="orders.eu.>") as messages:
         async for message in messages:
             print(message.stream_seq, message.subject, message.data)
 
-It is a push consumer of the server, with an inbox of its own, that is watched by its sequence and its
-heartbeats and replaced by another one when it lost a message or is gone itself.
+It is a push consumer on the server with an inbox of its own.  Its sequences and heartbeats are checked, and
+it is replaced by a new one when a message or the consumer itself is lost.
 
-Not here: how that is done (reading), for programs without an event loop (blocking).
+`reader` does the work; `blocking_client` is for programs without an event loop.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Callback = Callable[[OrderedMessage], Awaitable[None] | None]
 class OrderedConsumer:
     """Made by `Client.ordered`; open it with ``async with``.
 
-    It is an iterator of messages, unless it has a callback.  Iteration ends when the consumer is closed, and
-    raises what ended the reading otherwise, after the messages that had arrived before.
+    It iterates over messages unless it has a callback.  Iteration ends when the consumer is closed.  If the
+    reading fails, iteration raises the error after the messages that arrived before it.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class OrderedConsumer:
         callback: Callback | None = None,
     ) -> None:
         self._stream = stream
-        self._ended: asyncio.Event | None = None  # made when somebody waits for it
+        self._ended: asyncio.Event | None = None  # made by the first `wait`
         self._reading = Reading(
             api,
             stream,
@@ -76,14 +76,14 @@ class OrderedConsumer:
         self._consumer_seq = 0
 
     async def open(self) -> Self:
-        """Make the consumer on the server.  StreamNotFound and other refusals are raised here."""
+        """Create the consumer on the server; raises StreamNotFound and the server's other errors."""
         await self._reading.open()
         if self._callback is not None:
             self._caller = asyncio.get_running_loop().create_task(self._call_back(self._callback))
         return self
 
     async def close(self) -> None:
-        """Stop reading and delete the consumer on the server; messages that nobody took are dropped."""
+        """Stop reading and delete the consumer on the server; buffered messages are dropped."""
         caller, self._caller = self._caller, None
         if caller is not None and caller is not asyncio.current_task():
             caller.cancel()
@@ -92,7 +92,7 @@ class OrderedConsumer:
 
     @property
     def state(self) -> OrderedState:
-        """How the reading is doing."""
+        """Return the state of the reading."""
         reading = self._reading
         return OrderedState(
             phase=reading.phase,
@@ -112,9 +112,9 @@ class OrderedConsumer:
     # -- messages, one by one -------------------------------------------------------------------------
 
     async def next(self, timeout_s: float | None = None) -> OrderedMessage:
-        """The next message; TimeoutError if none came in time, ClientClosed if none will come.
+        """Return the next message; raises TimeoutError if none comes in time, ClientClosed after the end.
 
-        A call that is cancelled or timed out loses no message.
+        A call that is cancelled or times out loses no message.
         """
         self._must_not_call_back()
         async with asyncio.timeout(timeout_s):
@@ -124,7 +124,7 @@ class OrderedConsumer:
         return message
 
     async def take(self, limit: int) -> list[OrderedMessage]:
-        """At least one message and at most `limit`, without waiting for more; none if it is closed.
+        """Return one to `limit` messages, waiting only for the first; none if the consumer is closed.
 
         A call that is cancelled loses no message.
         """
@@ -145,7 +145,7 @@ class OrderedConsumer:
         return message
 
     async def _next(self) -> OrderedMessage | None:
-        """The next message, None after `close`."""
+        """Return the next message, or None after `close`."""
         messages = await self._reading.take(1)
         return self._handed_out(messages[0]) if messages else None
 
@@ -157,12 +157,12 @@ class OrderedConsumer:
     # -- or to a callback -----------------------------------------------------------------------------
 
     async def wait(self) -> None:
-        """Return when the consumer is closed; raise what ended it otherwise, the callback's errors too."""
+        """Wait until the consumer is closed; raises the error that ended it, including the callback's."""
         if self._reading.phase not in ENDED:
             self._ended = self._ended or asyncio.Event()
             await self._ended.wait()
         if self._caller is not None and self._caller is not asyncio.current_task():
-            await asyncio.wait({self._caller})  # it may still have messages to hand over
+            await asyncio.wait({self._caller})  # it may still hold messages
         self._raise_failure()
 
     def _tell_end(self) -> None:
@@ -200,4 +200,4 @@ class OrderedConsumer:
     ) -> None:
         await self.close()
         if error is None and self._callback is not None and not self._failure_told:
-            self._raise_failure()  # a callback has nobody else to tell
+            self._raise_failure()  # an error of the callback is raised nowhere else

@@ -1,10 +1,10 @@
-"""The engine of an ordered consumer: lines one after the other, one unbroken row of messages out of them.
+"""The engine of an ordered consumer: it joins one line after the other into one unbroken sequence.
 
-Messages are judged as they arrive, by the core; when it finds trouble, a task gives the line back and makes
-the next one.  Nothing is awaited for a message, and no task waits while all is well.
+The core checks messages as they arrive.  When it finds trouble, a task releases the line and opens the next.
+No message awaits anything, and no task runs while all is well.
 
-Always true:  at most one line feeds the core;  a consumer that was made is deleted, or will expire.
-Not here:     judging and buffering messages (core), what users call (ordered).
+Invariants:  at most one line feeds the core;  every created consumer is deleted or expires.
+Elsewhere:   checking and buffering messages (`core`), the public interface (`ordered`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHANCE: Final = random.Random()  # one for all readings: its state takes kiloby
 
 
 class Reading:
-    """Reads `stream` from `open` to `close`; `ended` is called once, when nothing more will come."""
+    """Reads `stream` from `open` to `close`; `ended` is called once, after the last message."""
 
     __slots__ = (
         "_api",
@@ -90,12 +90,12 @@ class Reading:
         self._stream_created: Time | None = None
         self._name_prefix = name_prefix
         self._ended = ended
-        self._over = False  # nothing more will come
+        self._over = False  # the reading is over
         self._line: Line | None = None
         self._releases = Releases()
-        self._epoch = 0  # of the connection that the present line was asked for over
-        self._attempt: asyncio.Timeout | None = None  # to make a line, while it is under way
-        self._nudge: asyncio.Event | None = None  # ends a wait before the next attempt
+        self._epoch = 0  # epoch of the connection over which the current line was opened
+        self._attempt: asyncio.Timeout | None = None  # opens a line, while that is running
+        self._nudge: asyncio.Event | None = None  # ends the pause before the next attempt
         self._backoff = Backoff(first_s=_FIRST_RETRY_S, longest_s=_LONGEST_RETRY_S, generator=_CHANCE)
         self._watch = HeartbeatWatch(config.idle_heartbeat / _SECOND, self._fell_silent)
         self._recovery: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class Reading:
     # -- life -----------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Make the first consumer; what goes wrong is raised and ends the reading."""
+        """Create the first consumer; an error ends the reading and is raised."""
         self.phase = step(self.phase, Event.OPEN)
         self._carrier.listen(self._connection_changed)
         try:
@@ -125,7 +125,7 @@ class Reading:
         self._recover_if_needed()
 
     async def close(self) -> None:
-        """End the reading and delete its consumer; may be called again."""
+        """End the reading and delete its consumer; a second call does nothing."""
         self.phase = step(self.phase, Event.CLOSE)
         self._stop_watching()
         recovery, self._recovery = self._recovery, None
@@ -159,7 +159,7 @@ class Reading:
     # -- one line after the other ---------------------------------------------------------------------
 
     def _lost(self, reason: ResetReason) -> None:
-        """Give up the present line."""
+        """Give up the current line and start to open another."""
         self.core.give_up(reason)
         self._recover_if_needed()
 
@@ -174,7 +174,9 @@ class Reading:
     async def _recover(self, reason: ResetReason) -> None:
         try:
             await self._make_another(reason)
-        except Exception as error:  # also what nobody thought of: a reading never just stands still
+        except (
+            Exception
+        ) as error:  # includes unforeseen errors: a reading must fail rather than stop silently
             await self._hang_up()
             self._fail(error)
         finally:
@@ -209,7 +211,7 @@ class Reading:
         self.phase = step(self.phase, Event.MADE)
 
     async def _pause(self) -> None:
-        """Wait before an attempt, the longer the more have failed, or until the connection is back."""
+        """Wait before an attempt, longer after each failure, or until the connection is back."""
         delay_s = self._backoff.next_s()
         if delay_s:
             self._nudge = asyncio.Event()
@@ -218,7 +220,7 @@ class Reading:
             self._nudge = None
 
     async def _attempt_line(self) -> None:
-        """Make a line, but do not wait for answers that went down with a connection."""
+        """Open a line; stop waiting for its answers if the connection is lost."""
         self._epoch = self._carrier.epoch
         try:
             async with asyncio.timeout(None) as self._attempt:
@@ -252,7 +254,7 @@ class Reading:
         self._releases.start()
 
     async def _hang_up(self) -> None:
-        """Close the subscription of the present line and see to it that its consumer is deleted."""
+        """Close the subscription of the current line and hand its consumer to `Releases`."""
         self._watch.stop()
         line, self._line = self._line, None
         if line is not None:
@@ -278,7 +280,7 @@ class Reading:
     # -- what arrives, and who takes it ---------------------------------------------------------------
 
     def _changed(self) -> None:
-        """Called by the core after what came together."""
+        """Called by the core after each chunk of messages."""
         core = self.core
         if core.heard != self._heard:
             self._heard = core.heard
@@ -296,12 +298,12 @@ class Reading:
             self._recover_if_needed()
 
     def _answer_due(self) -> None:
-        """Answer requests of flow control that nothing stands before: the server hears that we keep up."""
+        """Answer the flow-control requests that are due."""
         for subject in self.core.answers_due():
             self._carrier.answer(subject)
 
     async def take(self, limit: int) -> list[OrderedMessage]:
-        """At least one message and at most `limit`; none if the reading is closed, or what ended it."""
+        """Return one to `limit` messages, none if the reading is closed; raises the error that ended it."""
         core = self.core
         while True:
             found = core.pop(limit)

@@ -1,10 +1,10 @@
-"""What a reading hands out and tells about itself, and the life of a reading as a table.
+"""The messages and the state that a reading hands out, and the table of its phases.
 
     NEW ──open──▶ OPENING ──made──▶ READING ──lost──▶ RECOVERING ──made──▶ READING
                                        │                   ▲
                                        └──full──▶ RESTING ─┘ drained
 
-Every phase but the last two may end by `close` (CLOSED) or `fail` (FAILED).
+Every phase may also end by `close` (CLOSED) or `fail` (FAILED).
 """
 
 from collections.abc import Mapping
@@ -28,24 +28,24 @@ class OrderedMessage(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     stream: str
     stream_seq: int
-    consumer_seq: int  # starts at 1 again whenever the consumer had to be made anew
+    consumer_seq: int  # starts at 1 again with each new consumer
     timestamp_ns: int  # when it was stored, since 1970 in UTC
     pending: int  # how many there were after this one when it was sent
 
     @property
     def timestamp(self) -> datetime:
-        """When it was stored, to the microsecond."""
+        """The time at which the message was stored, to the microsecond."""
         return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1_000)
 
 
 class Phase(Enum):
-    NEW = "new"  # nothing was asked of the server
-    OPENING = "opening"  # the first consumer is being made
-    READING = "reading"  # messages come, or there are none
-    RECOVERING = "recovering"  # the consumer was lost, another one is being made
-    RESTING = "resting"  # the buffer was full, the consumer was given back until it is drained
+    NEW = "new"  # nothing has been sent to the server
+    OPENING = "opening"  # the first consumer is being created
+    READING = "reading"  # the consumer delivers
+    RECOVERING = "recovering"  # the consumer was lost, and another is being created
+    RESTING = "resting"  # the buffer was full, so the consumer was deleted until the buffer is drained
     CLOSED = "closed"
-    FAILED = "failed"  # reading can not go on
+    FAILED = "failed"  # the reading cannot continue
 
 
 class Event(Enum):
@@ -70,7 +70,7 @@ MOVES: Final[dict[tuple[Phase, Event], Phase]] = {
     (Phase.READING, Event.CLOSE): Phase.CLOSED,
     (Phase.RECOVERING, Event.CLOSE): Phase.CLOSED,
     (Phase.RESTING, Event.CLOSE): Phase.CLOSED,
-    (Phase.FAILED, Event.CLOSE): Phase.FAILED,  # what went wrong stays visible
+    (Phase.FAILED, Event.CLOSE): Phase.FAILED,  # the error stays visible
     (Phase.CLOSED, Event.CLOSE): Phase.CLOSED,
     (Phase.OPENING, Event.FAIL): Phase.FAILED,
     (Phase.READING, Event.FAIL): Phase.FAILED,
@@ -82,14 +82,14 @@ ENDED: Final = frozenset({Phase.CLOSED, Phase.FAILED})
 
 
 class IllegalMove(ClientError):
-    """A reading was used in a way that its phase does not allow: opened twice, for example."""
+    """Raised when a reading is used in a way that its phase does not allow, such as opening it twice."""
 
     def __init__(self, phase: Phase, event: Event) -> None:
         super().__init__(f"a reading that is {phase.value} can not {event.value}")
 
 
 def step(phase: Phase, event: Event) -> Phase:
-    """The phase after `event`."""
+    """Return the phase after `event`; raises IllegalMove if `phase` does not allow it."""
     try:
         return MOVES[phase, event]
     except KeyError:
@@ -97,7 +97,7 @@ def step(phase: Phase, event: Event) -> Phase:
 
 
 class ResetReason(Enum):
-    """Why a consumer was given up for a new one."""
+    """The reasons for which a consumer is replaced by a new one."""
 
     GAP = "a message is missing"
     MISSED_HEARTBEATS = "two heartbeats in a row did not come"
@@ -107,7 +107,7 @@ class ResetReason(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedState:
-    """A moment of a reading."""
+    """A snapshot of a reading's state."""
 
     phase: Phase
     stream: str
@@ -115,8 +115,8 @@ class OrderedState:
     stream_seq: int  # of the last message that was handed out; 0: none yet
     consumer_seq: int
     received_stream_seq: int  # the last good one that arrived, or where the reading began
-    buffered: int  # messages that arrived and were not handed out
-    pending: int  # messages that the server had left to send, at the last word from it
+    buffered: int  # buffered messages
+    pending: int  # messages that the server still had to send, as it last said
     resets: int
     last_reset: ResetReason | None
     last_heartbeat: datetime | None
@@ -124,5 +124,5 @@ class OrderedState:
 
     @property
     def lag(self) -> int:
-        """How many messages the reader has not seen, as far as is known."""
+        """The number of messages that the reader has not seen, as far as is known."""
         return self.buffered + self.pending

@@ -1,5 +1,6 @@
-"""HTTP/1.1, HTTP/2 and WebSocket: the floor under everything of Millstream that speaks HTTP.
+"""HTTP/1.1, HTTP/2 and WebSocket, for every part of Millstream that speaks HTTP.
 
-It runs ASGI applications and knows nothing of NATS.  `listener` is the way in; protocols are read by public
-sans-IO libraries (httptools, h2, wsproto), which are imported with the first connection that needs them.
+The package runs ASGI applications and knows nothing of NATS.  `listener` is the entry point.  Public sans-IO
+libraries (httptools, h2, wsproto) parse the protocols; each is imported with the first connection that
+needs it.
 """

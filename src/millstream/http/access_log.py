@@ -1,7 +1,7 @@
-"""One line for each request, for people or as JSON.
+"""The access log: one line for each request, as text or as JSON.
 
-Neither bodies nor query strings are written, and of headers only those that are allowed: credentials do not
-get here.
+Bodies and query strings are never logged, and headers only if the settings allow them, so credentials do not
+reach the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALWAYS_SECRET: Final = (b"authorization", b"proxy-authorization", b"cookie")
 
 
 class AccessLog:
-    """Writes to `log`; with `headers`, those of the request that are not `secret`."""
+    """Writes access lines to `log`; with `headers`, includes the request headers that are not `secret`."""
 
     def __init__(
         self, log: logging.Logger, *, as_json: bool = False, headers: bool = False, secret: Iterable[str] = ()
@@ -39,7 +39,7 @@ class AccessLog:
         caller: str,
         route: str,
     ) -> None:
-        """Write the line of a request that was answered with `sent` bytes."""
+        """Log a request that was answered with `sent` bytes."""
         client = scope.get("client")
         entry: dict[str, Any] = {
             "request_id": request_id,

@@ -1,4 +1,4 @@
-"""The heads of HTTP/1.1 answers: status lines, the date, and protection against smuggled lines."""
+"""Heads of HTTP/1.1 answers: status lines, the date, and a check that no header adds a line of its own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _status_lines: Final[dict[int, bytes]] = {}
 
 
 class BadAnswer(MillstreamError):
-    """An application sent what HTTP does not allow; the request fails."""
+    """Raised when an application sends what HTTP does not allow; the request fails."""
 
 
 def status_line(status: int) -> bytes:
@@ -74,7 +74,7 @@ def status_line(status: int) -> bytes:
 
 
 class Clock:
-    """The date of answers, formatted once a second."""
+    """The Date header, formatted once a second."""
 
     __slots__ = ("_second", "line", "value")
 
@@ -85,7 +85,7 @@ class Clock:
         self.renew()
 
     def renew(self) -> None:
-        """Take the date of this second."""
+        """Format the date of the current second."""
         second = int(time.time())
         if second != self._second:
             self._second = second
@@ -94,7 +94,7 @@ class Clock:
 
 
 def http_date(second: float) -> bytes:
-    """Return a time as HTTP writes it, whatever the locale."""
+    """Return a time in HTTP's format, independent of the locale."""
     at = time.gmtime(second)
     text = (
         f"{_DAYS[at.tm_wday]}, {at.tm_mday:02d} {_MONTHS[at.tm_mon - 1]} {at.tm_year:04d} "
@@ -104,7 +104,7 @@ def http_date(second: float) -> bytes:
 
 
 def head(status: int, headers: Sequence[Pair], *extra: bytes) -> bytes:
-    """Return a whole head; `extra` are finished lines.  BadAnswer if a header would begin another line."""
+    """Return a whole head; `extra` are finished lines.  Raises BadAnswer if a header has a line break."""
     lines = b"".join([b"%b: %b\r\n" % (name, value) for name, value in headers])
     if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
         raise BadAnswer("a header has a line break")
@@ -112,5 +112,5 @@ def head(status: int, headers: Sequence[Pair], *extra: bytes) -> bytes:
 
 
 def whole(status: int, headers: Sequence[Pair], body: bytes) -> bytes:
-    """Return a whole answer, after which the connection is closed."""
+    """Return a whole answer that announces the end of the connection."""
     return head(status, (*headers, (b"Content-Length", b"%d" % len(body)), (b"Connection", b"close"))) + body

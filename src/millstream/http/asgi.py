@@ -1,7 +1,7 @@
-"""ASGI's types, and the one extension that this floor has beside it.
+"""ASGI's types, and the one extension that our server adds to it.
 
-``scope["extensions"]["millstream.caller"]`` is a `Caller`: an application learns at once that its caller is
-gone without a task that waits for it.  Other servers do not have it, so applications must not depend on it.
+``scope["extensions"]["millstream.caller"]`` is a `Caller`.  It calls back when the client disconnects, so an
+application needs no task that waits for that.  Other servers lack it, so applications must work without it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ DENIAL: Final = "websocket.http.response"  # ASGI's extension: an HTTP answer to
 
 
 class Caller(Protocol):
-    """Whoever waits for the answer."""
+    """The client of a request, who may disconnect before the answer."""
 
     @property
     def is_gone(self) -> bool: ...
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back once when the caller is gone, which may be now; returns what takes that back."""
+        """Call `callback` once the caller disconnects, or now if it has; return a function to cancel it."""

@@ -1,8 +1,8 @@
-"""What an HTTP/2 peer may send that brings nothing: requests that it resets, pings, settings, empty frames.
+"""A budget for HTTP/2 frames that do no useful work: requests that are reset, pings, settings, empty frames.
 
-Each costs the peer something, and credit comes back with time, and with the data that it is sent: readers
-answer that with window updates.  A peer without credit is told to calm down (CVE-2023-44487, CVE-2019-9512
-to 9518).  The costs are rough: an honest client never comes near the end of its credit.
+Each such frame costs credit.  Credit returns with time, and with data sent to the peer, because readers
+answer data with window updates.  A peer without credit gets ENHANCE_YOUR_CALM (CVE-2023-44487, CVE-2019-9512
+to 9518).  The costs are rough: an honest client never comes near its limit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from h2 import events
 
 RESET: Final = 5.0
 EMPTY: Final = 1.0  # a DATA frame without data
-FOR_DATA: Final = 3.0  # given back for each frame of data that was sent
+FOR_DATA: Final = 3.0  # returned for each DATA frame that we send
 COSTS: Final[dict[type[events.Event], float]] = {
     events.StreamReset: RESET,
     events.PingReceived: 1.0,
@@ -37,11 +37,11 @@ class Credit:
         self._at = now
 
     def spend(self, cost: float, now: float) -> bool:
-        """Take `cost`; False if there is not enough left."""
+        """Take `cost`; return False if less than that is left."""
         self._left = min(self._most, self._left + (now - self._at) * self._per_s) - cost
         self._at = now
         return self._left >= 0
 
     def earn(self, amount: float) -> None:
-        """Give some back."""
+        """Return some credit to the peer."""
         self._left = min(self._most, self._left + amount)

@@ -1,10 +1,10 @@
-"""One request and its answer: the side of it that ASGI sees, the same for HTTP/1.1 and HTTP/2.
+"""One request and its answer as ASGI sees them, the same for HTTP/1.1 and HTTP/2.
 
     connection ── feed, end_body, leave ──▶ Cycle ── receive ──▶ application
     connection ◀── begin, write, taken  ──  Cycle ◀── send   ──
 
-A body waits here until the application takes it; the connection is told (`_taken`) and lets the peer send
-on.  A write waits for room before it is written, so a write that was given up has written nothing.
+The cycle buffers the body until the application takes it; `_taken` then lets the peer send more.  A write
+waits for room first, so a cancelled write has written nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONNECTION: Final = b"connection"
 
 
 class Cycle:
-    """`receive` and `send` are ASGI's.  Subclasses write."""
+    """One request; `receive` and `send` are ASGI's callables.  Subclasses write the answer."""
 
     __slots__ = (
         "_announced",
@@ -50,14 +50,14 @@ class Cycle:
         self.scope = scope
         self.is_head = scope["method"] == "HEAD"
         self.body_ended = False  # everything of the request has arrived
-        self.buffered = 0  # bytes of the body that wait for the application
+        self.buffered = 0  # bytes of the body that the application has not taken yet
         self.is_gone = False
         self.is_answered = False
-        self.status = 0  # that the application has given
-        self.closes = False  # whether the connection ends with this answer
-        self.is_stream = False  # whether the answer has no length
-        self.has_body = True  # whether the answer may have one
-        self._announced = False  # whether the application knows that the body has ended
+        self.status = 0  # as the application gave them
+        self.closes = False  # the connection ends with this answer
+        self.is_stream = False  # the answer has no announced length
+        self.has_body = True  # the answer may have a body
+        self._announced = False  # the application has been told that the body has ended
         self._chunks: list[bytes] = []
         self._callbacks: list[Callable[[], None]] | None = None
         self._expects_continue = expects_continue
@@ -69,7 +69,7 @@ class Cycle:
     # -- for the connection ---------------------------------------------------------------------------
 
     async def run(self, application: Application, tasks: set[asyncio.Task[None]]) -> None:
-        """Run the application, and answer for it if it fails; `tasks` has its task until then."""
+        """Run the application and answer 500 if it fails; `tasks` holds the task until it ends."""
         try:
             await application(self.scope, self.receive, self.send)
             if not self.is_answered and not self.is_gone:
@@ -92,18 +92,18 @@ class Cycle:
         self._task = task
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the body."""
+        """Buffer a piece of the body."""
         self._chunks.append(data)
         self.buffered += len(data)
         self._wake()
 
     def end_body(self) -> None:
-        """The request is complete."""
+        """Note that the request is complete."""
         self.body_ended = True
         self._wake()
 
     def leave(self) -> None:
-        """The caller is gone: nothing of the answer will reach it."""
+        """Note that the caller has disconnected: no more of the answer will reach it."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -114,13 +114,13 @@ class Cycle:
 
     @property
     def wants_body(self) -> bool:
-        """Whether the application waits for more of the body than has arrived."""
+        """Return whether the application waits for more of the body than has arrived."""
         return not self.body_ended and not self.buffered and self._waiter is not None
 
     # -- ASGI -----------------------------------------------------------------------------------------
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `asgi.Caller`."""
+        """Register a callback as `asgi.Caller` describes."""
         if self.is_gone:
             callback()
             return lambda: None
@@ -191,7 +191,7 @@ class Cycle:
         self.is_stream = self._left < 0 and self.has_body
 
     def _answered(self) -> None:
-        """To be called by `_write` with the last piece."""
+        """Finish the answer; `_write` calls this with the last piece."""
         self.is_answered = True
         self._wake()
 
@@ -202,7 +202,7 @@ class Cycle:
     # -- what the version of HTTP decides ---------------------------------------------------------------
 
     def _is_full(self) -> bool:
-        """Whether a write has to wait for room."""
+        """Return whether a write has to wait for room."""
         raise NotImplementedError
 
     async def _room(self) -> None:
@@ -210,21 +210,21 @@ class Cycle:
         raise NotImplementedError
 
     def _write(self, data: bytes, more: bool) -> None:
-        """Write a piece of the answer, behind its head if that was not written."""
+        """Write a piece of the answer, preceded by its head if that is not written yet."""
         raise NotImplementedError
 
     def _continue(self) -> None:
-        """Tell the peer that its body is wanted."""
+        """Send `100 Continue`: the peer may send its body."""
         raise NotImplementedError
 
     def _waiting(self) -> None:
-        """The application waits for the body."""
+        """Called when the application begins to wait for the body."""
         raise NotImplementedError
 
     def _taken(self, size: int) -> None:
-        """The application took so many bytes of the body."""
+        """Called when the application has taken `size` bytes of the body."""
         raise NotImplementedError
 
     def _fail(self, error: Exception | None) -> None:
-        """Answer 500, or cut off an answer that has begun."""
+        """Answer 500, or abort an answer that has begun."""
         raise NotImplementedError

@@ -1,10 +1,10 @@
-"""The head of the one request that a connection brings before it becomes something else.
+"""The head of the only HTTP request of a connection that then changes protocol.
 
-For connections that are handed on after their first request: to NATS over a WebSocket, to a thread that
-sends Arrow.  Bytes in, a `Head` or a `BadHead` out; it takes what Go's server takes (bare line feeds, any
-method), and is stricter where that is safe: no folded lines, one Host.
+NATS over WebSocket and the Arrow endpoint use it: both take the socket over after one request.  Bytes go in,
+a `Head` or a `BadHead` comes out.  It accepts what Go's server accepts (bare line feeds, any method) and is
+stricter where that is safe: no folded lines, exactly one Host.
 
-Always true:  a head never holds more than `most` bytes of memory.
+Invariant:  a head never holds more than `most` bytes of memory.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class Head(msgspec.Struct, frozen=True):
     host: str
     version: str
     headers: Headers
-    early_data: bool = False  # something followed the head in the same read
+    early_data: bool = False  # more bytes followed the head in the same read
 
     def first(self, name: str) -> str:
-        """The first value of a header, or nothing."""
+        """Return the first value of a header, or an empty string."""
         values = self.headers.get(name)
         return values[0] if values else ""
 
     def lists(self, name: str, wanted: str) -> bool:
-        """Whether a header that holds a comma-separated list has `wanted` in it, in any case."""
+        """Return whether a comma-separated header contains `wanted`, ignoring case."""
         values = ",".join(self.headers.get(name, ())).split(",")
         return wanted.lower() in (value.strip(" \t").lower() for value in values)
 
 
 class BadHead(msgspec.Struct, frozen=True):
-    """Not HTTP as it should be: the status for it, why for a log, and what the peer is told."""
+    """A malformed head: the HTTP status, the reason for the log, and the text for the peer."""
 
     status: int
     reason: str
@@ -56,14 +56,14 @@ class BadHead(msgspec.Struct, frozen=True):
 
 
 class HeadReader:
-    """Gathers one head, however it is cut."""
+    """Collects one head from pieces of any size."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Head | BadHead | None:
-        """Return the head or why there is none; None while it is incomplete."""
+        """Return the head, or a BadHead if it is malformed, or None while it is incomplete."""
         searched = max(0, len(self._buffer) - 2)
         self._buffer += data
         end = _END.search(self._buffer, searched)

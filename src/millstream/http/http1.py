@@ -1,8 +1,8 @@
-"""HTTP/1.1 by httptools: from bytes to requests.
+"""HTTP/1.1 with httptools: turns bytes into requests.
 
-An idle connection has no parser.  The first bytes decide whether this is HTTP/2 (`PRI * HTTP/2.0`), and a
-request can turn the connection into a WebSocket or, where that is switched on, into HTTP/2.  The order of
-requests and answers is `http1_turns`'.
+An idle connection has no parser.  The first bytes show whether the peer speaks HTTP/2 (`PRI * HTTP/2.0`), and
+a request can upgrade the connection to a WebSocket or, where that is enabled, to HTTP/2.  `http1_turns` keeps
+requests and answers in order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from millstream.http.listener import Listener
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_SLICE: Final = 8 * 1024  # bytes parsed at once: so many requests may wait, and no more
+_SLICE: Final = 8 * 1024  # bytes parsed at once: bounds the number of requests that wait
 _BODY_SLICE: Final = 64 * 1024
 _DENIALS: Final[dict[str, Any]] = {DENIAL: {}}
 
@@ -36,12 +36,12 @@ class Http1(Turns):
         super().__init__(listener)
         self._target = b""
         self._headers: list[Pair] = []
-        self._wishes: Wishes | None = None  # of a request that takes the connection over
-        self._framing = b""  # how long the body is behind an upgrade that we do not follow
-        self._is_resuming = False  # the head that is being parsed was there before
+        self._wishes: Wishes | None = None  # of a request that upgrades the connection
+        self._framing = b""  # length of the body that follows an upgrade request which we ignore
+        self._is_resuming = False  # the current head was parsed before
         self._fed = 0  # bytes of the slice that is being parsed
-        self._quiet = 0  # bytes that were parsed since the head began, or since some of the body came
-        self._discarded = 0  # bytes of a body that nobody wanted any more
+        self._quiet = 0  # bytes parsed since the head began or since the last piece of the body
+        self._discarded = 0  # bytes of a discarded body
 
     # -- the transport ----------------------------------------------------------------------------------
 
@@ -68,14 +68,14 @@ class Http1(Turns):
                 self._unparsed = data
                 return
         if self._unparsed:
-            self._unparsed += data  # reading is paused, but this was on its way
+            self._unparsed += data  # reading is paused, but these bytes were read before
         else:
             self._parse(data)
 
     # -- reading ----------------------------------------------------------------------------------------
 
     def _parse(self, data: bytes) -> None:
-        """Parse; if requests or a body wait for their turn, keep the rest for later."""
+        """Parse bytes; keep the rest for later while earlier requests or a body are waiting."""
         if len(data) <= _SLICE:
             rest = self._feed(data)
             if rest:
@@ -95,7 +95,7 @@ class Http1(Turns):
             self._set_deadline()
 
     def _feed(self, data: bytes) -> bytes:
-        """Parse a slice; returns what the next parser is to read."""
+        """Parse a slice; return the bytes that belong to the next parser."""
         if self._parser is None:
             self._parser = httptools.HttpRequestParser(self)
             self._quiet = 0
@@ -124,7 +124,7 @@ class Http1(Turns):
         return rest if self._state is State.OPEN else b""
 
     def _resume(self) -> None:
-        """Parse on behind an upgrade that is not followed: httptools takes its body for another protocol."""
+        """Continue after an ignored upgrade: httptools treats its body as another protocol."""
         framing, self._framing = self._framing, b""
         if framing and self._incoming is not None:
             self._parser = httptools.HttpRequestParser(self)
@@ -133,7 +133,7 @@ class Http1(Turns):
             self._is_resuming = False
 
     def _check_size(self) -> None:
-        """Bound what arrives and is of no use: endless heads, chunk extensions and trailers."""
+        """Limit the size of heads, chunk extensions and trailers."""
         most = self.listener.limits.max_head
         if most and self._quiet > most + _SLICE and self._in_head:
             raise BadRequest(431, "the head of the request is too long")
@@ -228,7 +228,7 @@ class Http1(Turns):
     # -- other protocols --------------------------------------------------------------------------------
 
     def _may_take_over(self, wishes: Wishes) -> bool:
-        """Whether an upgrade is one that we follow; any other request is answered as if it had none."""
+        """Return whether we accept this upgrade; a request with any other is answered as if it had none."""
         if wishes.upgrade == b"websocket":
             return self.listener.websockets and self._parser.get_method() == b"GET"
         words = [word.strip() for word in wishes.upgrade.split(b",")]
@@ -265,7 +265,7 @@ class Http1(Turns):
         self._leave_to(Http2(self.listener, request, settings), received)
 
     def _leave_to(self, other: Line, received: bytes) -> None:
-        """Give the connection to another protocol."""
+        """Hand the connection over to another protocol."""
         self._state = State.CLOSED
         self._parser = None
         self.hand_over(other)

@@ -1,4 +1,4 @@
-"""The answer to one HTTP/1.1 request, as bytes: its head, its length or its chunks, and how it ends."""
+"""The bytes of one HTTP/1.1 answer: its head, its length or chunks, and how it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class Http1Cycle(Cycle):
-    """`closes` is known with the head."""
+    """One HTTP/1.1 request; `closes` is final once the head is made."""
 
     __slots__ = ("_chunked", "_connection", "_keep_alive", "has_begun")
 
@@ -27,7 +27,7 @@ class Http1Cycle(Cycle):
         self._connection = connection
         self._keep_alive = keep_alive
         self._chunked = False
-        self.has_begun = False  # some of the answer was written
+        self.has_begun = False  # part of the answer is written
 
     def _is_full(self) -> bool:
         return self._connection.is_paused
@@ -74,9 +74,9 @@ class Http1Cycle(Cycle):
         return start
 
     def _can_discard(self) -> bool:
-        """Whether the rest of the body may still come, to be thrown away."""
+        """Return whether the rest of the body can be read and discarded."""
         if self._expects_continue:
-            return False  # the peer may send it or not: nobody could tell where the next request begins
+            return False  # the peer may or may not send the body, so the start of the next request is unknown
         announced = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"0")
         return int(announced) <= self._connection.listener.limits.max_discarded
 

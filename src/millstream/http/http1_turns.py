@@ -1,9 +1,9 @@
-"""The order of an HTTP/1.1 connection: one answer after the other, and the end of it all.
+"""Order on an HTTP/1.1 connection: one answer after the other, and how the connection ends.
 
     idle ──▶ head ──▶ body ──▶ answer ──▶ idle         requests that come meanwhile wait in `_queue`,
                  └─ the application runs ─┘            and nothing more is read
 
-How bytes become requests is `http1`'s.
+`http1` parses the requests.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from millstream.http.line import NEVER, Line
 if TYPE_CHECKING:
     from millstream.http.listener import Listener
 
-_READ_AHEAD: Final = 64 * 1024  # bytes of a body that wait for the application
+_READ_AHEAD: Final = 64 * 1024  # bytes of a body that the application has not taken yet
 
 
 class State(IntEnum):
-    """Where a connection is in its life."""
+    """The state of a connection."""
 
     OPEN = 0
-    LAST = 1  # nothing more is parsed: the connection ends with the answers that are due
-    LINGERING = 2  # everything is written, and what comes is thrown away
+    LAST = 1  # no more is parsed: the connection ends after the answers that are due
+    LINGERING = 2  # everything is written, and input is discarded
     CLOSED = 3
 
 
 class Turns(Line):
-    """Requests and answers of one connection."""
+    """The requests and answers of one connection."""
 
     __slots__ = (
         "_farewell",
@@ -52,19 +52,19 @@ class Turns(Line):
         super().__init__(listener)
         self._state = State.OPEN
         self._is_fresh = True  # no request has come yet
-        self._parser: Any = None  # of the request that is arriving
+        self._parser: Any = None  # of the request that is arriving; None while idle
         self._in_head = False
         self._head_began = 0.0
-        self._incoming: Http1Cycle | None = None  # whose body arrives
-        self._queue: deque[Http1Cycle] | None = None  # requests behind the current one
+        self._incoming: Http1Cycle | None = None  # the request whose body is arriving
+        self._queue: deque[Http1Cycle] | None = None  # requests after the current one
         self._unparsed = b""
         self._reads = True
-        self._farewell = b""  # behind the last answer
+        self._farewell = b""  # after the last answer
         self._since = 0.0  # when the last answer was given
-        self.current: Http1Cycle | None = None  # which is being answered
+        self.current: Http1Cycle | None = None  # the request that is being answered
 
     def eof_received(self) -> bool:
-        """Close, unless the peer may still be answered."""
+        """Close the connection, unless an answer to the peer is still due."""
         cycle = self.current
         if self.listener.limits.answers_after_eof and cycle is not None and cycle.body_ended:
             self._state = max(self._state, State.LAST)
@@ -85,7 +85,7 @@ class Turns(Line):
     # -- requests and answers ---------------------------------------------------------------------------
 
     def _enter(self, cycle: Http1Cycle) -> None:
-        """Serve a request, now or in its turn."""
+        """Serve a request now, or queue it after those that are waiting."""
         self._incoming = cycle
         if self.current is None:
             self._start(cycle)
@@ -102,18 +102,18 @@ class Turns(Line):
         raise NotImplementedError
 
     def answered(self, cycle: Http1Cycle) -> None:
-        """The last piece of an answer was written."""
+        """Note that an answer is complete."""
         if self._state >= State.LINGERING:
             return
         if cycle.closes:
             self._end()
         elif cycle.body_ended:
             self._next()
-        else:  # what is left of the body is thrown away
+        else:  # the rest of the body is discarded
             self._go_on()
 
     def _next(self) -> None:
-        """Go on behind an answer: with the next request, with what was not parsed yet, or idle."""
+        """Continue after an answer: serve the next request, parse what is left, or become idle."""
         self.current = None
         self._since = self.listener.time()
         if self._queue:
@@ -126,12 +126,12 @@ class Turns(Line):
         self._go_on()
 
     def stop(self) -> None:
-        """Close an idle connection; others end with their answer."""
+        """Close the connection if it is idle; otherwise it ends after its answer."""
         if self._state is State.OPEN and self.current is None and not self._in_head:
             self._end()
 
     def fail(self, cycle: Http1Cycle) -> None:
-        """Answer for an application that failed: 500, or a cut in the middle of its answer."""
+        """Answer 500 for an application that failed, or abort the answer that it began."""
         if self._state >= State.LINGERING:
             return
         if cycle.has_begun:
@@ -142,7 +142,7 @@ class Turns(Line):
             self._finish(self.listener.refusal(500, ""))
 
     def refuse(self, status: int, detail: str) -> None:
-        """Answer what is no request, behind the answers to what was; then the connection ends."""
+        """Answer a malformed request after the answers that are due, and end the connection."""
         answer = self.listener.refusal(status, detail)
         broken, self._incoming = self._incoming, None
         self._in_head = False
@@ -163,7 +163,7 @@ class Turns(Line):
         self._farewell = answer
 
     def _finish(self, answer: bytes) -> None:
-        """Write the last words of a connection, or cut it off without any."""
+        """Write the last answer and end the connection, or abort it if there is none."""
         if answer:
             self.transport.write(answer)
             self._linger()
@@ -172,7 +172,7 @@ class Turns(Line):
             self.transport.abort()
 
     def _end(self) -> None:
-        """Close behind the last answer; linger if the peer may still be sending."""
+        """Close after the last answer; linger if the peer may still be sending."""
         if self._farewell:
             self._finish(self._farewell)
         elif self._incoming is not None or self._in_head:
@@ -182,7 +182,7 @@ class Turns(Line):
             self.close()
 
     def _linger(self) -> None:
-        """Let the last answer arrive, and throw away what comes."""
+        """Let the last answer arrive, and discard input until then."""
         self._state = State.LINGERING
         self._parser = None
         self._read_on()
@@ -191,14 +191,14 @@ class Turns(Line):
     # -- flow -------------------------------------------------------------------------------------------
 
     def _is_full(self) -> bool:
-        """Whether what has arrived must be dealt with before more is read."""
+        """Return whether reading has to pause until buffered input is processed."""
         cycle = self._incoming
         return bool(self._queue) or (
             cycle is not None and cycle.buffered > _READ_AHEAD and not cycle.is_answered
         )
 
     def _read_on(self) -> None:
-        """Read if there is room for what comes."""
+        """Resume reading if there is room."""
         reads = self._state is not State.OPEN or not (self._unparsed or self._is_full())
         if reads is not self._reads:
             self._reads = reads
@@ -208,7 +208,7 @@ class Turns(Line):
                 self.transport.pause_reading()
 
     def _go_on(self) -> None:
-        """Parse what had to wait, unless it still has to, and read on."""
+        """Parse buffered input if its turn has come, and resume reading."""
         if self._unparsed and not self._is_full():
             data, self._unparsed = self._unparsed, b""
             self._parse(data)
@@ -217,7 +217,7 @@ class Turns(Line):
             self._set_deadline()
 
     def taken(self) -> None:
-        """The application took what there was of its body."""
+        """Called when the application has taken the buffered body."""
         if not self._reads and self._state is State.OPEN:
             self._go_on()
 

@@ -1,10 +1,10 @@
-"""HTTP/2 by h2: one connection and its streams.
+"""HTTP/2 with h2: one connection and its streams.
 
     data ──▶ h2 ──▶ events ──▶ Http2Cycle, one for each request ──▶ h2 ──▶ one write for each turn of the loop
 
-Always true:  a stream holds at most one window of its request and one piece of its answer, and a peer that
-              does not read, does not send on, or sends what brings nothing (`credit`) is given up in time;
-              each frame and header block arrives within `head_timeout_s`.
+Invariants:  a stream buffers at most one window of its request and one piece of its answer.  A peer that
+stops reading or sending, or floods the connection with useless frames (`credit`), is disconnected
+in time.  Each frame and header block arrives within `head_timeout_s`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from millstream.http.requests import BadRequest, make_scope
 if TYPE_CHECKING:
     from millstream.http.listener import Listener
 
-_PIECE: Final = 16 * 1024  # bytes that are dealt with at once, so that others have their turn
-_WINDOW: Final = 256 * 1024  # bytes of all bodies of a connection that wait for their applications
+_PIECE: Final = 16 * 1024  # bytes processed in one turn of the loop
+_WINDOW: Final = 256 * 1024  # bytes of all bodies of a connection that the applications have not taken yet
 _UPGRADED: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
 _OF_THE_UPGRADE: Final = frozenset((b"connection", b"upgrade", b"http2-settings", b"keep-alive"))
 
 
 class Http2(Http2Answers):
-    """One connection; `request` and `settings` are those of an upgrade from HTTP/1.1."""
+    """One connection; `request` and `settings` come from an upgrade from HTTP/1.1."""
 
     __slots__ = (
         "_discarded",
@@ -56,10 +56,10 @@ class Http2(Http2Answers):
         self._request = request
         self._settings = settings
         self._running = 0  # tasks, those of streams that were reset included
-        self._unfinished = NEVER  # since when a frame or a header block is incomplete
+        self._unfinished = NEVER  # when an incomplete frame or header block began
         self._has_served = False
         self._discarded = 0
-        self._last = 0  # stream that was begun
+        self._last = 0  # the newest stream
 
     def begin(self) -> None:
         limits = self.listener.limits
@@ -105,7 +105,7 @@ class Http2(Http2Answers):
         self._received += data
 
     def _go_on(self) -> None:
-        """Deal with a piece of what was received; the next one has to wait for its turn."""
+        """Process one piece of the input, and schedule the next."""
         if self._is_closed:
             return
         piece, self._received = self._received[:_PIECE], self._received[_PIECE:]
@@ -136,7 +136,7 @@ class Http2(Http2Answers):
         try:
             events = self._h2.receive_data(data)
         except ProtocolError:
-            self._close()  # h2 has written why
+            self._close()  # h2 has written the reason
             return
         if events:
             self._unfinished = NEVER
@@ -157,7 +157,7 @@ class Http2(Http2Answers):
         self._watch()
 
     def _pays(self, event: h2.events.Event) -> bool:
-        """Whether the peer may send this."""
+        """Charge the peer for an event; return whether its credit suffices."""
         if isinstance(event, h2.events.RequestReceived):
             return self._running < self.listener.limits.running
         cost = COSTS.get(type(event), 0.0)
@@ -253,20 +253,20 @@ class Http2(Http2Answers):
         self._pump()
 
     def taken(self, cycle: Http2Cycle, size: int) -> None:
-        """The application took so much of its body: the peer may send as much again."""
+        """Open the window again by what the application took of its body."""
         cycle.moved = self.listener.time()
         self._acknowledge(cycle.number, size)
         self._send_soon()
 
     def _acknowledge(self, number: int, size: int) -> None:
-        with contextlib.suppress(ProtocolError, KeyError):  # the stream may be over
+        with contextlib.suppress(ProtocolError, KeyError):  # the stream may have ended
             if size:
                 self._h2.acknowledge_received_data(size, number)
 
     # -- time -------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Give up what takes too long, and find out when to look again."""
+        """Abort streams that take too long, and set the next deadline."""
         listener, limits = self.listener, self.listener.limits
         now = listener.time()
         if self._is_closed:
@@ -293,7 +293,7 @@ class Http2(Http2Answers):
         self.deadline = nearest if not self._is_closed else self.deadline
 
     def _patience(self, cycle: Http2Cycle) -> float:
-        """How long a stream may stay as it is; zero is for ever."""
+        """Return how long a stream may stay in its state; zero means for ever."""
         limits = self.listener.limits
         if cycle.out or (self.is_paused and cycle.has_begun):
             return 0.0 if cycle.is_stream else limits.write_timeout_s
@@ -312,13 +312,13 @@ class Http2(Http2Answers):
     # -- the end ----------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Tell the peer to send no more requests; close when those under way are answered."""
+        """Tell the peer to send no more requests, and close when the open ones are answered."""
         if self._is_closed:
             return
         if not self._cycles:
             self._close(ErrorCodes.NO_ERROR)
             return
-        # h2 would take the connection for closed and let nobody answer any more.
+        # h2 would consider the connection closed and refuse further answers.
         farewell = GoAwayFrame(0, last_stream_id=self._last, error_code=ErrorCodes.NO_ERROR)
         self._send_out()
         self.transport.write(farewell.serialize())

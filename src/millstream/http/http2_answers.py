@@ -1,6 +1,6 @@
-"""The answers of an HTTP/2 connection: as much of each as the peer's windows allow, in turn.
+"""Answers of an HTTP/2 connection: each stream in turn sends as much as the peer's windows allow.
 
-What h2 has to send is written once for each turn of the loop.  Requests and time are `http2`'s.
+Output of h2 is written once for each turn of the loop.  `http2` handles requests and timeouts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _CONFIG: Final = h2.config.H2Configuration(
     client_side=False,
     header_encoding=None,
-    validate_outbound_headers=False,  # `Http2Cycle.head` makes them as they have to be
+    validate_outbound_headers=False,  # `Http2Cycle.head` makes valid headers
     normalize_outbound_headers=False,
 )
 
 
 class Http2Answers(Line):
-    """The streams of one connection, from our side."""
+    """Sends the answers of one connection."""
 
     __slots__ = ("_blocked", "_credit", "_cycles", "_h2", "_is_closed", "_is_due", "_received", "_since")
 
@@ -38,23 +38,23 @@ class Http2Answers(Line):
         limits = listener.limits
         self._h2 = h2.connection.H2Connection(_CONFIG)
         self._cycles: dict[int, Http2Cycle] = {}
-        self._blocked: dict[int, Http2Cycle] = {}  # which wait for a window, or for the socket
+        self._blocked: dict[int, Http2Cycle] = {}  # streams that wait for a window or for the socket
         self._credit = Credit(limits.credit, limits.credit_per_s, listener.time())
-        self._since = listener.time()  # since when there are no streams
-        self._is_due = False  # whether what h2 has to send will be written in this turn
+        self._since = listener.time()  # when the last stream ended
+        self._is_due = False  # a write is scheduled for this turn
         self._is_closed = False
-        self._received = b""  # and not dealt with yet
+        self._received = b""  # received and not processed yet
 
     # -- answers ----------------------------------------------------------------------------------------
 
     def send_continue(self, cycle: Http2Cycle) -> None:
-        """Ask for the body."""
+        """Send `100 Continue`."""
         with contextlib.suppress(ProtocolError):
             self._h2.send_headers(cycle.number, [(b":status", b"100")])
             self._send_soon()
 
     def send_piece(self, cycle: Http2Cycle) -> None:
-        """Send what the windows allow of a piece, behind the head if that was not sent."""
+        """Send as much of a piece as the windows allow, preceded by the head if that is not sent yet."""
         if not cycle.has_begun:
             head = cycle.head()
             cycle.has_begun = True
@@ -72,7 +72,7 @@ class Http2Answers(Line):
         self._send_soon()
 
     def _push(self, cycle: Http2Cycle) -> None:
-        """Send what the windows allow; the rest is blocked."""
+        """Send as much as the windows allow, and block the stream if something is left."""
         connection, number, out = self._h2, cycle.number, cycle.out
         try:
             while cycle.at < len(out) and not self.is_paused:
@@ -99,12 +99,12 @@ class Http2Answers(Line):
         cycle.make_room()
 
     def block(self, cycle: Http2Cycle) -> None:
-        """Go on with a stream when the peer has room."""
+        """Resume a stream when the peer has room."""
         self._blocked[cycle.number] = cycle
         self._watch()
 
     def _pump(self) -> None:
-        """Let blocked streams go on, each in its turn."""
+        """Resume blocked streams, each in its turn."""
         blocked, self._blocked = self._blocked, {}
         for cycle in blocked.values():
             if self.is_paused:
@@ -121,7 +121,7 @@ class Http2Answers(Line):
             self._drop(cycle)
 
     def _drop(self, cycle: Http2Cycle) -> None:
-        """Forget a stream that is over."""
+        """Forget a stream that has ended."""
         self._cycles.pop(cycle.number, None)
         self._blocked.pop(cycle.number, None)
         if not self._cycles:
@@ -131,12 +131,12 @@ class Http2Answers(Line):
         self._watch()
 
     def _lost(self, cycle: Http2Cycle) -> None:
-        """The stream cannot be written any more."""
+        """Note that a stream can no longer be written to."""
         self._drop(cycle)
         cycle.leave()
 
     def fail(self, cycle: Http2Cycle) -> None:
-        """Answer for an application that failed: 500, or a reset in the middle of its answer."""
+        """Answer 500 for an application that failed, or reset the stream if it had begun to answer."""
         self._drop(cycle)
         if self._is_closed:
             return
@@ -171,7 +171,7 @@ class Http2Answers(Line):
             self.transport.write(data)
 
     def _watch(self) -> None:
-        """Have the streams looked at with the next sweep."""
+        """Let the next sweep check the streams."""
         if not self._is_closed:
             self.deadline = 0.0
 

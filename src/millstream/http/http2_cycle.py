@@ -1,4 +1,4 @@
-"""The answer to one HTTP/2 request: its head, and data as fast as the peer's windows let it go."""
+"""The answer to one HTTP/2 request: its head, and data as fast as the peer's windows allow."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Http2Cycle(Cycle):
         self._connection = connection
         self._place: asyncio.Future[None] | None = None
         self.number = number
-        self.out = b""  # the piece that is being sent, from `at` on
+        self.out = b""  # the piece that is being sent, starting at `at`
         self.at = 0
-        self.ends = False  # that piece is the last one
+        self.ends = False  # the piece is the last one
         self.has_begun = False
-        self.moved = connection.listener.time()  # when the body or the answer last got on
+        self.moved = connection.listener.time()  # when the body or the answer last made progress
 
     def _is_full(self) -> bool:
         return bool(self.out) or self._connection.is_paused
@@ -45,7 +45,7 @@ class Http2Cycle(Cycle):
             await self._place
 
     def make_room(self) -> None:
-        """Let a write go on that waits."""
+        """Resume the write that waits for room."""
         if self._place is not None and not self._place.done():
             self._place.set_result(None)
 
@@ -54,7 +54,7 @@ class Http2Cycle(Cycle):
         self.make_room()
 
     def head(self) -> list[Pair]:
-        """Return the answer's head as HTTP/2 has it; raises BadAnswer."""
+        """Return the head in HTTP/2's form; raises BadAnswer."""
         pairs = [(b":status", b"%d" % self.status), (b"date", self._connection.listener.clock.value)]
         for name, value in self._head:
             name = name.lower()

@@ -1,8 +1,8 @@
-"""What connections of every protocol have in common: a transport, a deadline, room to write, and an end.
+"""The base of every protocol's connection: a transport, a deadline, room to write, and an end.
 
-`deadline` is when the peer has let us wait for too long; the listener looks at it once a second and calls
-`expire`.  The transport is told to pause as soon as it cannot write everything at once, so a peer that does
-not read is noticed with the first byte that it leaves.
+`deadline` is the time at which the peer is late; the listener checks it once a second and calls `expire`.
+The transport pauses as soon as it cannot write everything at once, so a peer that does not read is noticed
+with the first byte that it leaves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from millstream.http.listener import Listener
 
 NEVER: Final = math.inf
-_AT_ONCE: Final = 64 * 1024  # bytes that are written without waiting for the end of the turn
+_AT_ONCE: Final = 64 * 1024  # gathered bytes that are written before the end of the turn
 
 
 class Line(asyncio.Protocol):
@@ -42,7 +42,7 @@ class Line(asyncio.Protocol):
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.deadline = NEVER
-        self.is_paused = False  # the peer has not taken what was written
+        self.is_paused = False  # the peer has not read everything that was written
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
         self.scheme = "http"
@@ -50,10 +50,10 @@ class Line(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_size = 0
         self._room: asyncio.Future[None] | None = None
-        self._unread = 0  # bytes that the peer had not taken when we last looked
+        self._unread = 0  # bytes that were unread at the last check
 
     def attach(self, transport: asyncio.Transport) -> bool:
-        """Take a new connection; False if there are too many."""
+        """Accept a new connection; return False if there are too many."""
         self.transport = transport
         # TLS compares with `at least`, and would pause for ever at zero.
         transport.set_write_buffer_limits(high=1 if self.listener.is_secure else 0, low=0)
@@ -66,7 +66,7 @@ class Line(asyncio.Protocol):
         return self.listener.admit(self)
 
     def hand_over(self, other: Line) -> None:
-        """Give transport and place to another protocol."""
+        """Hand the transport and the place in the listener to another protocol."""
         other.transport = self.transport
         other.client, other.server, other.scheme = self.client, self.server, self.scheme
         other.is_paused = self.is_paused
@@ -79,7 +79,7 @@ class Line(asyncio.Protocol):
         """Start on a connection that was handed over."""
 
     def detach(self) -> None:
-        """The connection is lost."""
+        """Note that the connection is lost."""
         self.deadline = NEVER
         self.is_paused = False
         self._out = []
@@ -89,7 +89,7 @@ class Line(asyncio.Protocol):
     # -- writing ----------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Write now, behind what was gathered."""
+        """Write at once, after what was gathered."""
         if self._out:
             self._out.append(data)
             self.flush()
@@ -97,7 +97,7 @@ class Line(asyncio.Protocol):
             self.transport.write(data)
 
     def gather(self, data: bytes) -> None:
-        """Write at the end of this turn of the loop, together with what else is gathered until then."""
+        """Add to the write at the end of this turn of the loop."""
         out = self._out
         out.append(data)
         self._out_size += len(data)
@@ -115,14 +115,13 @@ class Line(asyncio.Protocol):
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def close(self) -> None:
-        """Close when everything is written; a peer that does not take it is cut off in time."""
+        """Close when everything is written; a peer that does not read is disconnected in time."""
         self.flush()
         self.transport.close()
         self.deadline = self.listener.after(self.listener.limits.write_timeout_s)
 
     def linger(self) -> None:
-        """Say that nothing more comes, and give the peer a moment to take what was written: to close on
-        bytes that were not read yet can destroy it."""
+        """Shut down our side and let the peer read the answer: closing with unread input can destroy it."""
         self.flush()
         self.deadline = self.listener.after(self.listener.limits.linger_s)
         with contextlib.suppress(OSError):  # it may be gone
@@ -140,13 +139,13 @@ class Line(asyncio.Protocol):
         self._paused()
 
     async def room(self) -> None:
-        """Wait until the peer has taken everything, or is gone; for one at a time."""
+        """Wait until the peer has read everything or is gone.  Only one caller may wait."""
         if self.is_paused:
             self._room = self.listener.loop.create_future()
             await self._room
 
     def has_progress(self) -> bool:
-        """Whether the peer has taken something since the last look."""
+        """Return whether the peer has read something since the last call."""
         before, self._unread = self._unread, self.transport.get_write_buffer_size()
         return self._unread < before
 
@@ -160,11 +159,11 @@ class Line(asyncio.Protocol):
         """Called when `is_paused` has changed."""
 
     def expire(self) -> None:
-        """The deadline is over."""
+        """Called when the deadline has passed."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Begin to end: answer what is under way, and take nothing new."""
+        """Begin to stop: answer open requests and accept no more."""
         raise NotImplementedError
 
 

@@ -1,7 +1,7 @@
-"""One application behind some sockets: who may connect, who let us wait for too long, and how it stops.
+"""One application on some sockets: which connections are accepted, when they time out, how it stops.
 
-Each connection begins as HTTP/1.1 (`http1`), which hands it on to HTTP/2 or to a WebSocket when the peer asks
-for that.  Everything happens on one event loop; each request is a task.
+Each connection begins as HTTP/1.1 (`http1`), which hands it over to HTTP/2 or a WebSocket if the peer asks
+for that.  Everything runs on one event loop; each request is a task.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ Refusal = Callable[[int, str], bytes]
 
 
 class Counts:
-    """What happened so far, for metrics."""
+    """Counters for metrics."""
 
     __slots__ = ("abuse", "connections", "refused", "requests", "requests_http2", "timeouts", "websockets")
 
     def __init__(self) -> None:
         self.connections = 0  # that are open
-        self.refused = 0  # connections beyond the limits
+        self.refused = 0  # connections refused because of a limit
         self.requests = 0
         self.requests_http2 = 0  # of these
         self.websockets = 0
-        self.timeouts = 0  # requests that did not arrive in time
-        self.abuse = 0  # HTTP/2 connections that were closed for what their peers sent
+        self.timeouts = 0  # requests that arrived too slowly
+        self.abuse = 0  # HTTP/2 connections closed for misuse
 
 
 def plain_refusal(status: int, detail: str) -> bytes:
-    """Answer with a line of text what no application saw."""
+    """Return an answer of one line of text for a request that no application gets."""
     text = f"{status} {PHRASES[status]}"
     return whole(status, [(b"Content-Type", _TEXT)], text.encode())
 
@@ -56,8 +56,8 @@ def plain_refusal(status: int, detail: str) -> bytes:
 class Listener:
     """Serves `application` from `start` to `stop`.
 
-    `refusal` makes the answer to what is not even a request: a whole HTTP/1.1 answer, or nothing to cut the
-    peer off without a word.
+    `refusal` makes the answer to malformed requests: a whole HTTP/1.1 answer, or an empty one to abort the
+    connection without an answer.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Listener:
         self.time: Callable[[], float]
         self.log = log
         self.complaints = Complaints(log)
-        self.address = ("", 0)  # where it listens first
+        self.address = ("", 0)  # the first address that it listens on
         self._servers: list[asyncio.Server] = []
         self._lines: set[Line] = set()
         self._by_address: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class Listener:
         context: ssl.SSLContext | None = None,
         handshake_timeout_s: float | None = None,
     ) -> None:
-        """Listen at a host and port, or on bound sockets, which belong to the listener from now on."""
+        """Listen at a host and port, or on bound sockets, which the listener then owns."""
         self.loop = loop = asyncio.get_running_loop()
         self.time = loop.time
         self.is_secure = context is not None
@@ -124,7 +124,7 @@ class Listener:
     # -- connections ------------------------------------------------------------------------------------
 
     def admit(self, line: Line) -> bool:
-        """Count a new connection, unless there are too many."""
+        """Count a new connection; return False if there are too many."""
         limits = self.limits
         address = line.client[0] if line.client else ""
         if (
@@ -146,12 +146,12 @@ class Listener:
         return True
 
     def replace(self, line: Line, other: Line) -> None:
-        """Another protocol has the connection."""
+        """Replace a connection's protocol by another."""
         self._lines.discard(line)
         self._lines.add(other)
 
     def forget(self, line: Line) -> None:
-        """The connection is over."""
+        """Forget a connection that has ended."""
         if line not in self._lines:
             return
         self._lines.discard(line)
@@ -165,7 +165,7 @@ class Listener:
                 del self._by_address[address]
 
     def after(self, seconds: float) -> float:
-        """Return the deadline in so many seconds; never if there are none."""
+        """Return the deadline in `seconds`, or never if that is zero."""
         return self.time() + seconds if seconds else NEVER
 
     def _tick(self) -> None:
@@ -176,7 +176,7 @@ class Listener:
         self.sweep(self.time())
 
     def sweep(self, now: float) -> None:
-        """End the wait for those who let us wait for too long."""
+        """Expire the connections whose deadline has passed."""
         for line in [line for line in self._lines if line.deadline <= now]:
             line.expire()
 
@@ -199,20 +199,20 @@ class Listener:
         return task
 
     def complain(self, scope: Scope, error: Exception) -> None:
-        """Log that the application failed."""
+        """Log an exception of the application."""
         where = scope.get("method", "WebSocket"), scope["path"]
         self.log.error("the application failed: %s %s", *where, exc_info=error)
 
     # -- the end ----------------------------------------------------------------------------------------
 
     def stop_accepting(self) -> None:
-        """Take no new connections."""
+        """Accept no more connections."""
         self.is_stopping = True
         for server in self._servers:
             server.close()
 
     async def stop(self, timeout_s: float) -> None:
-        """Let requests that are under way end, then close every connection."""
+        """Let open requests end, then close every connection."""
         self.stop_accepting()
         for line in list(self._lines):
             line.stop()
@@ -237,7 +237,7 @@ class Listener:
 
 
 def _watch_for_death(listening: socket.socket) -> None:
-    """Notice peers that are gone without a word: accepted sockets inherit this."""
+    """Enable TCP keepalive, which accepted sockets inherit, to notice peers that vanished."""
     if listening.family not in (socket.AF_INET, socket.AF_INET6):
         return
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

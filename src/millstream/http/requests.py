@@ -1,4 +1,4 @@
-"""What a request must be, and its ASGI scope; httptools, h2 and wsproto check the rest.
+"""Checks of requests, and their ASGI scope; httptools, h2 and wsproto check the rest.
 
 HTTP/1.1   exactly one Host; no Transfer-Encoding but `chunked`, and none with HTTP/1.0: what one
            server takes for the end of a request, another must not take for its middle
@@ -21,7 +21,7 @@ _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class BadRequest(MillstreamError):
-    """This request is not served; `status` is what HTTP has for it."""
+    """Raised for a request that is refused with `status`."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -29,18 +29,18 @@ class BadRequest(MillstreamError):
 
 
 class Wishes:
-    """What the head of an HTTP/1.1 request asks of the connection."""
+    """The requests of an HTTP/1.1 head to the connection: keep-alive, upgrade, continue."""
 
     __slots__ = ("expects_continue", "settings", "upgrade")
 
     def __init__(self) -> None:
         self.expects_continue = False
         self.upgrade = b""  # in lower case
-        self.settings: bytes | None = None  # of an upgrade to HTTP/2
+        self.settings: bytes | None = None  # HTTP2-Settings of an upgrade to HTTP/2
 
 
 def read_wishes(version: str, headers: list[Pair]) -> Wishes:
-    """Check the headers that rule the connection; raises BadRequest."""
+    """Read and check the headers that control the connection; raises BadRequest."""
     if version not in _VERSIONS:
         raise BadRequest(505, f"HTTP/{version} is not spoken here")
     wishes = Wishes()
@@ -64,7 +64,7 @@ def read_wishes(version: str, headers: list[Pair]) -> Wishes:
 
 
 def framing_of(headers: list[Pair]) -> bytes:
-    """Return the header line that says how long the body is; nothing if there is no body."""
+    """Return the header line that frames the body, or an empty one if there is no body."""
     for name, value in headers:
         if name in (b"content-length", b"transfer-encoding"):
             return b"%b: %b" % (name, value)
@@ -96,7 +96,7 @@ def make_scope(
     server: tuple[str, int] | None,
     extensions: dict[str, Any],
 ) -> Scope:
-    """Return the scope of a request; raises BadRequest if its target is none."""
+    """Return the scope of a request; raises BadRequest if its target is invalid."""
     raw, query = split_target(target)
     path = raw.decode("latin-1")
     if "%" in path:

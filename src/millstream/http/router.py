@@ -1,8 +1,7 @@
-"""From a path to what serves it: a tree of segments, where `{name}` takes any one segment.
+"""A router from paths to targets: a tree of segments, in which `{name}` matches any one segment.
 
-Paths are matched as they came over the wire, segment by segment, and decoded after that: an encoded slash is
-never a border.  It is part of a name, or not found at all.  The parameter called `rest` takes everything
-that follows.
+Paths are matched segment by segment as they were sent, and decoded afterwards, so an encoded slash never
+separates segments.  The parameter `rest` matches everything that follows.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ Target = TypeVar("Target")
 
 
 class NoRoute(MillstreamError):
-    """Nothing is served at this path."""
+    """Raised for a path without a route."""
 
 
 class WrongMethod(MillstreamError):
-    """Something is served at this path, with other methods."""
+    """Raised for a path that has routes for other methods only."""
 
     def __init__(self, methods: Collection[str]) -> None:
         super().__init__()
@@ -29,11 +28,11 @@ class WrongMethod(MillstreamError):
 
 
 class BadPath(MillstreamError):
-    """The path cannot be decoded."""
+    """Raised for a path that cannot be decoded."""
 
 
 class Match(NamedTuple, Generic[Target]):
-    """What serves a path, and what stands in it for the names of the template."""
+    """The target of a path, and the values of the template's parameters."""
 
     target: Target
     names: tuple[str, ...]
@@ -41,12 +40,12 @@ class Match(NamedTuple, Generic[Target]):
 
 
 def method_served(method: str) -> str:
-    """Return the method whose route serves a request: GET's serves HEAD, too."""
+    """Return the method whose route serves a request: HEAD is served by GET's."""
     return "GET" if method == "HEAD" else method
 
 
 def allowed(methods: Collection[str]) -> tuple[str, ...]:
-    """Return what the header Allow has for a path with routes for these methods."""
+    """Return the Allow header of a path that has routes for these methods."""
     return tuple(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
 
 
@@ -61,7 +60,7 @@ class _Node(Generic[Target]):
 
 
 class Router(Generic[Target]):
-    """Finds the target of a request among those that were added."""
+    """Finds the target of a request."""
 
     def __init__(self, *, rest: str = "", encoded_slashes: bool = False) -> None:
         self._root: _Node[Target] = _Node()
@@ -69,7 +68,7 @@ class Router(Generic[Target]):
         self._encoded_slashes = encoded_slashes
 
     def add(self, method: str, template: str, target: Target) -> None:
-        """Serve `method` of the paths that fit `template`."""
+        """Route `method` of the paths that match `template` to `target`."""
         node = self._root
         names: list[str] = []
         for segment in template.split("/")[1:]:
@@ -83,7 +82,7 @@ class Router(Generic[Target]):
         node.targets[method] = target, tuple(names)
 
     def find(self, method: str, path: str) -> Match[Target]:
-        """Return what serves a path as it was sent; raises NoRoute, WrongMethod or BadPath."""
+        """Return the match of a path as it was sent; raises NoRoute, WrongMethod or BadPath."""
         node = self._root
         values: list[str] = []
         segments = path.split("/")

@@ -1,7 +1,7 @@
-"""Files of a folder, read once and served from memory: pages that only run what we ship with them.
+"""Static files of a folder, read once and served from memory.
 
-Nothing outside the folder can be asked for: a path is looked up among the files that were found.  Each has
-an ETag of its content, and the policy of its answers lets a page load from its own origin and nothing else.
+A path is looked up among the files that were found, so nothing outside the folder can be requested.  Each
+file has an ETag of its content, and the content security policy lets a page load from its own origin only.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _ALWAYS: Final[tuple[Pair, ...]] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),  # ask, with the ETag, whether it is still so
+    (b"cache-control", b"no-cache"),  # revalidate with the ETag
 )
 
 
 class NotServable(MillstreamError):
-    """A folder has what can not be served from it."""
+    """Raised for a folder that contains something that cannot be served."""
 
 
 class File(NamedTuple):
-    """What is answered for one file."""
+    """One file with its headers."""
 
     body: bytes
     etag: bytes
@@ -56,7 +56,7 @@ class File(NamedTuple):
 
 
 class StaticFiles:
-    """The files of `folder`, by their path below it; a folder's own path is that of its `index.html`."""
+    """The files of `folder` by their path below it; the path of a folder serves its `index.html`."""
 
     def __init__(self, folder: Path) -> None:
         self._files: dict[str, File] = {}

@@ -1,8 +1,8 @@
-"""WebSockets by wsproto, on a connection that HTTP/1.1 has handed over.
+"""WebSockets with wsproto, on a connection that HTTP/1.1 has handed over.
 
-Messages wait here until the application takes them, and while too many do nothing is read.  A message, also
-one that was compressed, has at most `max_message` bytes: what arrives is decompressed in slices, so that
-little data cannot become much memory.
+Messages are buffered until the application takes them; reading pauses while too many wait.  A message has at
+most `max_message` bytes after decompression.  Input is decompressed in slices, so that a small message cannot
+take much memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from millstream.http.listener import Listener
 
-_SLICE: Final = 4 * 1024  # deflate makes at most a thousand times as much of it
-_WAITING: Final = 64 * 1024  # bytes of messages that wait for the application
+_SLICE: Final = 4 * 1024  # deflate expands this at most a thousand times
+_WAITING: Final = 64 * 1024  # bytes of messages that the application has not taken yet
 _NORMAL: Final = 1000
 _NO_CODE: Final = 1005
 _CUT_OFF: Final = 1006
@@ -36,7 +36,7 @@ _OUR_FAULT: Final = 1011
 
 
 class CallerGone(OSError):
-    """Nobody is left to be written to."""
+    """Raised when an application writes to a caller that has disconnected."""
 
 
 class WebSocket(Line):
@@ -74,9 +74,9 @@ class WebSocket(Line):
         self._message_size = 0
         self._reads = True
         self._waiter: asyncio.Future[None] | None = None
-        self._code = _CUT_OFF  # why it ended
-        self._is_closed = False  # we have said that it ends
-        self._is_told = False  # the application knows that somebody is here
+        self._code = _CUT_OFF  # close code of the end
+        self._is_closed = False  # we have sent a close frame
+        self._is_told = False  # the application has got `websocket.connect`
         self._callbacks: list[Callable[[], None]] = []
         self.is_gone = False
 
@@ -84,7 +84,7 @@ class WebSocket(Line):
         assert self._handshake is not None
         try:
             self._handshake.initiate_upgrade_connection(self._scope["headers"], self._scope["raw_path"])
-        except Exception:  # wsproto lets errors of h11 and of codecs through
+        except Exception:  # wsproto does not catch errors of h11 and of codecs
             self._end(self.listener.refusal(400, "this is no request for a WebSocket"))
             return
         for _ in self._handshake.events():
@@ -118,10 +118,10 @@ class WebSocket(Line):
         self.transport.abort()
 
     def stop(self) -> None:
-        """The application knows that the server stops, and tells its caller."""
+        """Do nothing: the application closes its WebSockets when the server stops."""
 
     def _read(self, data: bytes) -> bool:
-        """Take frames; False if these were the last ones."""
+        """Process frames; return False after the last one."""
         assert self._frames is not None
         try:
             self._frames.receive_data(data)
@@ -182,7 +182,7 @@ class WebSocket(Line):
             self._callbacks = []
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `asgi.Caller`."""
+        """Register a callback as `asgi.Caller` describes."""
         if self.is_gone:
             callback()
             return lambda: None
@@ -229,7 +229,7 @@ class WebSocket(Line):
             raise CallerGone("the caller is gone")
         if self._handshake is None:
             raise BadAnswer("the WebSocket is open already")
-        head(101, headers)  # which raises if a header would begin another line
+        head(101, headers)  # raises if a header contains a line break
         deflate = PerMessageDeflate()
         accepted = ws.AcceptConnection(
             subprotocol=subprotocol, extensions=[deflate], extra_headers=[*headers, (b"date", self._date())]
@@ -258,7 +258,7 @@ class WebSocket(Line):
     # -- the end ----------------------------------------------------------------------------------------
 
     def _say_goodbye(self, code: int, reason: str) -> None:
-        """Send a close frame, and wait a moment for the answer to it."""
+        """Send a close frame, and wait briefly for the peer's."""
         if self.is_gone or self._is_closed:
             return
         assert self._frames is not None
@@ -281,7 +281,7 @@ class WebSocket(Line):
             self._say_goodbye(_OUR_FAULT, "")
 
     def _end(self, last_words: bytes) -> None:
-        """Write the last words and close."""
+        """Write the last bytes and close."""
         if last_words:
             self.write(last_words)
         self._is_closed = True

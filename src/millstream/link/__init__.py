@@ -1,4 +1,4 @@
-"""One connection to any NATS server, with an event loop or without, in the same words.
+"""A connection to any NATS server, with an event loop or without; both have the same methods.
 
     from millstream.link.options import LinkOptions, parse_servers
 
@@ -19,13 +19,13 @@
         sid = link.subscribe("a.>"); message = link.next_message(timeout_s=1)
         BlockingPublisher(link).publish(receipts, b"a.b", b"", b"x")
 
-A `Message` has subject, payload, reply, status, headers (a dict) and block (headers as they came).  Errors
-are in `errors`.
+A `Message` has subject, payload, reply, status, headers (a dict) and block (the raw headers).  `errors` has
+the errors.
 
-    sans-IO       parser, deliveries, frames, headers, publishing, login, servers, requests, verbs, dialogue
-    with a loop   connection (one socket), outgoing, subscriptions, calls, link, publisher
-    without       socket_line (one socket), blocking, blocking_publisher
+    sans-IO       parser, deliveries, frames, headers, publish_window, login, servers, requests, verbs,
+                  dialogue
+    with a loop   connection (one socket), outbox, subscriptions, calls, link, publisher
+    without       socket_line (one socket), blocking_link, blocking_publisher
 
-The sans-IO modules know neither sockets nor the loop, so that the broker can use them for connections of its
-own.  Not here: ordered reading and everything else that is convenient (`client`).
+The sans-IO modules use neither sockets nor the loop.  Ordered reading is in `client`.
 """

@@ -1,11 +1,11 @@
-"""A connection to a NATS server for programs without an event loop; the words are those of `link`.
+"""A connection to a NATS server for programs without an event loop; its methods are those of `link`.
 
     with BlockingLink(LinkOptions(servers=parse_servers("nats://127.0.0.1:4222"))) as link:
         link.publish("orders.new", b"hello")
         answer = link.request("help", b"?", timeout_s=1)
         info = link.ask(STREAM_INFO, "ORDERS")
 
-Whoever reads many messages takes them out of `parser`::
+To read many messages, take them out of `parser`::
 
     sid = link.subscribe("deliver.here")
     while not done:
@@ -16,11 +16,11 @@ Whoever reads many messages takes them out of `parser`::
                 link.take(op)          # PING, INFO, -ERR: the link's business
         link.fill(timeout_s=5)         # False: nothing came
 
-A connection that breaks raises NotConnected and stays broken until ``reconnect``: what was in flight is for
-the caller to know.  ``reconnect`` subscribes anew to everything, under the same numbers.  While ``request``
-waits, messages of other subscriptions are kept for ``next_message``.
+A lost connection raises NotConnected and stays lost until ``reconnect``, because only the caller knows what
+was in flight.  ``reconnect`` restores every subscription under its number.  While ``request`` waits, messages
+of other subscriptions are kept for ``next_message``.
 
-One thread at a time.  Not here: the socket (`socket_line`), a window of publishes (`blocking_publisher`).
+Only one thread may use it at a time.  `socket_line` has the socket, `blocking_publisher` a publish window.
 """
 
 import copy
@@ -58,7 +58,7 @@ _LONGEST_WAIT_S: Final = 2.0
 
 
 class Question:
-    """A request that was sent; see `BlockingLink.answer_to`."""
+    """A request that was sent; `BlockingLink.answer_to` waits for its answer."""
 
     __slots__ = ("outcome", "reply", "subject")
 
@@ -72,7 +72,7 @@ class Question:
 
 
 class _Strays(Receiver):
-    """Keeps messages that came while somebody waited for something else."""
+    """Keeps the messages that came during a wait for something else."""
 
     def __init__(self) -> None:
         self.kept: Final[deque[Message]] = deque()
@@ -83,7 +83,7 @@ class _Strays(Receiver):
 
 
 class BlockingLink:
-    """One connection at a time; see the module."""
+    """A link that blocks; it has one connection at a time."""
 
     def __init__(self, options: LinkOptions) -> None:
         self.options: Final = options
@@ -117,12 +117,12 @@ class BlockingLink:
 
     @property
     def info(self) -> ServerInfo | None:
-        """What the last server said about itself; None before there was one."""
+        """The INFO of the last server, or None before the first connection."""
         return self.dialogue.info if self.dialogue.server is not None else None
 
     @property
     def server(self) -> ServerAddress | None:
-        """The last server that let us in."""
+        """The last server that accepted us."""
         return self.dialogue.server
 
     @property
@@ -131,11 +131,11 @@ class BlockingLink:
 
     @property
     def peer(self) -> str:
-        """The address of the server's machine; empty if there is no connection."""
+        """The IP address of the server, or an empty string without a connection."""
         return self._line.peer if self._line is not None else ""
 
     def connect(self) -> None:
-        """Try every server once, in random order; NotConnected tells what each of them said."""
+        """Try every server once, in random order; raises NotConnected with the answer of each."""
         if self._line is not None:
             return
         failures: list[LinkError] = []
@@ -155,9 +155,9 @@ class BlockingLink:
         raise summary(failures)
 
     def reconnect(self, within_s: float) -> None:
-        """Connect again, trying for `within_s` with growing pauses; what was subscribed is again.
+        """Reconnect and restore all subscriptions; tries for `within_s` with growing pauses.
 
-        Bad credentials end it at once: waiting does not make them better.
+        Refused credentials end the attempt at once, because waiting does not help.
         """
         self._drop()
         deadline = time.monotonic() + within_s
@@ -175,7 +175,7 @@ class BlockingLink:
             time.sleep(min(left_s, pauses.next_s()))
 
     def close(self) -> None:
-        """End the connection; harmless if there is none."""
+        """Close the connection; does nothing without one."""
         if self._line is not None:
             self._line.end()
         self._drop()
@@ -215,7 +215,7 @@ class BlockingLink:
             raise self._fail(error) from None
 
     def fill(self, timeout_s: float) -> bool:
-        """Read once into `parser`; False if nothing came within `timeout_s`."""
+        """Read once into `parser`; return False if nothing came within `timeout_s`."""
         line = self._connection()
         try:
             return line.fill(timeout_s)
@@ -223,7 +223,7 @@ class BlockingLink:
             raise self._fail(error) from None
 
     def take(self, op: int) -> None:
-        """Do what the link does about an operation that is not a message."""
+        """Process an operation that is not a message: PING, INFO, -ERR."""
         try:
             answer = self.dialogue.take(op, self.parser)
         except NotConnected as error:
@@ -232,11 +232,11 @@ class BlockingLink:
             self.send(answer)
 
     def take_message(self) -> None:
-        """Hand on the message that the parser stands at: an answer, one for a handler, or a stray."""
+        """Dispatch the parser's current message: an answer, one for a handler, or a stray."""
         self.dialogue.dispatcher.take(self.parser)
 
     def work(self, timeout_s: float) -> bool:
-        """Deal with all that has come, or read once; False if nothing came within `timeout_s`."""
+        """Process buffered input, or read once; return False if nothing came within `timeout_s`."""
         run, parser = self.dialogue.dispatcher.run, self.parser
         waiting = parser.rest()
         op = run(parser)
@@ -253,7 +253,9 @@ class BlockingLink:
         deadline = time.monotonic() + timeout_s
         while not done():
             left_s = deadline - time.monotonic()
-            if left_s <= 0 or not self.work(left_s):  # a server that never falls silent waits for nobody
+            if left_s <= 0 or not self.work(
+                left_s
+            ):  # a server that sends without a pause must not extend the wait
                 raise RequestTimeout(f"{self.server}: {what} within {timeout_s:g} s")
 
     # -- messages -----------------------------------------------------------------------------------
@@ -265,9 +267,9 @@ class BlockingLink:
     def subscribe(
         self, subject: str, queue: str = "", handler: Callable[[Parser], object] | None = None
     ) -> int:
-        """Ask for the messages of a subject; returns the number that is `sid` of each.
+        """Subscribe to a subject; return the number that each message has as `sid`.
 
-        With a handler they go there, while the link works, and never to `next_message`.
+        With a handler, messages go to it while the link works, and never to `next_message`.
         """
         self._connection()
         receiver = self._strays if handler is None else Direct(handler)
@@ -276,13 +278,13 @@ class BlockingLink:
         return sid
 
     def unsubscribe(self, sid: int) -> None:
-        """Take nothing more of a subscription; what is under way is dropped."""
+        """End a subscription; messages on their way are dropped."""
         frame = self.dialogue.unsubscribe(sid)
         if frame and self.connected:
             self.send(frame)
 
     def next_message(self, timeout_s: float) -> Message | None:
-        """The next message of any subscription without a handler, or None if none came in time."""
+        """Return the next message of any subscription without a handler, or None if none came in time."""
         kept = self._strays.kept
         deadline = time.monotonic() + timeout_s
         left_s = timeout_s
@@ -293,7 +295,7 @@ class BlockingLink:
         return kept.popleft()
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Return when the server has dealt with all that was sent; RequestTimeout if it does not."""
+        """Wait until the server has processed everything that was sent; raises RequestTimeout."""
         timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
         wanted = self.dialogue.pongs + 1
         self.send(b"PING\r\n")
@@ -304,11 +306,11 @@ class BlockingLink:
     def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
     ) -> Message:
-        """Ask, and wait for the first answer."""
+        """Send a request and return the first answer."""
         return self.answer_to(self.send_request(subject, payload, headers), timeout_s)
 
     def send_request(self, subject: str, payload: bytes = b"", headers: Headers = b"") -> Question:
-        """Ask, and do something else before `answer_to` waits for the answer."""
+        """Send a request without waiting; `answer_to` waits for its answer."""
         self._connection()
         inbox = self.dialogue.open_inbox()
         if inbox:
@@ -323,14 +325,14 @@ class BlockingLink:
         return question
 
     def answer_to(self, question: Question, timeout_s: float | None = None) -> Message:
-        """Wait for the first answer.  Only once for each question."""
+        """Return the first answer to a question; may be called once for each."""
         timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
         try:
             self._work_until(
                 lambda: question.outcome is not None, f"no answer on {question.subject}", timeout_s
             )
         finally:
-            self.dialogue.requests.forget(question.reply)  # an answer that comes later is not waited for
+            self.dialogue.requests.forget(question.reply)  # a later answer is ignored
         outcome = question.outcome
         if isinstance(outcome, NoResponders):
             raise NoResponders(f"{self.server}: nobody answers on {question.subject}")
@@ -340,9 +342,9 @@ class BlockingLink:
         return outcome
 
     def api(self, name: str, request: object = b"", timeout_s: float | None = None) -> dict[str, Any]:
-        """Make a request by its name, ``STREAM.INFO.ORDERS`` say, and return the answer as it came.
+        """Send the API request of this name, such as ``STREAM.INFO.ORDERS``; return the answer as a dict.
 
-        ApiError if it is a refusal, JetStreamOff if nobody answers such requests.
+        Raises ApiError for an error of JetStream, and JetStreamOff if the server has no JetStream.
         """
         verb_of(name)
         return read_fields(self._ask(f"{self.options.api}.{name}", request, timeout_s), name)
@@ -350,7 +352,7 @@ class BlockingLink:
     def ask(
         self, verb: Verb[Answer], *tokens: str, request: object = b"", timeout_s: float | None = None
     ) -> Answer:
-        """Make a request and return the answer in its type; otherwise as `api`."""
+        """Send an API request and return the answer in its type; raises as `api` does."""
         subject = verb.subject_for(self.options.api, tokens)
         return read_answer(self._ask(subject, request, timeout_s), verb)
 

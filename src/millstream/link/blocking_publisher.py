@@ -1,4 +1,4 @@
-"""A window of publishes on a connection that blocks.
+"""A window of publishes on a blocking link.
 
     publisher = BlockingPublisher(link)
     receipts = Receipts()
@@ -6,8 +6,8 @@
         publisher.publish(receipts, subject, b"", payload)
     publisher.settle(receipts)           # every message has an outcome now
 
-When the connection breaks, every message without an outcome gets the error as one, and the call raises it:
-whether the server has them is unknown.  After ``link.reconnect`` the publisher goes on.
+When the connection is lost, every message without an outcome fails with that error, and the call raises it:
+it is unknown whether the server has them.  After ``link.reconnect`` the publisher can be used again.
 """
 
 import time
@@ -19,12 +19,12 @@ from millstream.link.login import new_inbox
 from millstream.link.publish_window import DEFAULT_LIMIT, PublishWindow, Receipts
 
 DEFAULT_ANSWER_S: Final = 30.0
-_FLUSH_AT: Final = 128 * 1024  # bytes of frames that are worth a write
-_LONGEST_WAIT_S: Final = 1.0  # between two looks at the clock
+_FLUSH_AT: Final = 128 * 1024  # bytes of frames that are written together
+_LONGEST_WAIT_S: Final = 1.0  # between two checks of the clock
 
 
 class BlockingPublisher:
-    """One per link, or several: each has an inbox of its own."""
+    """A publisher on a link; a link may have several, each with its own inbox."""
 
     def __init__(
         self, link: BlockingLink, *, limit: int = DEFAULT_LIMIT, timeout_s: float = DEFAULT_ANSWER_S
@@ -33,16 +33,16 @@ class BlockingPublisher:
         inbox = new_inbox(link.options)
         self.window: Final = PublishWindow(inbox.encode(), limit)
         self._timeout_s = timeout_s
-        self._wake_at = max(limit // 4, 1)  # free places before more is written: fewer, larger writes
+        self._wake_at = max(limit // 4, 1)  # free places to wait for, so that writes are few and large
         self._take_info()
         self._sid = link.subscribe(f"{inbox}.*", handler=self.window.settle)
 
     def close(self) -> None:
-        """Nobody waits for answers any more."""
+        """Stop waiting for answers."""
         self.link.unsubscribe(self._sid)
 
     def publish(self, receipts: Receipts, subject: bytes, headers: bytes, payload: bytes) -> None:
-        """Publish one message; waits if the window is full.  BadMessage if no server would take it."""
+        """Publish one message; wait if the window is full.  Raises BadMessage if no server accepts it."""
         problem = self.window.problem(subject, len(headers), len(payload))
         if problem is not None:
             raise problem
@@ -53,7 +53,7 @@ class BlockingPublisher:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered frames."""
         frames = self.window.frames
         if frames.size == 0:
             return
@@ -67,19 +67,19 @@ class BlockingPublisher:
         frames.clear()
 
     def make_room(self) -> None:
-        """Write what was gathered and wait until a good part of the window is free."""
+        """Write the gathered frames and wait until a good part of the window is free."""
         self.flush()
         while self.window.free() < self._wake_at:
             self._work()
 
     def settle(self, receipts: Receipts) -> None:
-        """Write what was gathered and wait until each of these messages has an outcome."""
+        """Write the gathered frames and wait until each of these messages has an outcome."""
         self.flush()
         while receipts.open:
             self._work()
 
     def reconnected(self) -> None:
-        """To be called after ``link.reconnect``: another server may have other limits."""
+        """Take over the limits of the new server; call this after ``link.reconnect``."""
         self._take_info()
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""JetStream calls over a link with an event loop: a verb of the table, names, and the answer.
+"""JetStream API requests over a link with an event loop.
 
 await link.ask(STREAM_INFO, "ORDERS")                          # a StreamInfoResponse
 await link.api(STREAM_PURGE, "ORDERS", request={"keep": 10})   # the answer as it came, a dict
@@ -16,7 +16,7 @@ from millstream.link.verbs import Answer, Verb, read_answer, read_fields, reques
 
 
 class Calls:
-    """The part of a link that asks the JetStream API."""
+    """The part of a link that calls the JetStream API."""
 
     def __init__(self, options: LinkOptions) -> None:
         self.options: Final = options
@@ -30,22 +30,23 @@ class Calls:
         raise NotImplementedError
 
     async def until_up(self, deadline: float) -> None:
-        """Wait for a connection, until that time of the loop."""
+        """Wait for a connection until `deadline`, a time of the loop."""
         raise NotImplementedError
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
     ) -> Message:
-        """Ask, and return the first answer."""
+        """Send a request and return the first answer."""
         raise NotImplementedError
 
     async def api(
         self, name: str, request: object = b"", timeout_s: float | None = None, *, repeat_s: float = 0.0
     ) -> dict[str, Any]:
-        """Make a request by its name, ``STREAM.INFO.ORDERS`` say, and return the answer as it came.
+        """Send the API request of this name, such as ``STREAM.INFO.ORDERS``; return the answer as a dict.
 
-        ApiError if it is a refusal, JetStreamOff if nobody answers such requests.  With `repeat_s` a request
-        that may be repeated is, when a connection was lost under it or there is none, for so long.
+        Raises ApiError for an error of JetStream, and JetStreamOff if the server has no JetStream.  With
+        `repeat_s`, a request that is safe to repeat is repeated for that long when the connection is missing
+        or lost.
         """
         message = await self._ask(verb_of(name), f"{self.options.api}.{name}", request, timeout_s, repeat_s)
         return read_fields(message.payload, name)
@@ -58,7 +59,7 @@ class Calls:
         timeout_s: float | None = None,
         repeat_s: float = 0.0,
     ) -> Answer:
-        """Make a request and return the answer in its type; otherwise as `api`."""
+        """Send an API request and return the answer in its type; raises as `api` does."""
         subject = verb.subject_for(self.options.api, tokens)
         return read_answer((await self._ask(verb, subject, request, timeout_s, repeat_s)).payload, verb)
 

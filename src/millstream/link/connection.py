@@ -1,7 +1,7 @@
-"""One TCP connection of an event loop, from its login to its end.  It is used once.
+"""One TCP connection of an event loop, from its login to its end; it is not reused.
 
-``open_connection`` does INFO, TLS, CONNECT and PONG.  From then on bytes go through the parser to the link's
-`Dialogue`, and `ended` is called exactly once, with the reason.  Not here: what happens then (`link`).
+``open_connection`` does INFO, TLS, CONNECT and PONG.  Then input goes through the parser to the link's
+`Dialogue`, and `ended` is called exactly once, with the reason.  `link` decides what happens after that.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from millstream.link.options import LinkOptions, ServerAddress
 from millstream.link.parser import Op, Parser
 
 PING_INTERVAL_S: Final = 20.0
-_ROOM: Final = 128 * 1024  # bytes asked for at once
-_MOST_PINGS: Final = 2  # of ours without an answer, then the connection is dead
+_ROOM: Final = 128 * 1024  # bytes of one read
+_MOST_PINGS: Final = 2  # unanswered pings after which the connection is dead
 
 _LOG: Final = logging.getLogger("millstream.link")
 
 
 class Owner(Protocol):
-    """What a connection tells the link it belongs to."""
+    """The link of a connection, as the connection sees it."""
 
     def received(self) -> None:
-        """A chunk has been read and handed over."""
+        """Called after each chunk that was read and dispatched."""
 
     def writable(self) -> None:
-        """The server reads again."""
+        """Called when the server reads again."""
 
     def ended(self, connection: "Connection", reason: LinkError) -> None:
-        """The connection is gone; called once, and only after a login."""
+        """Called once when a connection has ended, if it was logged in."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`is_open` from the end of the login until the connection is gone."""
+    """One connection; `is_open` is true from the end of the login to the end of the connection."""
 
     def __init__(self, server: ServerAddress, dialogue: Dialogue, owner: Owner) -> None:
         self.server: Final = server
@@ -49,7 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._parser = Parser()
         self._transport: asyncio.Transport | None = None
-        self._reason: LinkError | None = None  # why it ends, if we know
+        self._reason: LinkError | None = None  # why it ends, if known
         self._gone: LinkError | None = None  # it has ended
         self._awaited: asyncio.Future[None] | None = None
         self._awaited_op = Op.NEED_MORE
@@ -120,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
             except LinkError as error:
                 self.abort(error)
                 break
-            except Exception as error:  # of a receiver: the connection is not to blame
+            except Exception as error:  # an error of a receiver does not end the connection
                 _LOG.error("a receiver of messages failed: %r", error, exc_info=error)
         for failure in dialogue.dispatcher.chunk_ended():
             _LOG.error("a receiver of messages failed: %r", failure, exc_info=failure)
@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that the socket has not taken yet."""
+        """The number of bytes that are not written to the socket yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def write(self, data: bytes) -> None:
@@ -138,13 +138,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def abort(self, reason: LinkError) -> None:
-        """End it now; `ended` is told why."""
+        """End the connection now; `ended` gets the reason."""
         self._because(reason)
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
-        """End it after what was written; nobody is told."""
+        """End the connection after the pending writes, without calling `ended`."""
         self.is_open = False
         if self._ping_timer is not None:
             self._ping_timer.cancel()
@@ -166,10 +166,10 @@ class Connection(asyncio.BufferedProtocol):
     # -- the login ----------------------------------------------------------------------------------
 
     async def log_in(self, ping_interval_s: float, context: ssl.SSLContext | None, tls_name: str) -> None:
-        """Say who we are; back when the server has let us in."""
+        """Log in; return when the server has accepted us."""
         options = self._options
         first = options.tls is not None and options.tls.first
-        if not self._greeted:  # INFO may have been there before we asked
+        if not self._greeted:  # INFO may have come already
             await self._wait_for(Op.INFO)
         if not first and wants_tls(options, self.server, self.info):
             if self._parser.rest():
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = transport
         self.write(connect_frames(options, self.server, self.info))
         await self._wait_for(Op.PONG)
-        if self._gone is not None:  # in the same breath
+        if self._gone is not None:  # sent together
             raise self._gone
         self.is_open = True
         self._ping_timer = asyncio.get_running_loop().call_later(
@@ -225,9 +225,9 @@ async def open_connection(
     ping_interval_s: float = PING_INTERVAL_S,
     context: ssl.SSLContext | None = None,
 ) -> None:
-    """Connect to the server of `connection` and log in; NotConnected and the like if that fails.
+    """Connect to the server of `connection` and log in; raises NotConnected or a subclass.
 
-    `context` is for TLS, in place of the files that the options name.
+    `context` is a TLS context that replaces the files of the options.
     """
     server = connection.server
     loop = asyncio.get_running_loop()

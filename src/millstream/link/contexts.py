@@ -1,11 +1,11 @@
-"""NATS contexts: the files in which the `nats` tool keeps how to connect, and which of them is selected.
+"""NATS contexts: the files in which the `nats` tool keeps connection options, and the selected one.
 
     $XDG_CONFIG_HOME/nats/context/NAME.json       one context; ~/.config if the variable is not set
     $XDG_CONFIG_HOME/nats/context.txt             the name of the selected one
 
-They belong to others and are only ever read.  A value may be a reference: ``file://PATH``, ``env://NAME``
-or ``data:;base64,…``.  What takes another program or a proxy (``op://``, ``nsc://``, `nsc`, `socks_proxy`,
-certificate stores of Windows) is refused: a connection without it would be another one.
+A value may be a reference: ``file://PATH``, ``env://NAME`` or ``data:;base64,…``.  Values that need another
+program or a proxy (``op://``, ``nsc://``, `nsc`, `socks_proxy`, certificate stores of Windows) are refused,
+because ignoring them would make a different connection.
 """
 
 import base64
@@ -28,13 +28,13 @@ from millstream.link.layers import Layer
 from millstream.link.options import FIELDS
 
 _SCHEMES: Final = ("file", "env", "data", "op", "nsc")
-# Keys whose meaning cannot be left out; every other key that no option has is about the tool itself.
+# Keys that must not be ignored; all other unknown keys concern the tool itself.
 _NOT_SUPPORTED: Final = ("nsc", "socks_proxy", "windows_cert_store")
 _MOST_BYTES: Final = 1024 * 1024
 
 
 def contexts_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder of contexts, whether it exists or not."""
+    """Return the folder of contexts, which need not exist."""
     return _root(environment) / "context"
 
 
@@ -46,17 +46,17 @@ def _root(environment: Mapping[str, str]) -> Path:
 
 
 def selected_context(environment: Mapping[str, str]) -> str:
-    """Return the name of the context that the `nats` tool has selected; empty if there is none."""
+    """Return the name of the context that the `nats` tool has selected, or an empty string."""
     try:
         return (_root(environment) / "context.txt").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):  # the tool, too, takes a file that cannot be read for none
+    except (OSError, UnicodeDecodeError):  # the tool also treats an unreadable file as no selection
         return ""
 
 
 def load_context(name: str, environment: Mapping[str, str]) -> Layer:
-    """Return what a context says; BadOptions names the file and the key that cannot be used.
+    """Return the options of a context; raises BadOptions with the file and the key that cannot be used.
 
-    `name` may also be the path of a file that ends with ``.json``, as for the tool.
+    As for the tool, `name` may also be the path of a ``.json`` file.
     """
     path = _path(name, environment)
     try:
@@ -70,7 +70,7 @@ def load_context(name: str, environment: Mapping[str, str]) -> Layer:
 
 
 def read_context(data: bytes, path: Path, environment: Mapping[str, str]) -> Layer:
-    """Return what the bytes of a file say; `path` is for errors."""
+    """Return the options in the bytes of a file; `path` is for error messages."""
     if len(data) > _MOST_BYTES:
         raise BadOptions(f"{path}: a NATS context has at most {_MOST_BYTES} bytes")
     try:
@@ -122,7 +122,7 @@ def _layer(document: Mapping[str, Any], path: Path, environment: Mapping[str, st
 
 
 def _put(layer: Layer, option: Field, value: str, word: str, environment: Mapping[str, str]) -> None:
-    """Add a text, or what a reference stands for."""
+    """Add a text, or the value that a reference stands for."""
     is_file = option.names.kind is Kind.FILE
     scheme = value.partition(":")[0].lower()
     if not (is_file or option.names.secret) or ":" not in value or scheme not in _SCHEMES:
@@ -135,7 +135,7 @@ def _put(layer: Layer, option: Field, value: str, word: str, environment: Mappin
         layer.put(_TEXT_OF.get(option.path, option), _resolved(scheme, value, word, environment), word)
 
 
-# A file whose text can be given instead.
+# A file whose content can be given instead.
 _TEXT_OF: Final = {
     file: next(each for each in FIELDS if each.path == text)
     for file, text in (("creds_file", "creds_text"), ("nkey_file", "nkey_seed"))
@@ -168,5 +168,5 @@ def _resolved(scheme: str, value: str, word: str, environment: Mapping[str, str]
 
 
 def _expanded(path: str, environment: Mapping[str, str]) -> str:
-    """Return a path with ``$NAME`` and ``${NAME}`` from the environment in it."""
+    """Return a path with ``$NAME`` and ``${NAME}`` replaced from the environment."""
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda found: environment.get(found[1] or found[2], ""), path)

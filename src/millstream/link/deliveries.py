@@ -1,14 +1,14 @@
-"""Messages on their way from the parser to whoever subscribed, many at a time.
+"""Delivery of messages from the parser to subscriptions, many at a time.
 
     Parser ─▶ Dispatcher.run ─▶ Receiver.take            once for each message, compiled
                      │
                      └─▶ chunk_ended ─▶ Batch ─▶ deliver([Message, …])      once for each read of the socket
 
-A ``Receiver`` takes the message that the parser stands at.  ``Batch`` copies messages into a list and hands
-the list over when everything that was read together is parsed: no task, future or queue for one message.
-A subscription without a receiver is one that ended a moment ago; its messages are dropped.
+A ``Receiver`` takes the parser's current message.  ``Batch`` copies messages into a list and delivers the
+list once everything that was read together is parsed, so a message costs no task, future or queue.  A
+subscription without a receiver has just ended; its messages are dropped.
 
-No I/O here.  Not here: buffers that readers wait at (`subscriptions`), ordered reading (`ordered_intake`).
+This module does no I/O.  `subscriptions` has the buffers that readers wait at.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _NO_BYTES = b""
 
 
 class Message:
-    """One message.  `block` has its headers as they came; `status` is 0 unless the server says something."""
+    """One message.  `block` has the raw headers; `status` is 0 unless it is a status message."""
 
     def __init__(
         self,
@@ -38,26 +38,26 @@ class Message:
         self.reply = reply
         self.block = block
         self.status = status
-        self.sid = sid  # of the subscription that it came by
+        self.sid = sid  # number of its subscription
 
     def __repr__(self) -> str:
         return f"<Message on {self.subject}, {len(self.payload)} bytes>"
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers by name; of several with one name, the last."""
+        """The headers by name; the last value counts if a name is repeated."""
         return dict(read_headers(self.block)) if self.block else {}
 
     @property
     def description(self) -> str:
-        """The text behind the status."""
+        """The text after the status number."""
         return (
             self.block[12 : self.block.find(b"\r\n")].decode("utf-8", "replace").strip() if self.block else ""
         )
 
 
 def copy_message(parser: Parser) -> Message:
-    """The message that the parser stands at."""
+    """Return a copy of the parser's current message."""
     return Message(
         parser.subject().decode("utf-8", "replace"),
         parser.payload(),
@@ -69,18 +69,18 @@ def copy_message(parser: Parser) -> Message:
 
 
 class Receiver:
-    """Takes messages of one subscription."""
+    """Takes the messages of one subscription."""
 
     def take(self, parser: Parser) -> bool:
-        """Take the message that the parser stands at; True asks for `chunk_ended`."""
+        """Take the parser's current message; return True to get `chunk_ended`."""
         raise NotImplementedError
 
     def chunk_ended(self) -> None:
-        """All that was read together has been taken."""
+        """Called when everything that was read together has been taken."""
 
 
 class Direct(Receiver):
-    """Hands the parser itself to `handler`, which copies what it needs."""
+    """Passes the parser to `handler`, which copies what it needs."""
 
     def __init__(self, handler: Callable[[Parser], object]) -> None:
         self._handler = handler
@@ -91,7 +91,7 @@ class Direct(Receiver):
 
 
 class Batch(Receiver):
-    """Hands lists of messages to `deliver`."""
+    """Passes lists of messages to `deliver`."""
 
     def __init__(self, deliver: Callable[[list[Message]], object]) -> None:
         self._deliver = deliver
@@ -109,7 +109,7 @@ class Batch(Receiver):
 
 
 class Dispatcher:
-    """The receivers of a connection, by the number of their subscription."""
+    """The receivers of a connection by the number of their subscription."""
 
     def __init__(self) -> None:
         self._receivers: dict[int, Receiver] = {}
@@ -122,7 +122,7 @@ class Dispatcher:
         self._receivers.pop(sid, None)
 
     def run(self, parser: Parser) -> int:
-        """Take all messages up to an operation of another kind, and return that; see `parser.Op`."""
+        """Take messages up to the next operation of another kind, and return its `parser.Op`."""
         while True:
             op = parser.next()
             if op != _MSG:
@@ -132,7 +132,7 @@ class Dispatcher:
                 self._touched[parser.sid] = receiver
 
     def take(self, parser: Parser) -> bool:
-        """Take the one message that the parser stands at; False if nobody wants it."""
+        """Take the parser's current message; return False if it has no receiver."""
         receiver = self._receivers.get(parser.sid)
         if receiver is None:
             return False
@@ -141,7 +141,7 @@ class Dispatcher:
         return True
 
     def chunk_ended(self) -> list[Exception]:
-        """Hand over what was gathered; returns what receivers raised, so that one harms no other."""
+        """Deliver what was gathered; return the exceptions of receivers, so that none harms another."""
         failures: list[Exception] = []
         while self._touched:
             touched = self._touched

@@ -1,7 +1,7 @@
-"""The state of a link that outlives its connections, without sockets and without a loop.
+"""The state of a link that outlives its connections; it uses neither sockets nor the loop.
 
-Subscriptions, open requests, the server's last INFO, and the servers to go to.  Both links, with a loop and
-without, feed it what their parser found and write what it returns::
+It holds subscriptions, open requests, the last INFO, and the known servers.  Both kinds of link feed it the
+operations that their parser found, and write what it returns::
 
     op = dialogue.dispatcher.run(parser)       # messages go to their receivers
     answer = dialogue.take(op, parser)         # bytes to send; raises what ends the connection
@@ -23,7 +23,7 @@ from millstream.link.requests import Requests
 from millstream.link.servers import ServerPool
 
 _DENIED: Final = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"', re.IGNORECASE)
-# What a server complains about without closing the connection.
+# Errors after which a server keeps the connection open.
 _HARMLESS: Final = (
     "permissions violation",
     "invalid subject",
@@ -35,7 +35,7 @@ Denied = Callable[[bytes, PermissionViolation], object]  # a subject that may no
 
 
 class _Entry:
-    """A subscription as the server must be told of it."""
+    """A subscription as the server knows it."""
 
     __slots__ = ("denied", "left", "queue", "subject")
 
@@ -44,12 +44,12 @@ class _Entry:
     ) -> None:
         self.subject = subject
         self.queue = queue
-        self.left = left  # messages until it ends by itself; 0: it does not
+        self.left = left  # messages after which it ends by itself; 0: never
         self.denied = denied
 
 
 class Dialogue:
-    """One for each link."""
+    """The state of one link."""
 
     def __init__(self, options: LinkOptions) -> None:
         self.options: Final = options
@@ -59,8 +59,10 @@ class Dialogue:
         self.info = ServerInfo()
         self.server: ServerAddress | None = None
         self.pongs = 0  # that came so far
-        self.denied: Final[set[Denied]] = set()  # who publishes beside the requests
-        self.complaint: Callable[[LinkError], None] | None = None  # hears errors that end nothing
+        self.denied: Final[set[Denied]] = set()  # publishers, which get permission errors too
+        self.complaint: Callable[[LinkError], None] | None = (
+            None  # called with errors that do not end the connection
+        )
         self._entries: dict[int, _Entry] = {}
         self._last_sid = 0
         self._inbox_sid = 0
@@ -76,7 +78,7 @@ class Dialogue:
         most: int = 0,
         denied: Callable[[LinkError], None] | None = None,
     ) -> tuple[int, bytes]:
-        """Return the number of a new subscription and the frames that tell the server of it."""
+        """Return the number of a new subscription and the frames that create it."""
         sid = self._last_sid + 1
         frames = subscription_frame(subject, queue, sid)
         self._last_sid = sid
@@ -85,13 +87,13 @@ class Dialogue:
         return sid, frames + end_frame(sid, most) if most else frames
 
     def unsubscribe(self, sid: int, *, keep_receiver: bool = False) -> bytes:
-        """Return the frame that ends a subscription; empty if it has ended already."""
+        """Return the frame that ends a subscription, or nothing if it has ended."""
         if not keep_receiver:
             self.dispatcher.remove(sid)
         return end_frame(sid) if self._entries.pop(sid, None) is not None else b""
 
     def received(self, sid: int, count: int) -> bool:
-        """Count messages of a subscription that ends by itself; returns whether it has ended."""
+        """Count messages of a subscription that ends by itself; return whether it has ended."""
         entry = self._entries.get(sid)
         if entry is None or not entry.left:
             return False
@@ -102,7 +104,7 @@ class Dialogue:
         return True
 
     def restored(self) -> bytes:
-        """The frames that make every subscription anew."""
+        """Return the frames that restore every subscription."""
         return b"".join(
             subscription_frame(entry.subject, entry.queue, sid)
             + (end_frame(sid, entry.left) if entry.left else b"")
@@ -110,14 +112,14 @@ class Dialogue:
         )
 
     def open_inbox(self) -> bytes:
-        """The frame that subscribes to the answers of requests; empty if that was done."""
+        """Return the frame that subscribes to the inbox of requests, or nothing if that was done."""
         if self._inbox_sid:
             return b""
         self._inbox_sid, frame = self.subscribe(self.requests.pattern, "", self.requests)
         return frame
 
     def clear(self) -> None:
-        """Forget all subscriptions: the link is closed."""
+        """Forget all subscriptions when the link is closed."""
         for sid in self._entries:
             self.dispatcher.remove(sid)
         self._entries.clear()
@@ -126,14 +128,14 @@ class Dialogue:
     # -- operations ---------------------------------------------------------------------------------
 
     def greeted(self, server: ServerAddress, info: ServerInfo) -> None:
-        """A server let us in."""
+        """Note that a server has accepted us."""
         self.server = server
         self.info = info
         self.pool.learn(info)
         self.pool.connected(server)
 
     def take(self, op: int, parser: Parser) -> bytes:
-        """Take an operation that is no message and return what to send; raises what ends the connection."""
+        """Process an operation that is no message; return bytes to send.  Raises what ends the connection."""
         if op == Op.PING:
             return b"PONG\r\n"
         if op == Op.PONG:

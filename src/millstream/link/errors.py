@@ -1,19 +1,19 @@
-"""What can go wrong between us and a NATS server.
+"""The errors of a link.
 
     LinkError
     ├── NotConnected                  no server could be reached, or the connection broke
-    │   ├── ConnectionLost            it broke after the request was sent: whether it was done is unknown
-    │   ├── AuthorizationViolation    a server was reached and did not let us in
-    │   └── TlsFailure                a server was reached, and there is no agreement on TLS
-    ├── ProtocolViolation             the other side does not speak NATS as it should
-    ├── RequestTimeout                no answer in time: whether it was done is unknown
-    ├── NoResponders                  nobody listens: it was certainly not done
-    │   └── JetStreamOff              nobody listens to requests of the JetStream API
+    │   ├── ConnectionLost            lost after the request was sent: it may or may not have been executed
+    │   ├── AuthorizationViolation    a server was reached and refused the credentials
+    │   └── TlsFailure                a server was reached, and the TLS handshake failed
+    ├── ProtocolViolation             the server violates the NATS protocol
+    ├── RequestTimeout                no answer in time: the request may or may not have been executed
+    ├── NoResponders                  no subscriber: the request was not executed
+    │   └── JetStreamOff              the server has no JetStream
     ├── ApiError                      JetStream answered with an error
-    ├── PermissionViolation           the server does not let us publish or subscribe there: it was not done
-    ├── BadMessage                    a message that no server takes: it was not sent
-    │   └── MessageTooLarge           more bytes than this server takes
-    ├── SlowConsumer                  messages came faster than they were taken, and some are lost
+    ├── PermissionViolation           publishing or subscribing is not permitted: it was not done
+    ├── BadMessage                    a message that no server accepts: it was not sent
+    │   └── MessageTooLarge           more bytes than this server accepts
+    ├── SlowConsumer                  messages came faster than they were read, and some are lost
     └── BadOptions                    options that contradict each other: nothing was tried
 
 Texts name the server and the cause, and never a secret.
@@ -26,31 +26,31 @@ from millstream.jsapi.errors import Err
 
 
 class LinkError(MillstreamError):
-    """The root of what this package raises."""
+    """The base of all errors of this package."""
 
 
 class BadOptions(LinkError):
-    """Options that contradict each other, or a file that is not what it should be."""
+    """Raised for options that contradict each other, or a file that cannot be used."""
 
 
 class BadMessage(LinkError):
-    """A subject or a header that no server takes."""
+    """Raised for a subject or header that no server accepts."""
 
 
 class MessageTooLarge(BadMessage):
-    """More bytes than the server takes in one message."""
+    """Raised for a message that is larger than the server accepts."""
 
 
 class NotConnected(LinkError):
-    """There is no connection, or no longer one."""
+    """Raised without a connection."""
 
 
 class ConnectionLost(NotConnected):
-    """The connection broke before the answer came."""
+    """Raised when the connection is lost before the answer comes."""
 
 
 class AuthorizationViolation(NotConnected):
-    """The server was reached and refused the credentials; `said` is the server's text."""
+    """Raised when a server refuses the credentials; `said` is the server's text."""
 
     def __init__(self, text: str, said: str = "") -> None:
         super().__init__(text)
@@ -58,38 +58,38 @@ class AuthorizationViolation(NotConnected):
 
 
 class TlsFailure(NotConnected):
-    """The TLS handshake failed, or one side wants TLS and the other does not: trying again does not help."""
+    """Raised when the TLS handshake fails or only one side wants TLS; another try does not help."""
 
 
 class ProtocolViolation(LinkError):
-    """The other side sent what no NATS server sends, or more than we take."""
+    """Raised for input that violates the NATS protocol or our limits."""
 
 
 class RequestTimeout(LinkError):
-    """Nobody answered in time."""
+    """Raised when no answer comes in time."""
 
 
 class NoResponders(LinkError):
-    """Nobody listens on that subject."""
+    """Raised when a subject has no subscriber."""
 
 
 class JetStreamOff(NoResponders):
-    """Nobody answers requests of the JetStream API; the text says what to do."""
+    """Raised when the server has no JetStream; the text says what to do."""
 
 
 class PermissionViolation(LinkError):
-    """These credentials may not use that subject."""
+    """Raised when the credentials do not permit a subject."""
 
 
 class SlowConsumer(LinkError):
-    """A subscription was ended because its reader did not keep up."""
+    """Raised when a subscription was ended because its reader was too slow."""
 
 
 class ApiError(LinkError):
-    """JetStream refused a request.
+    """Raised when JetStream answers a request with an error.
 
-    `code` is like a status of HTTP, `err_code` is JetStream's own number, and `err` is its entry in
-    `millstream.jsapi.errors.Err`, or None for a number that the table does not have.
+    `code` resembles an HTTP status, `err_code` is JetStream's own number, and `err` is its entry in
+    `millstream.jsapi.errors.Err`, or None for a number that is not in that table.
     """
 
     def __init__(self, code: int, err_code: int, description: str, context: str = "") -> None:
@@ -109,7 +109,7 @@ class ApiError(LinkError):
 
     @property
     def may_pass(self) -> bool:
-        """Return whether the same request may succeed later: the server, not the request, has a problem."""
+        """Return whether the same request may succeed later: the fault is the server's, not the request's."""
         return self.code >= 500 or self.code == 429
 
 
@@ -119,7 +119,7 @@ def _by_number() -> dict[int, Err]:
 
 
 def summary(failures: list[LinkError]) -> LinkError:
-    """One error that tells what each server said; refused credentials are the kind that matters most."""
+    """Return one error for the failures of all servers; refused credentials take precedence."""
     text = "; ".join(dict.fromkeys(map(str, failures))) or "no server is known"
     for error in failures:
         if isinstance(error, AuthorizationViolation):

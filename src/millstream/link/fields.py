@@ -1,4 +1,4 @@
-"""How one option of a connection is declared: its kind, and what it is called wherever it can be given.
+"""The declaration of one connection option: its kind, and its name in every place where it can be given.
 
 `options.LinkOptions` has one declaration for each field.  Flags, environment variables, options of Spark,
 keys of files, keys of NATS contexts and the tables of the documentation are made from it.
@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from millstream.base.durations import read_seconds
 
-NO_LIMIT_S: Final = 86_400.0  # what zero seconds are read as
+NO_LIMIT_S: Final = 86_400.0  # the meaning of zero seconds
 _NAMES: Final = "names"
 
 
 class Kind(Enum):
-    """What the text of an option becomes."""
+    """The kinds of option values, which decide how their text is read."""
 
     TEXT = auto()
     SERVERS = auto()  # addresses; a list, or a text with commas and blanks
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The names of one option.  An empty name: it cannot be given there."""
+    """The names of one option; an empty name means that it cannot be given there."""
 
     kind: Kind
     help: str  # without a capital and without a full stop: a row of a table, or a line of help
@@ -46,7 +46,7 @@ class Names:
 
 
 def declared(default: Any, names: Names) -> Any:
-    """Return a field of a dataclass; a secret is left out of its `repr`."""
+    """Return a dataclass field; a secret is left out of the `repr`."""
     return dataclasses.field(default=default, repr=not names.secret, metadata={_NAMES: names})
 
 
@@ -60,7 +60,7 @@ class Field:
 
     @property
     def default_text(self) -> str:
-        """The default as a user would write it; empty if there is none."""
+        """The default as a user would write it, or an empty string."""
         if self.names.kind is Kind.SECONDS:
             return f"{self.default:g}s"
         if self.names.kind is Kind.SWITCH:
@@ -69,12 +69,12 @@ class Field:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every key of files that it can be given by."""
+        """Every key for this option in files."""
         return (self.names.key, *self.names.also) if self.names.key else ()
 
 
 def fields_of(kind: type, nested: Mapping[str, type]) -> Iterator[Field]:
-    """Yield the declared fields of a dataclass, and of the dataclasses that some of its fields hold."""
+    """Yield the declared fields of a dataclass and of its nested dataclasses."""
     for field in dataclasses.fields(kind):
         if field.name in nested:
             for inner in fields_of(nested[field.name], {}):
@@ -84,7 +84,7 @@ def fields_of(kind: type, nested: Mapping[str, type]) -> Iterator[Field]:
 
 
 def read_value(kind: Kind, raw: object) -> Any:
-    """Return the value of what was given; ValueError completes the sentence "this option …"."""
+    """Return the value of a raw text; raises ValueError whose text completes "this option …"."""
     match kind, raw:
         case Kind.SWITCH, bool():
             return raw
@@ -113,7 +113,7 @@ def _read_text(kind: Kind, raw: str) -> str:
 
 
 def is_sendable(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: one of the environment may have other bytes in it."""
+    """Return whether a text is valid UTF-8; environment variables may hold other bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:

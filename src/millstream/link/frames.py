@@ -1,6 +1,6 @@
-"""Frames of single operations, as bytes: for what is not worth a window.
+"""Frames of single operations, as bytes.
 
-Text that would break its line is refused here, so that nothing a caller hands in becomes another command.
+Text that contains a line break is refused, so a caller's text can never become another command.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ Headers = bytes | Mapping[str, str] | Iterable[tuple[str, str]]
 
 
 def check_subject(subject: str) -> None:
-    """BadMessage for a text that would break the line it is put in, or makes it too long for a server."""
+    """Raise BadMessage for a subject that contains blanks or line breaks or is too long for a server."""
     if not subject or not _BREAKS.isdisjoint(subject):
         raise BadMessage(f"{subject[:256]!r} is no subject")
     if len(subject) * 4 > LONGEST_SUBJECT and len(subject.encode(errors="surrogatepass")) > LONGEST_SUBJECT:
@@ -26,7 +26,7 @@ def check_subject(subject: str) -> None:
 def message_frame(
     subject: str, payload: bytes, reply: str = "", headers: Headers = b"", max_payload: int = 0
 ) -> bytes:
-    """PUB, or HPUB if there are headers; BadMessage for what a server would close the connection for."""
+    """Return a PUB, or an HPUB if there are headers; raises BadMessage for what no server accepts."""
     check_subject(subject)
     if reply:
         check_subject(reply)
@@ -44,7 +44,7 @@ def message_frame(
 
 
 def subscription_frame(subject: str, queue: str, sid: int) -> bytes:
-    """SUB, with a queue group if one is named."""
+    """Return a SUB, with a queue group if one is named."""
     check_subject(subject)
     if queue:
         check_subject(queue)
@@ -52,5 +52,5 @@ def subscription_frame(subject: str, queue: str, sid: int) -> bytes:
 
 
 def end_frame(sid: int, after: int = 0) -> bytes:
-    """UNSUB, at once or after so many messages."""
+    """Return an UNSUB that acts at once or after `after` messages."""
     return b"UNSUB %d %d\r\n" % (sid, after) if after else b"UNSUB %d\r\n" % sid

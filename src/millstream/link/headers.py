@@ -1,4 +1,4 @@
-"""Headers of messages as NATS writes them: a first line, perhaps with a status, and `Name: value` lines.
+"""Message headers in NATS's format: a first line, which may have a status, and `Name: value` lines.
 
 NATS/1.0\\r\\nNats-Msg-Id: 7\\r\\n\\r\\n
 NATS/1.0 408 Request Timeout\\r\\n\\r\\n
@@ -18,7 +18,7 @@ _NOT_IN_VALUES: Final = frozenset("\r\n\0")
 
 
 def read_headers(block: bytes) -> Pairs:
-    """The names and values of a block, in their order; a name may come more than once."""
+    """Return the names and values of a block in order; a name may be repeated."""
     found: Pairs = []
     for line in block.split(b"\r\n"):
         name, colon, value = line.partition(b":")
@@ -28,7 +28,7 @@ def read_headers(block: bytes) -> Pairs:
 
 
 def header_block(headers: bytes | Mapping[str, str] | Iterable[tuple[str, str]]) -> bytes:
-    """The block of names and values; bytes are one already.  BadMessage for what would break out of it."""
+    """Return a header block; bytes are one already.  Raises BadMessage for line breaks and bad names."""
     if isinstance(headers, bytes):
         return headers
     lines = ["NATS/1.0\r\n"]

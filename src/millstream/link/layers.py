@@ -1,9 +1,9 @@
-"""What was given in one place, and what counts when options of a connection are given in several.
+"""Layers of connection options: how options from several places combine.
 
-A `Layer` is what was given in one place.  `together` takes layers, the strongest first.  An option counts
-where it is given first.  Options that exclude each other are taken from one layer: a token on the command
-line replaces the user of the environment, and is not a second way to log in.  The exception is a password,
-which may complete the user of a stronger layer if its own layer names no other user.
+A `Layer` holds the options of one place.  `together` combines layers, the strongest first; the first value of
+an option counts.  Options that exclude each other are taken from one layer: a token on the command line
+replaces a user of the environment and is not a second login.  A password is the exception: it may complete
+the user of a stronger layer if its own layer names no other user.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ TLS: Final = "tls"  # the value True: encrypt, with or without further options
 
 @dataclass(slots=True)
 class Layer:
-    """Values by the path of their field, and the name that each was given by."""
+    """The values of one place by field path, with the name under which each was given."""
 
     values: dict[str, Any] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Layer:
         return f"Layer({', '.join(self.values)})"
 
     def put(self, option: Field, raw: object, word: str) -> None:
-        """Add an option, unless it is empty; BadOptions if it cannot be read."""
+        """Add an option unless it is empty; raises BadOptions if it cannot be read."""
         if raw in ("", None, [], ()):
             return
         try:
@@ -54,7 +54,7 @@ class Layer:
         self.words[option.path] = word
 
     def choices(self) -> set[tuple[str, str]]:
-        """Return what this layer decides among options that exclude each other."""
+        """Return the choices that this layer makes among options that exclude each other."""
         made = {each.names.choice for each in FIELDS if each.names.choice[0] and self.values.get(each.path)}
         if any(server.user for server in self.values.get("servers", ())):
             made.add((_LOGIN, _ADDRESS))
@@ -62,7 +62,7 @@ class Layer:
 
 
 def together(layers: Iterable[Layer]) -> LinkOptions:
-    """Return the options of all layers, the strongest first; BadOptions if they make no sense."""
+    """Return the combined options of layers, the strongest first; raises BadOptions if they conflict."""
     found = Layer()
     decided: set[tuple[str, str]] = set()
     for layer in layers:

@@ -1,4 +1,4 @@
-"""One connection to NATS for programs with an event loop, for as long as they want one.
+"""A connection to NATS for programs with an event loop; it reconnects until it is closed.
 
     link = Link(LinkOptions(servers=parse_servers("nats://127.0.0.1:4222")))
     await link.connect()
@@ -8,16 +8,16 @@
     info = await link.ask(STREAM_INFO, "ORDERS")
     await link.drain()
 
-A connection that is lost is made again, on any server that is known, until the link is closed; the pauses
-grow (`Reconnect`), and files of credentials and certificates are read again for each attempt.  Meanwhile:
+After a loss, the link tries all known servers with growing pauses (`Reconnect`), and reads credentials and
+certificate files again for each attempt.  Meanwhile:
 
-    subscriptions       are restored, under their numbers, before anything else is sent
-    open requests       fail with ConnectionLost; `ask` and `api` repeat what may be repeated, if told to
+    subscriptions       are restored under their numbers before anything else is sent
+    open requests       fail with ConnectionLost; with `repeat_s`, `ask` and `api` repeat those that are safe
     publishes           are refused with NotConnected, or kept up to `hold_bytes`
-    windows             every message without an outcome gets ConnectionLost as one (`publisher`)
+    windows             fail every message without an outcome with ConnectionLost (`publisher`)
 
-A server in lame duck mode is left for another one as soon as nothing is under way, if there is another.
-Of one loop.  Not here: login and TLS (`connection`), which server is next (`servers`).
+The link leaves a server in lame duck mode for another as soon as nothing is in flight, if there is another.
+A link belongs to one loop.  `connection` has login and TLS, `servers` chooses the next server.
 """
 
 import asyncio
@@ -59,15 +59,15 @@ from millstream.link.subscriptions import (
 )
 
 _LOG: Final = logging.getLogger("millstream.link")
-_SWEEP_S: Final = 0.1  # between two looks at the deadlines of requests
-_LEAVE_S: Final = 5.0  # for what is under way on a server in lame duck mode
+_SWEEP_S: Final = 0.1  # between two checks of request deadlines
+_LEAVE_S: Final = 5.0  # for requests in flight on a server in lame duck mode
 
 
 class LinkState(Enum):
-    """What a link tells about itself."""
+    """The states that a link reports to its listeners."""
 
     CONNECTED = "connected"
-    LOST = "lost"  # it begins to reconnect
+    LOST = "lost"  # the link begins to reconnect
     RETRYING = "retrying"  # a round over all servers has failed
     CLOSED = "closed"  # for good
 
@@ -76,7 +76,7 @@ StateCallback = Callable[[LinkState, LinkError | None], None]
 
 
 class Link(Calls):
-    """See the module; `generation` rises with every connection."""
+    """A link with an event loop; `generation` rises with every connection."""
 
     def __init__(
         self,
@@ -105,9 +105,11 @@ class Link(Calls):
         self._sweeper: asyncio.TimerHandle | None = None
         self._leave_timer: asyncio.TimerHandle | None = None
         self.after_read: Final[set[Callable[[], None]]] = set()
-        self.at_loss: Final[set[Callable[[LinkError], None]]] = set()  # told before the listeners
+        self.at_loss: Final[set[Callable[[LinkError], None]]] = set()  # called before the listeners
         self._seen_pongs = 0
-        self.unanswered: Final[set[Callable[[], int]]] = set()  # counts of publishes without an outcome
+        self.unanswered: Final[set[Callable[[], int]]] = (
+            set()
+        )  # functions that count publishes without an outcome
 
     def __repr__(self) -> str:
         return f"<Link to {self.where or 'nobody'}>"
@@ -120,12 +122,12 @@ class Link(Calls):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is over for good."""
+        """Return whether the link is closed for good."""
         return self._closed is not None
 
     @property
     def where(self) -> str:
-        """The server of the moment, for people; empty if there is none."""
+        """The address of the current server, for messages; empty without a connection."""
         return str(self._connection.server) if self._connection is not None else ""
 
     @property
@@ -133,18 +135,18 @@ class Link(Calls):
         return self.dialogue.info.max_payload
 
     async def connect(self) -> None:
-        """Try every server once; NotConnected tells what each of them said.  May be called again."""
+        """Try every server once; raises NotConnected with the answer of each.  May be called again."""
         if self._closed is not None:
             raise copy.copy(self._closed)
         if self._connection is None:
             await self._connect()
 
     def connect_in_background(self) -> None:
-        """Connect as soon as it is possible, and go on trying until then."""
+        """Connect in the background, trying until it succeeds."""
         self._mend(at_once=True)
 
     async def close(self, reason: LinkError | None = None) -> None:
-        """End it for good; whoever waits for something gets `reason`."""
+        """Close the link for good; everything that waits fails with `reason`."""
         if self._closed is None:
             self._closed = reason or NotConnected("the link is closed")
         mender, self._mender = self._mender, None
@@ -163,7 +165,7 @@ class Link(Calls):
         self._tell(LinkState.CLOSED, reason)
 
     async def drain(self, timeout_s: float = 10.0) -> None:
-        """Take what is on its way to subscriptions, send what was published, and close."""
+        """Deliver what is on its way to subscriptions, send what was published, and close."""
         with contextlib.suppress(LinkError, TimeoutError):
             await asyncio.gather(*(each.drain(timeout_s) for each in list(self._subscriptions.values())))
             await self.flush(timeout_s)
@@ -179,7 +181,7 @@ class Link(Calls):
         await self.close()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the connection was lost, when there is a new one, and at the end."""
+        """Call `listener` with each `LinkState`: connection lost, regained, closed."""
         self._listeners.add(listener)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
@@ -227,7 +229,7 @@ class Link(Calls):
         self._tell(LinkState.CONNECTED, None)
 
     def ended(self, connection: Connection, reason: LinkError) -> None:
-        """Called by the connection."""
+        """Called by the connection when it has ended."""
         if connection is not self._connection:
             return
         self._connection = None
@@ -238,7 +240,7 @@ class Link(Calls):
             self._mend(at_once=False)
 
     def _end_all(self, reason: LinkError) -> None:
-        """Whoever waits for something from this connection waits in vain."""
+        """Fail everything that waits for this connection."""
         for timer in (self._sweeper, self._leave_timer):
             if timer is not None:
                 timer.cancel()
@@ -261,7 +263,7 @@ class Link(Calls):
         rules = self._reconnect
         pauses = Backoff(first_s=rules.first_s, longest_s=rules.longest_s, generator=random.Random())
         if not at_once:
-            pauses.next_s()  # the first attempt waits, too: most outages are a restart
+            pauses.next_s()  # the first attempt waits too: most outages are restarts
         while self._closed is None and self._connection is None:
             await asyncio.sleep(pauses.next_s())
             try:
@@ -274,7 +276,7 @@ class Link(Calls):
                     return
             except LinkError as error:
                 failure = error
-            except Exception as error:  # nobody foresaw it, and it is no reason to give up
+            except Exception as error:  # an unforeseen error must not end the attempts
                 _LOG.error("connecting to NATS failed: %r", error, exc_info=error)
                 failure = NotConnected(f"connecting to NATS failed: {error!r}")
             self._tell(LinkState.RETRYING, failure)
@@ -301,7 +303,7 @@ class Link(Calls):
         self.out.wake()
 
     def _leave(self) -> None:
-        """Go to another server, once nothing is under way here or it took too long."""
+        """Change to another server once nothing is in flight here, or after a time limit."""
         connection = self._connection
         if connection is None or not self.dialogue.pool.has_others(connection.server):
             return
@@ -319,15 +321,15 @@ class Link(Calls):
     # -- messages out -------------------------------------------------------------------------------
 
     def publish(self, subject: str, payload: bytes = b"", *, reply: str = "", headers: Headers = b"") -> None:
-        """Send one message; it leaves at the end of this turn of the loop.
+        """Publish one message; it is written at the end of this turn of the loop.
 
-        Raises BadMessage for what no server takes, and NotConnected if there is no connection and no room in
-        `hold_bytes`.
+        Raises BadMessage for what no server accepts, and NotConnected if there is neither a connection nor
+        room in `hold_bytes`.
         """
         self.out.send(message_frame(subject, payload, reply, headers, self.max_payload))
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Back when the server has dealt with all that was sent before; RequestTimeout if it does not."""
+        """Wait until the server has processed everything that was sent; raises RequestTimeout."""
         self.out.check()
         timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -352,10 +354,10 @@ class Link(Calls):
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         overflow: Overflow = Overflow.DROP,
     ) -> Subscription:
-        """Ask for the messages of a subject, one of a `queue` group if named, until `max_messages` came.
+        """Subscribe to a subject, in a `queue` group if named, until `max_messages` have come.
 
-        With `deliver` they go there, in lists; else the subscription is iterated.  Without a connection it is
-        made with the next one.
+        With `deliver`, messages go there in lists; otherwise iterate over the subscription.  Without a
+        connection, the subscription is made with the next one.
         """
         made = Subscription(self, subject, deliver, buffer, buffer_bytes, overflow)
         made.sid = self._subscribe(subject, queue, Batch(made.take), max_messages, made.fail)
@@ -363,7 +365,7 @@ class Link(Calls):
         return made
 
     def subscribe_receiver(self, subject: str, receiver: Receiver, queue: str = "") -> int:
-        """Hand the messages of a subject to a compiled receiver; returns a number for `end_subscription`."""
+        """Pass the messages of a subject to a compiled receiver; return a number for `end_subscription`."""
         return self._subscribe(subject, queue, receiver, 0, None)
 
     def _subscribe(
@@ -382,14 +384,14 @@ class Link(Calls):
         return sid
 
     def end_subscription(self, sid: int) -> None:
-        """Take nothing more of a subscription."""
+        """End a subscription."""
         self._subscriptions.pop(sid, None)
         frame = self.dialogue.unsubscribe(sid)
         if frame and self._connection is not None:
             self.out.send(frame)
 
     async def drain_subscription(self, sid: int, timeout_s: float) -> None:
-        """Ask for nothing more, and wait until what is on its way was delivered."""
+        """End a subscription on the server, and wait until messages on their way are delivered."""
         self._subscriptions.pop(sid, None)
         frame = self.dialogue.unsubscribe(sid, keep_receiver=True)
         try:
@@ -401,7 +403,7 @@ class Link(Calls):
             self.dialogue.dispatcher.remove(sid)
 
     def new_inbox(self) -> str:
-        """A subject that nobody else listens on."""
+        """Return a new unique subject."""
         return new_inbox(self.options)
 
     # -- requests -----------------------------------------------------------------------------------
@@ -409,10 +411,11 @@ class Link(Calls):
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
     ) -> Message:
-        """Ask, and return the first answer; `timeout_s` 0 waits for ever.
+        """Send a request and return the first answer; `timeout_s` 0 waits for ever.
 
-        NoResponders if nobody listens, RequestTimeout if nobody answered in time, PermissionViolation if
-        these credentials may not ask, NotConnected if nothing was sent, ConnectionLost if it may have been.
+        Raises NoResponders without a subscriber, RequestTimeout without an answer in time,
+        PermissionViolation if the request is not permitted, NotConnected if nothing was sent, and
+        ConnectionLost if it may have been sent.
         """
         self.out.check()
         timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
@@ -458,6 +461,6 @@ class Link(Calls):
 
 
 async def check_login(options: LinkOptions, context: ssl.SSLContext | None = None) -> None:
-    """Log in to a server of the options, and leave; LinkError says why that fails."""
+    """Log in to a server of the options and disconnect; raises LinkError if that fails."""
     async with Link(options, context=context):
         pass

@@ -1,4 +1,4 @@
-"""What is said when a connection begins: the server's INFO, our CONNECT, and TLS between them.
+"""The login of a connection: the server's INFO, TLS, our CONNECT.
 
     server                                   client
     (TLS, if `first`)
@@ -7,8 +7,7 @@
                                         ◀─   CONNECT {"jwt":…, "sig":…}   PING
     PONG, or -ERR 'Authorization Violation'  ─▶
 
-No sockets here: the steps around these are the same for sockets that block (`blocking`) and for transports
-of an event loop (`publishers`).
+This module uses no sockets; `socket_line` and `connection` do the I/O around these steps.
 """
 
 import secrets
@@ -41,7 +40,7 @@ _REFUSALS: Final = ("authorization", "authentication", "user authentication", "a
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """The fields of INFO that matter to a client."""
+    """The fields of INFO that a client uses."""
 
     server_id: str = ""
     server_name: str = ""
@@ -65,7 +64,7 @@ _INFO: Final = msgspec.json.Decoder(ServerInfo)
 
 
 def read_info(line: bytes) -> ServerInfo:
-    """INFO's argument; ProtocolViolation if it is none."""
+    """Return the fields of an INFO line; raises ProtocolViolation if it is malformed."""
     try:
         return _INFO.decode(line)
     except UNREADABLE_JSON:
@@ -73,7 +72,7 @@ def read_info(line: bytes) -> ServerInfo:
 
 
 def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> bool:
-    """Whether the connection is to be encrypted now that INFO has come in the clear."""
+    """Return whether to start TLS after an INFO that came unencrypted."""
     asked = options.tls is not None or server.tls
     if asked and not (info.tls_required or info.tls_available):
         raise TlsFailure(
@@ -84,7 +83,7 @@ def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> 
 
 
 def tls_context(options: LinkOptions) -> ssl.SSLContext:
-    """BadOptions if a file is missing or is not what it should be."""
+    """Return the TLS context of the options; raises BadOptions if a file is missing or invalid."""
     tls = options.tls or TlsOptions()
     try:
         return client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
@@ -93,7 +92,7 @@ def tls_context(options: LinkOptions) -> ssl.SSLContext:
 
 
 def check_files(options: LinkOptions) -> None:
-    """BadOptions if a file that the options name cannot be used; nothing is sent anywhere."""
+    """Raise BadOptions if a file of the options cannot be used; nothing is sent."""
     if options.tls is not None:
         tls_context(options)
     credentials = load_credentials(options, options.servers[0])
@@ -103,7 +102,7 @@ def check_files(options: LinkOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What CONNECT says about us, once files have been read."""
+    """The credentials that CONNECT sends, read from the files."""
 
     fields: dict[str, Any]
     seed: str = ""
@@ -113,9 +112,11 @@ class Credentials:
 
 
 def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials:
-    """Who we are at `server`: what the options say, else what its URL says."""
+    """Return the credentials for `server`: those of the options, or else of its URL."""
     if options.creds_file or options.creds_text:
-        from millstream.base.seeds import read_credentials  # only here: cryptography takes its time to import
+        from millstream.base.seeds import (
+            read_credentials,
+        )  # imported here because cryptography is slow to import
 
         text = _read(options.creds_file, "credentials") if options.creds_file else options.creds_text
         try:
@@ -152,9 +153,9 @@ def _read(path: str, what: str) -> str:
 def connect_frames(
     options: LinkOptions, server: ServerAddress, info: ServerInfo, proof_key: str = ""
 ) -> bytes:
-    """CONNECT and the PING whose answer says that we are in.
+    """Return CONNECT and the PING whose answer confirms the login.
 
-    A Millstream signs what it offers to this connection with `proof_key`; other servers ignore it.
+    Millstream signs its offers to this connection with `proof_key`; other servers ignore it.
     """
     credentials = load_credentials(options, server)
     fields: dict[str, Any] = {
@@ -192,7 +193,7 @@ def _signer(seed: str, what: str = "nkey seed") -> "Signer":
 
 
 def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkError:
-    """The error for an -ERR that came before we were in, or that ended the connection."""
+    """Return the error for an -ERR that came during the login or ended the connection."""
     text = line.decode("utf-8", "replace").strip().strip("'")
     if not text.lower().startswith(_REFUSALS):
         return NotConnected(f"{server} ended the connection: {text}")
@@ -204,5 +205,5 @@ def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkErr
 
 
 def new_inbox(options: LinkOptions) -> str:
-    """A subject that nobody else listens below."""
+    """Return a new unique prefix for inboxes."""
     return f"{options.inbox_prefix}.{secrets.token_hex(11)}"  # no counter: a forked process would repeat it

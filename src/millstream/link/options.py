@@ -1,7 +1,7 @@
-"""How to reach a server and as whom: plain data that can be pickled and never shows a secret.
+"""The options of a connection: plain data that can be pickled and never shows a secret.
 
-Each option is declared here, once, with all its names; see `fields`.  Contradictions are found here only.
-Not here: where options come from (`sources`, `sections`, `contexts`), and the files that they name (`login`).
+Each option is declared once, with all its names (`fields`).  Only this module checks for contradictions.
+`sources`, `sections` and `contexts` collect options; `login` reads the files that they name.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ _API: Final = "name of the JetStream API"
 
 
 class Contradiction(BadOptions):
-    """Options that cannot be given together; `paths` names them as `LinkOptions` does."""
+    """Raised for options that exclude each other; `paths` has their paths in `LinkOptions`."""
 
     def __init__(self, text: str, *paths: str) -> None:
         super().__init__(text.format(" and ".join(paths)))
@@ -29,13 +29,13 @@ class Contradiction(BadOptions):
         self.paths: Final = paths
 
     def in_words(self, words: Mapping[str, str]) -> str:
-        """Return the text with the names that the options were given by."""
+        """Return the message with the names under which the options were given."""
         return self._text.format(" and ".join(words.get(path, path) for path in self.paths))
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """One server out of a list, with what its URL says about who we are."""
+    """One server of a list, with the credentials in its URL."""
 
     host: str
     port: int = DEFAULT_PORT
@@ -54,7 +54,7 @@ class ServerAddress:
 
     @property
     def full_url(self) -> str:
-        """The address with user and password, if it has them: not for people."""
+        """The address with user and password if it has them; never print it."""
         if not self.user:
             return self.url
         scheme, _, rest = self.url.partition("://")
@@ -63,7 +63,7 @@ class ServerAddress:
 
     @classmethod
     def parse(cls, text: str) -> "ServerAddress":
-        """`nats://host:port`, `tls://host`, `user:password@host:port`, `host`."""
+        """Parse `nats://host:port`, `tls://host`, `user:password@host:port` or `host`."""
         try:
             found = parse_address(text)
         except BadAddress as error:
@@ -73,7 +73,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """Files in PEM; without `ca_file` the authorities of the system are trusted."""
+    """TLS files in PEM; without `ca_file` the system's authorities are trusted."""
 
     ca_file: str = declared("", Names(
         kind=Kind.FILE, metavar="FILE", help="file with the certificates to trust; also switches TLS on",
@@ -93,7 +93,7 @@ class TlsOptions:
         kind=Kind.SWITCH, help="begin with TLS, before the server says anything",
         flags=("--tlsfirst",), spark="nats.tls.first", key="tls.first", context="tls_first",
     ))  # fmt: skip
-    verify: bool = True  # False trusts whoever answers
+    verify: bool = True  # False accepts any certificate
 
     def __post_init__(self) -> None:
         if self.key_file and not self.cert_file:
@@ -102,7 +102,7 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """Everything about a connection.  At most one way to say who we are."""
+    """All options of a connection, with at most one kind of credentials."""
 
     servers: tuple[ServerAddress, ...] = declared((ServerAddress("127.0.0.1"),), Names(
         kind=Kind.SERVERS, metavar="URL", help="address of the server; several of a cluster with commas",
@@ -204,18 +204,18 @@ class LinkOptions:
 
     @property
     def says_who(self) -> bool:
-        """Whether there are credentials, beside those of an address."""
+        """Return whether the options have credentials; those of an address do not count."""
         return any(getattr(self, each.path) for each in FIELDS if each.names.choice[0] == _LOGIN)
 
     @property
     def api(self) -> str:
-        """What the subjects of the JetStream API begin with, without the last dot."""
+        """The prefix of the JetStream API's subjects, without the last dot."""
         if self.domain:
             return f"$JS.{self.domain}.API"
         return self.api_prefix or "$JS.API"
 
     def of_nobody(self) -> "LinkOptions":
-        """Return the same options without anything that says who we are."""
+        """Return the options without credentials."""
         nothing: dict[str, Any] = {
             each.path: each.default for each in FIELDS if each.names.choice[0] == _LOGIN
         }
@@ -223,7 +223,7 @@ class LinkOptions:
         return dataclasses.replace(self, servers=servers, **nothing)
 
     def with_files(self, place: Callable[[str], str]) -> "LinkOptions":
-        """Return the same options with `place` applied to the path of every file that they name."""
+        """Return the options with `place` applied to the path of every file."""
         values = {
             each.path: place(found)
             for each in FIELDS
@@ -233,14 +233,14 @@ class LinkOptions:
 
 
 def value_of(options: LinkOptions, path: str) -> Any:
-    """Return the value of a declared field; None for one of TLS where there is none."""
+    """Return the value of a declared field; None for a TLS field without TLS options."""
     head, _, rest = path.partition(".")
     found = getattr(options, head)
     return getattr(found, rest) if rest and found is not None else found
 
 
 def replace_values(options: LinkOptions, values: Mapping[str, Any]) -> LinkOptions:
-    """Return the options with other values for the fields at these paths."""
+    """Return the options with the values at these paths replaced."""
     flat = {path: value for path, value in values.items() if "." not in path}
     inner = {path.partition(".")[2]: value for path, value in values.items() if "." in path}
     if any(inner.values()):
@@ -249,7 +249,7 @@ def replace_values(options: LinkOptions, values: Mapping[str, Any]) -> LinkOptio
 
 
 def parse_servers(servers: str | Sequence[str]) -> tuple[ServerAddress, ...]:
-    """Read addresses out of a list, or of a text with commas; blanks around them are left out."""
+    """Parse a list of addresses, or a text with commas; blanks around them are ignored."""
     texts = servers.split(",") if isinstance(servers, str) else servers
     return tuple(ServerAddress.parse(text) for text in texts if text.strip())
 

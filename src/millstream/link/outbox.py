@@ -1,7 +1,7 @@
-"""What a link has to send: gathered during one turn of the loop, and written at its end in one piece.
+"""The output of a link: gathered during one turn of the loop and written at its end in one piece.
 
-While there is no connection, frames are refused or kept up to a limit.  A server that does not read makes
-whoever can wait wait (`room`), and everybody else fail before memory is filled.
+Without a connection, frames are refused or kept up to a limit.  While the server does not read, callers that
+can wait do so (`room`), and others fail before memory is full.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from millstream.link.connection import Connection
 from millstream.link.errors import LinkError, NotConnected
 from millstream.link.publish_window import FrameBuffer
 
-WRITE_AT: Final = 128 * 1024  # bytes that are written before the turn of the loop ends
-_MOST_UNSENT: Final = 64 * 1024 * 1024  # bytes that a server has not read, then nothing more is taken
+WRITE_AT: Final = 128 * 1024  # gathered bytes that are written before the end of the turn
+_MOST_UNSENT: Final = 64 * 1024 * 1024  # unread bytes beyond which frames are refused
 
 
 class Outgoing:
-    """`frames` may be written to directly; call `plan_write` afterwards."""
+    """The output of one link; to write to `frames` directly, call `plan_write` afterwards."""
 
     def __init__(self, hold_bytes: int) -> None:
         self.frames: Final = FrameBuffer()
-        self.before_write: Final[set[Callable[[float], None]]] = set()  # told the time of each write
+        self.before_write: Final[set[Callable[[float], None]]] = set()  # called with the time of each write
         self._hold_bytes = hold_bytes
         self._held = bytearray()
         self._connection: Connection | None = None
@@ -32,21 +32,21 @@ class Outgoing:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def attach(self, connection: Connection, restored: bytes) -> None:
-        """Write to `connection` from now on: what makes its state, then what was kept."""
+        """Write to `connection` from now on, first `restored`, then the kept frames."""
         held, self._held = self._held, bytearray()
         self._connection = connection
         if restored or held:
             connection.write(restored + held)
 
     def detach(self, problem: LinkError) -> None:
-        """There is no connection; what was not written is lost."""
+        """Note the loss of the connection; frames that were not written are lost."""
         self._connection = None
         self._problem = problem
         self.frames.clear()
         self.wake()
 
     def close(self, problem: LinkError) -> None:
-        """Write what is left, and refuse everything from now on."""
+        """Write what is left, and refuse all later frames."""
         self.write()
         self._hold_bytes = 0
         self._held.clear()
@@ -58,7 +58,7 @@ class Outgoing:
 
     @property
     def problem(self) -> LinkError | None:
-        """Why nothing can be sent, or None."""
+        """The error that prevents sending, or None."""
         return None if self._connection is not None else copy.copy(self._problem)
 
     def check(self) -> None:
@@ -67,7 +67,7 @@ class Outgoing:
             raise copy.copy(self._problem)
 
     def send(self, frames: bytes) -> None:
-        """Write complete frames at the end of this turn; NotConnected if they cannot be sent or kept."""
+        """Write whole frames at the end of this turn; NotConnected if they can neither be sent nor kept."""
         connection = self._connection
         if connection is None:
             if len(self._held) + len(frames) > self._hold_bytes:
@@ -102,18 +102,18 @@ class Outgoing:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything was handed to the operating system."""
+        """Return whether everything is written to the socket."""
         return not self.frames.size and (self._connection is None or not self._connection.unsent)
 
     # -- waiting for room ---------------------------------------------------------------------------
 
     @property
     def can_write(self) -> bool:
-        """Whether the server reads what we send; also true without a connection: sending fails at once."""
+        """Return whether the server reads; also true without a connection, because sending fails at once."""
         return self._connection is None or self._connection.can_write
 
     async def room(self) -> None:
-        """Wait for a change: the server reads again, a window has room, or the connection is gone."""
+        """Wait until the server reads again, a window has room, or the connection is gone."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter

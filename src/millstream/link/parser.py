@@ -1,4 +1,4 @@
-"""What a server sends, read without an object per message.
+"""The parser of what a server sends; it makes no object for a message.
 
 Bytes come in through ``feed``, or without a copy through ``room`` and ``filled``; ``next`` returns the code
 of the next operation, or ``NEED_MORE``.  What belongs to it is left in the parser as offsets into `buffer`::
@@ -8,12 +8,11 @@ of the next operation, or ``NEED_MORE``.  What belongs to it is left in the pars
     HMSG orders.eu 7 12 17\\r\\nNATS/1.0\\r\\n\\r\\nhello\\r\\n
                                  ^headers        ^payload
 
-They are true until the next ``next``, ``feed`` or ``room``.  A compiled module that cimports this one copies
-from `buffer` straight to where the bytes belong; everybody else asks ``subject()``, ``payload()`` and so on.
+The offsets are valid until the next ``next``, ``feed`` or ``room``.  Compiled modules copy directly from
+`buffer`; other callers use ``subject()``, ``payload()`` and so on.
 
-A frame cut by a read boundary stays in the buffer until the rest has come; a body is not looked at before.
-A server that never ends its line or announces a body beyond the limits costs a ProtocolViolation, not memory.
-Not here: what the operations mean, and who answers a PING (`link`).
+A frame that is cut by a read stays in the buffer until the rest has come.  A line or body beyond the limits
+raises ProtocolViolation before it takes memory.  `dialogue` acts on the operations.
 """
 
 from enum import IntEnum
@@ -28,7 +27,7 @@ if cython.compiled:
 
 
 class Op(IntEnum):
-    """What ``Parser.next`` found."""
+    """The operations that ``Parser.next`` finds."""
 
     NEED_MORE = 0
     MSG = 1  # with or without headers
@@ -39,30 +38,30 @@ class Op(IntEnum):
     ERR = 6  # see `line`
 
 
-# The same numbers for C (see parser.pxd): a C-declared name is invisible to Python.
+# The same numbers for C (parser.pxd): a C-declared name is invisible to Python.
 _NEED_MORE = Op.NEED_MORE
 _MSG = Op.MSG
 
 DEFAULT_MAX_LINE = 1024 * 1024  # bytes; the INFO of a large cluster is the longest line there is
 DEFAULT_MAX_BODY = 128 * 1024 * 1024  # bytes; a server can be told to take messages of 64 MiB
-DEFAULT_ROOM = 256 * 1024  # bytes that are read at once
+DEFAULT_ROOM = 256 * 1024  # bytes of one read
 
 _SMALLEST = 4096  # bytes of the first allocation
-_KEEP = 4 * 1024 * 1024  # a buffer that grew beyond this gives its memory back when emptied
+_KEEP = 4 * 1024 * 1024  # an empty buffer above this size is replaced by a small one
 _MAX_DIGITS = 9  # of a size
 _MAX_SID_DIGITS = 18
-_SHOWN = 60  # bytes of nonsense that an error quotes
+_SHOWN = 60  # bytes of malformed input that an error quotes
 
 _LF = ord("\n")
 _CR = ord("\r")
 _SPACE = ord(" ")
 _TAB = ord("\t")
 _ZERO = ord("0")
-_LOWER = 0x20  # or-ed to an ASCII letter makes it lower case
+_LOWER = 0x20  # the bit that makes an ASCII letter lower case
 
 
 class Parser:
-    """One per connection.  The limits may be changed between any two calls."""
+    """The parser of one connection; its limits may change between any two calls."""
 
     def __init__(self, max_line: int = DEFAULT_MAX_LINE, max_body: int = DEFAULT_MAX_BODY) -> None:
         self.max_line = max_line
@@ -88,7 +87,7 @@ class Parser:
     # -- bytes in -----------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Take the next chunk."""
+        """Append a chunk of input."""
         count = len(data)
         self._make_room(count)
         if cython.compiled:
@@ -100,31 +99,31 @@ class Parser:
         self._end += count
 
     def room(self, count: int = DEFAULT_ROOM) -> memoryview:
-        """Writable memory for at least `count` bytes; say with ``filled`` how many were written."""
+        """Return writable memory for at least `count` bytes; ``filled`` then says how many were written."""
         if self._wanted > 0 and self._position + self._wanted - self._end > count:
             count = self._position + self._wanted - self._end  # all that is missing, in one allocation
         self._make_room(count)
         return memoryview(self.buffer)[self._end : self._capacity]
 
     def filled(self, count: int) -> None:
-        """`count` bytes were written to what ``room`` returned."""
+        """Note that `count` bytes were written to the memory that ``room`` returned."""
         if count < 0 or count > self._capacity - self._end:
             raise ValueError("more bytes than there was room for")
         self._end += count
 
     def clear(self) -> None:
-        """Forget what has come: it was of a connection that is gone."""
+        """Drop buffered input of a connection that is gone."""
         self._position = 0
         self._end = 0
         self._scanned = 0
         self._wanted = 0
 
     def rest(self) -> int:
-        """How many bytes have come that no operation was made of yet."""
+        """Return the number of bytes that are not parsed yet."""
         return self._end - self._position
 
     def _make_room(self, count: int) -> None:
-        """Room for `count` bytes behind `_end`; what was parsed is forgotten."""
+        """Make room for `count` bytes after `_end`, dropping what was parsed."""
         held = self._end - self._position
         if self._position == self._end and self._capacity > _KEEP and count <= _KEEP:
             self._replace(count, 0)
@@ -145,7 +144,7 @@ class Parser:
         self._end = held
 
     def _replace(self, capacity: int, held: int) -> None:
-        """A new buffer: somebody may still look at the old one."""
+        """Replace the buffer by a new one, because the old one may still be in use."""
         store = bytearray(capacity)
         if cython.compiled:
             target: Any = store
@@ -159,7 +158,7 @@ class Parser:
     # -- operations out -----------------------------------------------------------------------------
 
     def next(self) -> int:
-        """The code of the next operation, see ``Op``; ProtocolViolation if there is none."""
+        """Return the ``Op`` of the next operation; raises ProtocolViolation for malformed input."""
         if self._end - self._position < self._wanted:
             return _NEED_MORE
         i = self._position
@@ -196,7 +195,7 @@ class Parser:
         return self._control(i, end)
 
     def _find_line_end(self, start: int) -> int:
-        """Where the LF is, or -1."""
+        """Return the position of the LF, or -1."""
         if cython.compiled:
             p: Any = self.buffer
             found = cython.cast("unsigned char*", memchr(p + start, _LF, self._end - start))
@@ -266,7 +265,7 @@ class Parser:
         start = line_end + 1
         if start + size + 2 > self._end:
             self._wanted = start + size + 2 - self._position
-            self._scanned = line_end  # the line is parsed again when the body is there
+            self._scanned = line_end  # the line is parsed again when the body is complete
             return _NEED_MORE
         if p[start + size] != _CR or p[start + size + 1] != _LF:
             raise self._violation("a body of another size than announced", line_end)
@@ -283,7 +282,7 @@ class Parser:
         return _MSG
 
     def _number(self, start: int, end: int, most: int) -> int:
-        """The value of decimal digits; -1 if they are none, or too many."""
+        """Return the value of decimal digits, or -1 if there are none or too many."""
         if end - start > most or end == start:
             return -1
         p = self.buffer
@@ -331,21 +330,21 @@ class Parser:
         return self._cut(self.reply_start, self.reply_size)
 
     def headers(self) -> bytes:
-        """The header block with its closing blank line; empty if there is none."""
+        """Return the header block with its closing blank line, or nothing."""
         return self._cut(self.header_start, self.header_size)
 
     def payload(self) -> bytes:
         return self._cut(self.payload_start, self.payload_size)
 
     def line(self) -> bytes:
-        """The arguments of INFO or -ERR."""
+        """Return the arguments of INFO or -ERR."""
         return self._cut(self.line_start, self.line_size)
 
     def status(self) -> int:
-        """The number on the first line of the headers, 404 say; 0 if there is none."""
+        """Return the status on the first line of the headers, such as 404, or 0."""
         if self.header_size < 12:
             return 0
-        start = self.header_start + 9  # behind "NATS/1.0 "
+        start = self.header_start + 9  # after "NATS/1.0 "
         if self.buffer[start - 1] != _SPACE:
             return 0
         status = self._number(start, start + 3, 3)

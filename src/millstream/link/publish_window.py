@@ -1,16 +1,17 @@
-"""Publishes that wait for their acknowledgement: many at a time, each one accounted for.
+"""A window of publishes that wait for their acknowledgements.
 
     add ─▶ frames (one buffer) ─▶ socket          reply of each: <inbox>.<number>
                                      │
     Receipts ◀─ settle ◀─ parser ◀───┘            {"stream":"ORDERS","seq":42}
 
-A ``PublishWindow`` numbers messages and writes them into one buffer; at most `limit` lie between the oldest
-one without an outcome and the newest.  An outcome is a sequence, an error of the server, or an error of ours
-(no answer in time, connection gone); it is written to the ``Receipts`` that the message was added under, at
-the place the message has there.  So whoever publishes a thousand messages waits for one thing.
+A ``PublishWindow`` numbers messages and writes them into one buffer; at most `limit` numbers lie between the
+oldest message without an outcome and the newest.  An outcome is a sequence, an error of the server, or an
+error of ours (no answer in time, connection lost).  It is recorded in the message's ``Receipts``, at the
+message's place there, so the publisher of a thousand messages waits for one object.
 
-Outcomes may come in any order.  An answer that comes after its message was given up is ignored: that the
-outcome was unknown has been told.  No clock, no socket: `publishers` has both.
+Outcomes may come in any order.  An answer that comes after its message was given up is ignored, because the
+publisher already knows that the outcome is unknown.  `publisher` and `blocking_publisher` have clock and
+socket.
 """
 
 import copy
@@ -38,7 +39,7 @@ from millstream.link.parser import Parser
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
 
-DEFAULT_LIMIT = 4000  # messages; beyond this a server on the same machine is no faster
+DEFAULT_LIMIT = 4000  # messages; a larger window is no faster with a server on the same machine
 _LONGEST_SUBJECT = 3072  # bytes, of the 4,096 that a line has by default
 _LINE_ROOM = 64  # bytes for the words and numbers of a line
 _NO_RESPONDERS = 503
@@ -60,11 +61,11 @@ class Origin(NamedTuple):
 
 
 class PubAck(msgspec.Struct, omit_defaults=True):
-    """Where a message is stored."""
+    """A server's acknowledgement: the stream and sequence of a message."""
 
     stream: str = ""
     seq: int = 0
-    duplicate: bool = False  # it was there already, by its Nats-Msg-Id
+    duplicate: bool = False  # a duplicate by its Nats-Msg-Id
     domain: str = ""
     val: str = ""  # of a counter
 
@@ -77,7 +78,7 @@ _ACK: Any = msgspec.json.Decoder(_Answer)
 
 
 def read_ack(payload: bytes) -> PubAck:
-    """What an answer to a publish says; ApiError if it is a refusal, ProtocolViolation if it is no answer."""
+    """Return the PubAck of an answer; raises ApiError for an error, ProtocolViolation if it is malformed."""
     try:
         ack = _ACK.decode(payload)
     except UNREADABLE_JSON:
@@ -90,17 +91,17 @@ def read_ack(payload: bytes) -> PubAck:
 
 
 class Receipts:
-    """What became of messages that were published together, in the order they were added.
+    """The outcomes of messages that were published together, in the order in which they were added.
 
-    `sequences` and `origins` have an entry for each; 0 and None where there is none, or none yet.
+    `sequences` and `origins` have an entry for each; 0 and None where there is none yet.
     """
 
     def __init__(self, done: "Callable[[Receipts], None] | None" = None) -> None:
         self.sequences: list[int] = []
         self.origins: list[Origin | None] = []
-        self.duplicates: set[int] = set()  # places of messages that the stream had already
+        self.duplicates: set[int] = set()  # places of duplicates
         self.errors: dict[int, LinkError] = {}  # by place
-        self.values: dict[int, str] = {}  # by place, of messages to counters
+        self.values: dict[int, str] = {}  # values of counters by place
         self.open = 0  # messages without an outcome
         self.sealed = False
         self._done = done
@@ -109,7 +110,7 @@ class Receipts:
         return len(self.sequences)
 
     def ack(self, place: int) -> PubAck:
-        """Where one message is stored; raises what went wrong with it."""
+        """Return the PubAck of one message; raises its error."""
         error = self.errors.get(place)
         if error is not None:
             raise copy.copy(error)  # one error may be the outcome of many messages
@@ -121,13 +122,13 @@ class Receipts:
         )
 
     def refuse(self, error: LinkError) -> None:
-        """Add a message that is not published at all."""
+        """Add a message that fails without being published."""
         self.errors[len(self.sequences)] = error
         self.sequences.append(0)
         self.origins.append(None)
 
     def seal(self) -> None:
-        """No more messages are added: `done` is called when the last outcome is there."""
+        """Note that no more messages are added; `done` is called with the last outcome."""
         if not self.sealed:
             self.sealed = True
             self._check_done()
@@ -140,13 +141,13 @@ class Receipts:
 
 
 def is_publishable(subject: bytes) -> bool:
-    """Whether this is a subject without wildcards, empty tokens, blanks and control characters, and short
-    enough for the line of a server, which closes the connection for a longer one."""
+    """Return whether a server accepts this subject in a publish: no wildcards, empty tokens, blanks or
+    control characters, and short enough for a line."""
     return publishable_at(subject, len(subject))
 
 
 def publishable_at(p: bytes, size: int) -> bool:
-    """The same; compiled, `p` is a pointer."""
+    """Return the same as `is_publishable`; compiled, `p` is a pointer."""
     if size > _LONGEST_SUBJECT:
         return False
     token_start = 0
@@ -163,10 +164,10 @@ def publishable_at(p: bytes, size: int) -> bool:
 
 
 class FrameBuffer(GrowingBuffer):
-    """Frames on their way out."""
+    """A buffer of outgoing frames."""
 
     def put_at(self, source: bytes, count: int) -> None:
-        """`count` bytes of `source`; compiled, it is a pointer.  The room has been reserved."""
+        """Append `count` bytes of `source`, for which room is reserved; compiled, `source` is a pointer."""
         if cython.compiled:
             target: Any = self._store
             origin: Any = source
@@ -187,7 +188,7 @@ class FrameBuffer(GrowingBuffer):
         payload: bytes,
         payload_size: int,
     ) -> None:
-        """A message with headers that nobody answers; compiled, the bytes are pointers."""
+        """Append a message with headers and no reply subject; compiled, the bytes are pointers."""
         self.reserve(subject_size + header_size + payload_size + _LINE_ROOM)
         self.put(_HPUB, 0, 5)
         self.put_at(subject, subject_size)
@@ -208,38 +209,40 @@ class PublishWindow:
     """The messages between `add` and their outcome."""
 
     def __init__(self, inbox: bytes, limit: int = DEFAULT_LIMIT, frames: FrameBuffer | None = None) -> None:
-        """Write to `frames`, which others may write to, or to a buffer of its own."""
+        """Write to `frames`, which may be shared, or to a buffer of its own."""
         if limit < 1:
             raise ValueError("a window has room for at least one message")
         self.limit = limit
         self.inbox = inbox
-        self.max_payload = 1024 * 1024  # bytes of headers and payload that the server takes
+        self.max_payload = 1024 * 1024  # bytes of headers and payload that the server accepts
         self.frames = FrameBuffer() if frames is None else frames
         self._prefix = inbox + b"."
         self._prefix_size = len(self._prefix)
         self._capacity = limit
         self._owners: list[Receipts | None] = [None] * limit
         self._places: list[int] = [0] * limit
-        self._subjects: list[bytes | None] = [None] * limit  # of messages that were given as objects
+        self._subjects: list[bytes | None] = [
+            None
+        ] * limit  # subjects of messages given as objects, for `deny`
         self._lowest = 1  # the oldest number without an outcome
         self._next = 1
         self._open = 0
         self._marks: deque[tuple[int, float]] = deque()  # numbers below … were written at …
-        self._known = b""  # how the last usual answer began
+        self._known = b""  # the prefix of the last answer on the fast path
         self._origin: Origin | None = None
 
     # -- messages in --------------------------------------------------------------------------------
 
     def free(self) -> int:
-        """How many messages may be added now."""
+        """The number of messages that may be added now."""
         return self.limit - (self._next - self._lowest)
 
     def open_count(self) -> int:
-        """How many messages have no outcome yet."""
+        """The number of messages without an outcome."""
         return self._open
 
     def problem(self, subject: bytes, header_size: int, payload_size: int) -> LinkError | None:
-        """Why a message can not be sent, or None; a server would end the connection for some of it."""
+        """Return the error of a message that cannot be sent, or None."""
         if not is_publishable(subject):
             return BadMessage(f"{subject[:256].decode(errors='replace')!r} is no subject to publish to")
         if header_size + payload_size > self.max_payload:
@@ -249,7 +252,7 @@ class PublishWindow:
         return None
 
     def add(self, receipts: Receipts, subject: bytes, headers: bytes, payload: bytes) -> int:
-        """Write one message, with a header block or none; its number.  There must be room."""
+        """Write one message, with or without a header block, and return its number.  There must be room."""
         number = self.put(receipts, subject, len(subject), headers, len(headers), payload, len(payload))
         self._subjects[number % self._capacity] = subject
         return number
@@ -257,8 +260,8 @@ class PublishWindow:
     def add_some(
         self, receipts: Receipts, messages: list[tuple[bytes, bytes, bytes]], start: int, most_bytes: int
     ) -> int:
-        """Add messages (subject, headers, payload) from place `start` on, until the window or `most_bytes` of
-        frames are full; the place of the first one that is left.  What can not be sent is refused."""
+        """Add messages (subject, headers, payload) from place `start` on until the window or `most_bytes` of
+        frames are full; return the place of the first one that is left.  Invalid messages are refused."""
         count = len(messages)
         place = start
         while place < count and self.frames.size < most_bytes:
@@ -283,7 +286,7 @@ class PublishWindow:
         payload: bytes,
         payload_size: int,
     ) -> int:
-        """As `add`; compiled, the bytes are pointers."""
+        """Add one message as `add` does; compiled, the bytes are pointers."""
         number = self._next
         if number - self._lowest >= self.limit:
             raise LinkError("the window of unanswered publishes is full")
@@ -320,7 +323,7 @@ class PublishWindow:
     # -- outcomes -----------------------------------------------------------------------------------
 
     def settle(self, parser: Parser) -> bool:
-        """Take the answer that `parser` stands at; False if it is none that is waited for."""
+        """Record the parser's current message as an outcome; return False if nothing waits for it."""
         number = self._number_of(parser)
         if number < self._lowest or number >= self._next:
             return False
@@ -335,7 +338,7 @@ class PublishWindow:
         return True
 
     def _number_of(self, parser: Parser) -> int:
-        """The number at the end of the subject, or -1."""
+        """Return the number at the end of the subject, or -1."""
         start = parser.subject_start + self._prefix_size
         end = parser.subject_start + parser.subject_size
         if end <= start or end - start > 18:
@@ -350,7 +353,7 @@ class PublishWindow:
         return value
 
     def _settle_usual(self, parser: Parser, receipts: Receipts, place: int) -> bool:
-        """Whether this was an answer that begins as the last one did, with a sequence and no more."""
+        """Record an answer that has the last one's prefix and only a sequence; return False for any other."""
         known = len(self._known)
         size = parser.payload_size
         if known == 0 or parser.header_size or size <= known + 1:
@@ -416,18 +419,18 @@ class PublishWindow:
     # -- what did not come --------------------------------------------------------------------------
 
     def mark(self, now: float) -> None:
-        """All that was added so far is written now."""
+        """Note that everything added so far is written at `now`."""
         if not self._marks or self._marks[-1][0] < self._next:
             self._marks.append((self._next, now))
 
     def oldest(self) -> float | None:
-        """When the oldest message without an outcome was written; None if there is none."""
+        """Return when the oldest message without an outcome was written, or None."""
         while self._marks and self._marks[0][0] <= self._lowest:
             self._marks.popleft()
         return self._marks[0][1] if self._marks else None
 
     def expire(self, written_before: float, timeout_s: float) -> int:
-        """Give up what was written at or before that time; how many that were."""
+        """Give up messages written at or before that time; return their number."""
         upper = 0
         while self._marks and self._marks[0][1] <= written_before:
             upper = self._marks.popleft()[0]
@@ -438,13 +441,13 @@ class PublishWindow:
         )
 
     def fail_all(self, error: LinkError) -> int:
-        """Give up all that has no outcome, written or not: the connection is gone."""
+        """Give up every message without an outcome, because the connection is gone."""
         self.frames.clear()
         self._marks.clear()
         return self._give_up(self._next, error)
 
     def deny(self, subject: bytes, error: LinkError) -> int:
-        """Give up what was added for `subject`: the server does not permit it, and will not answer."""
+        """Give up messages to `subject`: the server does not permit them and sends no answer."""
         count = 0
         number = self._lowest
         while number < self._next:
@@ -458,7 +461,7 @@ class PublishWindow:
         return count
 
     def _give_up(self, upper: int, error: LinkError) -> int:
-        """Every message with a number below `upper` fails."""
+        """Fail every message with a number below `upper`."""
         count = 0
         number = self._lowest
         while number < upper:

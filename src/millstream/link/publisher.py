@@ -4,11 +4,11 @@
     ack = await publisher.publish(b"orders.eu", b"hello")
     receipts = await publisher.publish_many([(b"orders.eu", b"", b"hello"), …])
 
-Messages of one turn of the loop leave in one write, whoever published them; a batch has one future.  A full
-window, and a server that does not read, make publishers wait.
+All messages of one turn of the loop are written together; a batch has one future.  Publishers wait while the
+window is full or the server does not read.
 
-When the connection breaks, every message without an outcome gets the error as one: whether the server has
-it is unknown.  Until the link has a connection again, messages are refused.
+When the connection is lost, every message without an outcome fails with that error: it is unknown whether the
+server has it.  Until the link is connected again, messages are refused.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Publish = tuple[bytes, bytes, bytes]  # subject, header block or nothing, payloa
 
 
 class Publisher:
-    """One for each link, or several: each has an inbox of its own.  Used by any number of tasks."""
+    """A publisher for any number of tasks; a link may have several, each with its own inbox."""
 
     def __init__(
         self, link: Link, *, limit: int = DEFAULT_LIMIT, timeout_s: float = DEFAULT_ANSWER_S
@@ -36,7 +36,7 @@ class Publisher:
         self._timeout_s = timeout_s
         inbox = link.new_inbox()
         self._window = PublishWindow(inbox.encode(), limit, link.out.frames)
-        self._wake_at = max(limit // 4, 1)  # free places before more is written: fewer, larger writes
+        self._wake_at = max(limit // 4, 1)  # free places to wait for, so that writes are few and large
         self._expiry: asyncio.TimerHandle | None = None
         self._sid = link.subscribe_receiver(f"{inbox}.*", Direct(self._window.settle))
         link.out.before_write.add(self._mark)
@@ -46,19 +46,19 @@ class Publisher:
         link.unanswered.add(self._window.open_count)
 
     def close(self) -> None:
-        """Publish nothing more; messages without an outcome fail."""
+        """Close the publisher; messages without an outcome fail."""
         link = self._link
         link.out.before_write.discard(self._mark)
         link.after_read.discard(self._received)
         link.at_loss.discard(self._lost)
         link.dialogue.denied.discard(self._window.deny)
         link.unanswered.discard(self._window.open_count)
-        link.out.write()  # the window gives up what is not written, and others write there, too
+        link.out.write()  # the window gives up what is not written; the frames are shared with others
         self._lost(ConnectionLost("the publisher is closed"))
         link.end_subscription(self._sid)
 
     async def publish(self, subject: bytes, payload: bytes, headers: bytes = b"") -> PubAck:
-        """Publish one message and return where it was stored; raises what went wrong."""
+        """Publish one message and return its PubAck; raises the error of a message that was not stored."""
         window, out = self._window, self._link.out
         window.max_payload = self._link.max_payload
         problem = window.problem(subject, len(headers), len(payload))
@@ -75,12 +75,12 @@ class Publisher:
         return (await done).ack(0)
 
     async def publish_many(self, messages: Iterable[Publish]) -> Receipts:
-        """Publish messages and return the outcome of each, in order."""
+        """Publish messages and return their outcomes in order."""
         return await (await self.submit(messages))
 
     async def submit(self, messages: Iterable[Publish]) -> "asyncio.Future[Receipts]":
-        """Return as soon as all of them are on their way: whoever submits one batch after the other has them
-        stored in that order, and awaits the outcomes when it likes."""
+        """Send messages and return without waiting for outcomes.  Batches that are submitted one after the
+        other are stored in that order."""
         done, receipts = self._awaited()
         window, out = self._window, self._link.out
         window.max_payload = self._link.max_payload

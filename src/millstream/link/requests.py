@@ -1,10 +1,10 @@
-"""Requests that wait for their answers, all of which come to one wildcard inbox.
+"""Open requests; all their answers come to one wildcard inbox.
 
     ask ─▶ reply subject <inbox>.<token> ─▶ answer ─▶ `settle(Message)`
                                         └▶ deadline, permission, cut ─▶ `settle(LinkError)`
 
-Every request has exactly one outcome, unless whoever asked calls ``forget``.  A token is random: whoever has
-seen one cannot guess the next.  No clock and no socket here: times are handed in.
+Every request has exactly one outcome, unless the caller calls ``forget``.  A token is random, so a seen token
+does not reveal the next.  This module has neither clock nor socket; callers pass times.
 """
 
 import math
@@ -29,20 +29,20 @@ class _Open(NamedTuple):
 
 
 class Requests(Receiver):
-    """The open requests of one link; of use over any number of connections."""
+    """The open requests of one link, across its connections."""
 
     def __init__(self, inbox: str) -> None:
         self.inbox: Final = inbox
         self.pattern: Final = f"{inbox}.*"
         self._prefix_size = len(inbox) + 1
         self._open: dict[str, _Open] = {}
-        self._refused: PermissionViolation | None = None  # these credentials may not listen to the inbox
+        self._refused: PermissionViolation | None = None  # the credentials do not permit the inbox
 
     def __len__(self) -> int:
         return len(self._open)
 
     def ask(self, subject: str, settle: Settle, now: float, timeout_s: float) -> str:
-        """Note a request and return its reply subject; `timeout_s` 0 waits for ever."""
+        """Register a request and return its reply subject; `timeout_s` 0 waits for ever."""
         if self._refused is not None:
             raise self._refused
         token = secrets.token_hex(8)
@@ -50,11 +50,11 @@ class Requests(Receiver):
         return f"{self.inbox}.{token}"
 
     def forget(self, reply: str) -> None:
-        """Nobody waits for this answer any more."""
+        """Forget a request; its answer is ignored."""
         self._open.pop(reply[self._prefix_size :], None)
 
     def take(self, parser: Parser) -> bool:
-        """Settle the request whose answer the parser stands at."""
+        """Settle the request whose answer is the parser's current message."""
         message = copy_message(parser)
         asked = self._open.pop(message.subject[self._prefix_size :], None)
         if asked is not None:
@@ -65,25 +65,25 @@ class Requests(Receiver):
         return False
 
     def expire(self, now: float) -> None:
-        """Give up requests whose time is over."""
+        """Give up requests whose deadline has passed."""
         for token, asked in [pair for pair in self._open.items() if pair[1].deadline <= now]:
             del self._open[token]
             asked.settle(RequestTimeout(f"no answer to {asked.subject} within {asked.timeout_s:g} s"))
 
     def fail_all(self, make: Callable[[str], LinkError]) -> None:
-        """Give up all of them; `make` gets the subject of each."""
+        """Give up all requests with the error that `make` returns for each subject."""
         given_up, self._open = self._open, {}
         self._refused = None  # the next connection may have other permissions
         for asked in given_up.values():
             asked.settle(make(asked.subject))
 
     def deny(self, subject: str, error: PermissionViolation) -> None:
-        """Give up requests to `subject`: the server does not permit them, and will not answer."""
+        """Give up requests to `subject`: the server does not permit them and sends no answer."""
         for token, asked in [pair for pair in self._open.items() if pair[1].subject == subject]:
             del self._open[token]
             asked.settle(error)
 
     def deny_all(self, error: PermissionViolation) -> None:
-        """Refuse requests from now on: no answer can reach us."""
+        """Refuse all further requests, because no answer can reach us."""
         self.fail_all(lambda _: error)
         self._refused = error

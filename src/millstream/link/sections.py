@@ -1,8 +1,8 @@
-"""The table of a file that says how to connect: ``nats:`` of the gateway, ``[nats]`` of a pipeline.
+"""The connection table of a settings file: ``nats:`` of the gateway, ``[nats]`` of a pipeline.
 
-`section_struct` makes the msgspec class from the declaration of the options; `section_layer` reads what an
-instance of it says.  A secret is given by ``KEY_file`` or ``KEY_env``, and as ``KEY`` itself where the file
-may hold secrets.
+`section_struct` makes the msgspec class from the declaration of the options; `section_layer` reads an
+instance of it.  A secret is given by ``KEY_file`` or ``KEY_env``, and by ``KEY`` itself where the file may
+hold secrets.
 """
 
 import os
@@ -33,7 +33,7 @@ StructField = tuple[str, Any, Any]
 def section_struct(
     name: str, *more: StructField, secrets: bool = True, old_keys: bool = True
 ) -> type[Struct]:
-    """Return the class of the table, with further fields of the program's own.
+    """Return the class of the table, with the program's further fields.
 
     Without `secrets`, they may not be written into the file; without `old_keys`, each option has one key.
     """
@@ -57,14 +57,14 @@ def _struct(name: str, fields: list[StructField]) -> type[Struct]:
 
 
 def secret_keys() -> dict[str, str]:
-    """Return the keys that hold secrets, each with what takes its place in a file that may hold none."""
+    """Return the keys that hold secrets, each with the keys to use in a file that must not hold secrets."""
     return {
         key: f"{key}{_FILE} or {key}{_ENV}" for each in FIELDS if each.names.secret for key in each.keys
     } | {"nkey": "nkey_file", "creds_text": "creds"}
 
 
 def section_keys(*, secrets: bool = True, old_keys: bool = True) -> list[tuple[str, str]]:
-    """Return every key with what it means, in the order of the declaration; a key of a table has a dot."""
+    """Return every key with its meaning, in the order of declaration; a key of a nested table has a dot."""
     return [(key, _meaning(option, key, how)) for option, key, how in _keys(secrets, old_keys)]
 
 
@@ -90,7 +90,7 @@ def _meaning(option: Field, key: str, how: str) -> str:
 
 
 def section_layer(section: Struct, environment: Mapping[str, str]) -> Layer:
-    """Return what a table says; BadOptions if an option is given twice, or a file or variable is missing."""
+    """Return the options of a table; BadOptions for a repeated option, or a missing file or variable."""
     given: dict[str, str] = {}
     for option, key, _ in _keys(secrets=True, old_keys=True):
         if _value(section, key) not in (UNSET, "", []):

@@ -1,6 +1,6 @@
-"""Which server to try next, and when: configured addresses, those that a cluster told, and growing pauses.
+"""The choice of the next server: configured addresses, those that a cluster announced, growing pauses.
 
-Pure: random numbers come from a generator that can be handed in, and waiting is done by the caller.
+The module is pure: callers may pass the random generator, and do the waiting.
 """
 
 import ipaddress
@@ -12,23 +12,21 @@ from millstream.link.errors import BadOptions
 from millstream.link.login import ServerInfo
 from millstream.link.options import LinkOptions, ServerAddress
 
-_MOST_LEARNT: Final = 256  # addresses; no cluster has more, and a server must not fill our memory
+_MOST_LEARNT: Final = 256  # addresses; bounds what a server can make us remember
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """How a link gets a lost connection back: after `first_s`, then after longer and longer pauses."""
+    """The reconnect policy: wait `first_s`, then longer after each failure."""
 
     first_s: float = 0.05
     longest_s: float = 5.0
-    attempts: int = -1  # rounds over all servers that may fail in a row; -1 is any number
-    stop_when_refused: bool = (
-        False  # whether refused credentials end the link; files are read again otherwise
-    )
+    attempts: int = -1  # failed rounds over all servers before the link gives up; -1: never
+    stop_when_refused: bool = False  # refused credentials end the link; otherwise files are read again
 
 
 class Backoff:
-    """Delays of consecutive failures, from nothing up to `longest_s`."""
+    """The delays after consecutive failures, up to `longest_s`."""
 
     __slots__ = ("_first_s", "_longest_s", "_random", "failures")
 
@@ -39,7 +37,7 @@ class Backoff:
         self.failures = 0
 
     def next_s(self) -> float:
-        """Return how long to wait now: half of the delay for sure, the other half by chance."""
+        """Return the next delay: half of it is fixed, half is random."""
         self.failures += 1
         if self.failures == 1:
             return 0.0
@@ -47,12 +45,12 @@ class Backoff:
         return delay_s * (0.5 + self._random.random() / 2)
 
     def succeeded(self) -> None:
-        """The next failure is a first one again."""
+        """Reset the delay after a success."""
         self.failures = 0
 
 
 class ServerPool:
-    """The servers of the options, and those that the last server knew; its list replaces the one before."""
+    """The servers of the options, and those that the last INFO announced."""
 
     def __init__(self, options: LinkOptions, generator: random.Random | None = None) -> None:
         self._configured = options.servers
@@ -61,7 +59,7 @@ class ServerPool:
         self._random = generator or random.Random()
 
     def learn(self, info: ServerInfo) -> None:
-        """Take the addresses that an INFO tells; one without addresses changes nothing."""
+        """Replace the announced addresses by those of an INFO, if it has any."""
         if not info.connect_urls:
             return
         first = self._configured[0]
@@ -71,35 +69,35 @@ class ServerPool:
             try:
                 told = ServerAddress.parse(url)
             except BadOptions:
-                continue  # a server may offer what we do not speak
+                continue  # a server may announce protocols that we do not support
             if _key(told) not in seen:
                 seen.add(_key(told))
                 learnt.append(ServerAddress(told.host, told.port, first.tls, first.user, first.password))
         self._learnt = learnt
 
     def avoid(self, server: ServerAddress) -> None:
-        """Try this server last from now on: it is about to shut down."""
+        """Try this server last, because it is about to shut down."""
         self._leaving.add(_key(server))
 
     def connected(self, server: ServerAddress) -> None:
-        """It lets clients in, so it is not about to shut down any more."""
+        """Note that a server accepts clients, so it is not shutting down."""
         self._leaving.discard(_key(server))
 
     def known(self) -> list[ServerAddress]:
         return [*self._configured, *self._learnt]
 
     def has_others(self, server: ServerAddress) -> bool:
-        """Return whether there is a server to go to that is not about to shut down."""
+        """Return whether there is another server that is not shutting down."""
         return any(_key(each) != _key(server) and _key(each) not in self._leaving for each in self.known())
 
     def round(self) -> list[ServerAddress]:
-        """Every server once, in random order; those that are about to shut down come last."""
+        """Return every server once, in random order; those that are shutting down come last."""
         servers = self.known()
         self._random.shuffle(servers)
         return sorted(servers, key=lambda server: _key(server) in self._leaving)
 
     def tls_name(self, server: ServerAddress) -> str:
-        """The name that the server's certificate must have: clusters tell bare addresses of their members."""
+        """Return the name that the server's certificate must have; clusters announce bare addresses."""
         if server not in self._configured and _is_address(server.host):
             return next((each.host for each in self._configured if not _is_address(each.host)), server.host)
         return server.host

@@ -1,6 +1,6 @@
-"""A socket that blocks, from its login to its end: what `connection` is to programs with an event loop.
+"""A blocking socket from its login to its end; `connection` is its counterpart with an event loop.
 
-Bytes go straight into the link's parser.  A line that fails raises NotConnected and is closed.
+Input goes directly into the link's parser.  A line that fails raises NotConnected and is closed.
 """
 
 import contextlib
@@ -15,12 +15,14 @@ from millstream.link.login import ServerInfo, connect_frames, read_info, refusal
 from millstream.link.options import LinkOptions, ServerAddress
 from millstream.link.parser import Op, Parser
 
-_ROOM: Final = 512 * 1024  # bytes asked for at once
-_RECEIVE_BUFFER: Final = 4 * 1024 * 1024  # of the socket: the server goes on while a batch is worked on
+_ROOM: Final = 512 * 1024  # bytes of one read
+_RECEIVE_BUFFER: Final = (
+    4 * 1024 * 1024
+)  # of the socket, so that the server can send while a batch is processed
 
 
 class SocketLine:
-    """Connected and logged in when it is made; raises NotConnected and its kind otherwise."""
+    """A connected and logged-in socket; the constructor raises NotConnected or a subclass."""
 
     def __init__(
         self, server: ServerAddress, options: LinkOptions, parser: Parser, tls_name: str, proof_key: str
@@ -104,7 +106,7 @@ class SocketLine:
 
     @property
     def peer(self) -> str:
-        """The address of the server's machine; empty if the line is gone."""
+        """The IP address of the server, or an empty string after the end."""
         try:
             return str(self._socket.getpeername()[0])
         except OSError:
@@ -121,7 +123,7 @@ class SocketLine:
             raise self._lost(error) from None
 
     def fill(self, timeout_s: float) -> bool:
-        """Read once into the parser; False if nothing came within `timeout_s`."""
+        """Read once into the parser; return False if nothing came within `timeout_s`."""
         with self._parser.room(_ROOM) as room:
             try:
                 self._socket.settimeout(max(timeout_s, 0.000001))
@@ -136,7 +138,7 @@ class SocketLine:
         return True
 
     def end(self) -> None:
-        """Send nothing more; what was sent still arrives."""
+        """Close the line; what was sent still arrives."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 

@@ -1,9 +1,9 @@
-"""Where options of a connection come from: flags, the environment, files, a NATS context, defaults.
+"""The sources of connection options: flags, the environment, files, a NATS context, defaults.
 
     flags  >  environment  >  file of settings  >  NATS context  >  defaults
 
-That is the order for commands; a program may hand over its layers in another one.  Not here: keys of files
-(`sections`), and flags, which are made where a command line is parsed.
+Commands use this order; a program may pass its layers in another one.  `sections` has the keys of files, and
+`cli.connection` the flags.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from millstream.link.options import FIELDS, LinkOptions, TlsOptions, value_of
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
-    """Return what the variables of the environment say."""
+    """Return the options given by environment variables."""
     layer = Layer()
     for each in FIELDS:
         if each.names.variable:
@@ -28,7 +28,7 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
 
 
 def spark_layer(given: Mapping[str, str]) -> Layer:
-    """Return what options of Spark's data source say, by their proper names; others are passed over."""
+    """Return the connection options among a Spark data source's options; others are ignored."""
     layer = Layer()
     for each in FIELDS:
         if each.names.spark in given:
@@ -42,11 +42,11 @@ def link_options(
     environment: Mapping[str, str] = os.environ,
     defaults: Mapping[str, Any] | None = None,
 ) -> LinkOptions:
-    """Return the options of all layers together, the strongest first; BadOptions if they make no sense.
+    """Return the combined options of all layers, the strongest first; raises BadOptions if they conflict.
 
-    The context that they name is weaker than all of them; `defaults`, by names of fields, are weaker still.
-    With `selected`, the context that the `nats` tool has selected is taken if no layer names a context or a
-    server.  `environment` says where contexts are, and is what they refer to.
+    The context that they name is weaker than all of them; `defaults`, by field names, are weaker still.  With
+    `selected`, the context that the `nats` tool has selected is used if no layer names a context or a server.
+    `environment` locates contexts and resolves their references.
     """
     context = next((each.values["context"] for each in layers if "context" in each.values), "")
     if not context and selected and not any("servers" in each.values for each in layers):
@@ -56,7 +56,7 @@ def link_options(
 
 
 def spark_options(options: LinkOptions) -> dict[str, str]:
-    """Return the options of Spark's data source that say the same; a context is not named but spelt out."""
+    """Return equivalent options of Spark's data source; the options of a context are written out."""
     result: dict[str, str] = {}
     for each in FIELDS:
         value = value_of(options, each.path)
@@ -64,7 +64,7 @@ def spark_options(options: LinkOptions) -> dict[str, str]:
             continue
         if each.names.kind is Kind.SERVERS or value != each.default:
             result[each.names.spark] = _text(each.names.kind, value)
-    if options.tls == TlsOptions():  # there is no option for TLS without any options
+    if options.tls == TlsOptions():  # Spark has no option for TLS without further options
         servers = [dataclasses.replace(server, tls=True) for server in options.servers]
         result["nats.servers"] = _text(Kind.SERVERS, servers)
     return result

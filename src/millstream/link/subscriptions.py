@@ -6,8 +6,8 @@
         async for message in messages:                # at most `buffer` messages wait here
             …
 
-A reader that does not keep up loses messages, as NATS has it: with `Overflow.DROP` the newest are dropped and
-counted, with `Overflow.END` the subscription ends with SlowConsumer.
+As usual in NATS, a slow reader loses messages: with `Overflow.DROP` the newest are dropped and counted, with
+`Overflow.END` the subscription ends with SlowConsumer.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ Deliver = Callable[[list[Message]], object]
 
 
 class Overflow(Enum):
-    """What becomes of messages that the buffer has no room for."""
+    """The treatment of messages when the buffer is full."""
 
     DROP = "drop"
     END = "end"
 
 
 class Subscription:
-    """Made by `Link.subscribe`; it outlives connections and ends with `unsubscribe`, `drain` or the link."""
+    """A subscription of a link; it outlives connections and ends with `unsubscribe`, `drain` or the link."""
 
     __slots__ = (
         "_buffer",
@@ -68,9 +68,9 @@ class Subscription:
     ) -> None:
         self.subject: Final = subject
         self.sid = 0
-        self.received = 0  # messages so far, dropped ones included
+        self.received = 0  # messages so far, including dropped ones
         self.dropped = 0
-        self.error: LinkError | None = None  # why the server does not send anything, or what ended it
+        self.error: LinkError | None = None  # the server's refusal, or the error that ended the subscription
         self._link = link
         self._deliver = deliver
         self._most_messages = buffer
@@ -87,7 +87,7 @@ class Subscription:
     # -- messages -----------------------------------------------------------------------------------
 
     def take(self, messages: list[Message]) -> None:
-        """Called by the link with what was read together."""
+        """Called by the link with the messages of one read."""
         self.received += len(messages)
         if self._link.dialogue.received(self.sid, len(messages)):
             self._end(None)
@@ -113,7 +113,7 @@ class Subscription:
         self._wake()
 
     async def next(self, timeout_s: float | None = None) -> Message:
-        """The next message; TimeoutError if none came in time, `error` or StopAsyncIteration at the end."""
+        """Return the next message; raises TimeoutError, or at the end `error` or StopAsyncIteration."""
         async with asyncio.timeout(timeout_s):
             while not self._buffer:
                 if self.error is not None:
@@ -138,14 +138,14 @@ class Subscription:
     # -- its end ------------------------------------------------------------------------------------
 
     def unsubscribe(self) -> None:
-        """Take nothing more, from now on."""
+        """End the subscription now."""
         self._link.end_subscription(self.sid)
         self._end(None)
 
     async def drain(self, timeout_s: float = _DRAIN_S) -> None:
-        """Ask for nothing more, and take what is on its way: back when all of it was delivered.
+        """End the subscription on the server, and wait until messages on their way are delivered.
 
-        Without an answer of the server within `timeout_s`, or without a connection, nothing more comes.
+        Without a connection, or without an answer within `timeout_s`, no more messages come.
         """
         await self._link.drain_subscription(self.sid, timeout_s)
         self._end(None)

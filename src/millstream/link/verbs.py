@@ -1,11 +1,11 @@
-"""The requests of the JetStream API, in one table: subject, type of the answer, and whether to repeat it.
+"""The table of JetStream API requests: subject, type of the answer, and whether a repeat is safe.
 
     answer = await link.ask(STREAM_INFO, "ORDERS")                # a StreamInfoResponse
     fields = await link.api("STREAM.UPDATE.ORDERS", config)       # the answer as it came, a dict
 
-The names that follow a verb replace the wildcards of its subject, in order.  The prefix of the subject is the
-link's: another domain, or an account that imports the API under another name.  `api` is for answers that are
-passed on as they are; it finds its verb in the same table.
+The names after a verb replace the wildcards of its subject, in order.  The link sets the prefix of the
+subject: another domain, or an account that imports the API under another name.  `api` returns answers as
+dicts, and finds its verb in the same table.
 """
 
 from typing import Any, Final, Generic, TypeVar
@@ -24,21 +24,21 @@ Answer = TypeVar("Answer", bound=answers.Response)
 
 
 class Verb(Generic[Answer]):
-    """One kind of request."""
+    """One kind of API request."""
 
     __slots__ = ("answer", "name", "repeatable", "subject")
 
     def __init__(self, subject: str, answer: type[Answer], *, repeatable: bool = False) -> None:
         self.subject: Final = subject
         self.answer: Final = answer
-        self.repeatable: Final = repeatable  # whether asking twice does the same as asking once
+        self.repeatable: Final = repeatable  # a repeated request has the same effect as one
         self.name: Final = subject.removeprefix(f"{names.API_PREFIX}.").rstrip(".*>")
 
     def __repr__(self) -> str:
         return f"<Verb {self.name}>"
 
     def subject_for(self, prefix: str, tokens: tuple[str, ...]) -> str:
-        """The subject of a request about `tokens`; BadMessage if there are too many or too few."""
+        """Return the subject of a request about `tokens`; raises BadMessage if their number is wrong."""
         try:
             filled = names.fill(self.subject, *tokens)
         except (ValueError, IndexError):
@@ -72,7 +72,7 @@ VERBS: Final = {verb.name: verb for verb in list(globals().values()) if isinstan
 
 
 def verb_of(name: str) -> Verb[Any]:
-    """The verb of a request with this name, ``STREAM.INFO.ORDERS`` say; BadMessage if there is none."""
+    """Return the verb of a request such as ``STREAM.INFO.ORDERS``; raises BadMessage if there is none."""
     end = len(name)
     while end > 0:
         found = VERBS.get(name[:end])
@@ -83,12 +83,12 @@ def verb_of(name: str) -> Verb[Any]:
 
 
 def request_body(request: object) -> bytes:
-    """The JSON of a request; bytes are sent as they are."""
+    """Return the JSON of a request; bytes are returned unchanged."""
     return request if isinstance(request, bytes) else msgspec.json.encode(request)
 
 
 def read_fields(payload: bytes, context: str) -> dict[str, Any]:
-    """The answer as a dict; ApiError if it is a refusal, ProtocolViolation if it is no answer."""
+    """Return the answer as a dict; raises ApiError for an error, ProtocolViolation if it is malformed."""
     try:
         fields = msgspec.json.decode(payload)
     except UNREADABLE_JSON:
@@ -110,7 +110,7 @@ def _refusal(error: Any, context: str) -> ApiError:
 
 
 def read_answer(payload: bytes, verb: Verb[Answer]) -> Answer:
-    """The answer in its type; raises as `read_fields`."""
+    """Return the answer in its type; raises as `read_fields` does."""
     try:
         answer = decode_lenient(payload, verb.answer, MOST_VALUES)
     except JsonError as error:

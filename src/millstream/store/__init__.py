@@ -26,5 +26,5 @@ Other packages import these modules and see a log as sequences, subjects and tim
     ``errors``          StoreError
 
 All others know segments and ordinals.  Only the store and its own tests import them, and use the parts of a
-``Log`` (an import contract and ``tests/unit/test_store_door.py`` hold that).
+``Log`` (an import contract and ``tests/unit/project/test_store_door.py`` hold that).
 """

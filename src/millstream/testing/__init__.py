@@ -1,1 +1,1 @@
-"""Helpers for tests, ours and our users': start servers, fake transports, break connections."""
+"""The pytest plugin: fixtures that start servers in the tests of programs that use NATS."""

@@ -7,9 +7,6 @@ import json
 from collections.abc import Hashable, Iterator
 
 from cramjam import snappy
-from tests.fuzz.targets.client_protocol import cuts
-from tests.fuzz.targets.jetstream import Place
-from tests.unit.jetstream.archive import archive_kit as kit
 
 from millstream.jetstream.snapshots.entries import EntryReader
 from millstream.jetstream.snapshots.errors import ArchiveError
@@ -17,6 +14,9 @@ from millstream.jetstream.snapshots.frames import FrameReader, read_frames
 from millstream.jetstream.snapshots.highway import HighwayHash
 from millstream.jetstream.snapshots.old_consumers import decode_state
 from millstream.jetstream.snapshots.s2 import unpack
+from tests.fuzz.targets.client_protocol import cuts
+from tests.fuzz.targets.jetstream import Place
+from tests.kits.jetstream import archive as kit
 
 _PLAIN, _PACKED, _TAR, _FILES = range(4)  # how the input of a restore is meant
 _CONSUMER = {

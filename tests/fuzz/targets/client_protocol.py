@@ -5,11 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Hashable, Iterator
 
-from tests.model.naive_parser import Limits, naive_events, real_events
-
 from millstream.protocol import headers
 from millstream.protocol.websocket import Close, Event, Failure, FrameDecoder, FrameEncoder
 from millstream.protocol.websocket_mask import unmask
+from tests.kits.naive.parser import Limits, naive_events, real_events
 
 _LINES = (8, 20, 64, 4096)
 _PAYLOADS = (0, 5, 32, 1000)

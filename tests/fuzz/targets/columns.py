@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from pyspark.sql.types import StructField, StructType
-from tests.fuzz.targets.client_protocol import split
-from tests.unit.arrow.arrow_log_kit import ALL, append, commit, new_log, table_of
 
 from millstream.arrow.text import repaired, utf8
 from millstream.jetstream.publish.dedupe import Dedupe
@@ -18,6 +16,8 @@ from millstream.spark.columns import Columns
 from millstream.spark.intake import Intake
 from millstream.spark.schema import COLUMNS, arrow_schema
 from millstream.store.fs import MemoryFileSystem
+from tests.fuzz.targets.client_protocol import split
+from tests.kits.arrow.log import ALL, append, commit, new_log, table_of
 
 _SID = 9
 _FORM = arrow_schema(StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator
 
-from tests.unit.broker.broker_kit import client, loop_of, make_broker
-
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
     Account,
@@ -18,7 +16,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 # No subject or reply has a blank or a control character; the number of a subscription is its client's own.
 _MESSAGE = rb"(?:H?MSG [^\x00-\x20]+ [^ \t\n]+ (?:[^\x00-\x20]+ )?(?:[0-9]+ )?[0-9]+"

@@ -16,11 +16,10 @@ import math
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from tests.fuzz.targets.texts import GOLDEN
-
 from millstream.jetstream.api import Api
 from millstream.store.fs import MemoryFileSystem
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
+from tests.kits.paths import GOLDEN
 
 MOST_STEPS = 60
 _LONGEST_S = 400_000.0
@@ -240,7 +239,7 @@ def api_seeds() -> Iterator[bytes]:
             b"-",
         )
     )
-    for path in sorted((GOLDEN / "jetstream").glob("*.json")):
+    for path in sorted((GOLDEN / "jetstream_config").glob("*.json")):
         cases = json.loads(path.read_text())
         for case in (cases if isinstance(cases, list) else list(cases.values()))[:40]:
             body = json.dumps(case.get("config", case) if isinstance(case, dict) else case).encode()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from tests.fuzz.targets.client_protocol import cuts, split
-
 from millstream.link.errors import ProtocolViolation
 from millstream.link.parser import Op, Parser
+from tests.fuzz.targets.client_protocol import cuts, split
 
 WORDS = (
     b"MSG ", b"HMSG ", b"INFO {}", b"PING\r\n", b"PONG\r\n", b"+OK\r\n", b"-ERR 'x'\r\n", b"\r\n", b"\n",

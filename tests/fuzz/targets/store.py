@@ -13,9 +13,6 @@ import struct
 from collections.abc import Hashable, Iterator
 from functools import cache
 
-from tests.faults.store_scenario import SEGMENT, Life, read_all
-from tests.fuzz.targets.jetstream import Place
-
 from millstream.base.checksum import crc32c
 from millstream.base.numbers import pack_rising, unpack_rising
 from millstream.jetstream.consumers.entries import EntryKind, decode
@@ -24,6 +21,8 @@ from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import HEADER_SIZE, Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE
+from tests.fuzz.targets.jetstream import Place
+from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 _STREAMS = ("S", "P", "W")
 _REPAIRED = b"="

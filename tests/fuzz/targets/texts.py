@@ -34,8 +34,8 @@ from millstream.jsapi.go_types import Struct
 from millstream.link.contexts import read_context
 from millstream.link.fields import is_sendable
 from millstream.link.layers import together
+from tests.kits.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 _STRUCTS: tuple[type[Struct], ...] = tuple(
     {
         kind: None

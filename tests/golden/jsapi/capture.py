@@ -1,6 +1,6 @@
 """Ask a real nats-server for the JSON that our types must read and write again byte for byte.
 
-Run as ``python tests/golden/jsapi/capture.py``; it writes the files beside it.  What differs from run to
+Run as ``python -m tests.golden.jsapi.capture``; it writes the files beside it.  What differs from run to
 run (times, ids, round trips) is replaced by values of the same form, so the files change only if the
 server does.  A file is called ``<struct>.<case>.json``.
 """
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import nats
-from complaints import COMPLAINTS
 from nats.aio.client import Client
 
-from millstream.testing.reference import ServerKind, ServerProcess
+from tests.golden.jsapi.complaints import COMPLAINTS
+from tests.kits.reference import ServerKind, ServerProcess
 
 FOLDER = Path(__file__).parent
 TIME = "2026-01-02T03:04:05.678901234Z"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from millstream.base.tls_server import ServerContext, failure_handler
-from millstream.testing.certs import CertificateAuthority, IssuedCertificate
+from tests.kits.certs import CertificateAuthority, IssuedCertificate
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 

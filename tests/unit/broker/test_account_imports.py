@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from broker_kit import client, loop_of, make_accounts
 
 from millstream.broker import imports as broker_imports
 from millstream.broker.broker import Broker
 from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import client, loop_of, make_accounts
+from tests.kits.fake_transport import FakeClient
 
 
 def stream(subject: str) -> Export:

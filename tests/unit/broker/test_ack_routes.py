@@ -1,7 +1,6 @@
 """Acknowledgements go straight to who takes them, for as long as nobody else listens."""
 
 import pytest
-from broker_kit import client, make_broker
 
 from millstream.broker.broker import Broker
 from millstream.broker.internal import CaptureSubscriber
@@ -9,6 +8,7 @@ from millstream.broker.options import MapDestination, SubjectMapping
 from millstream.broker.router import Subscription
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
+from tests.kits.broker import client, make_broker
 
 
 class Taker(Inlet):

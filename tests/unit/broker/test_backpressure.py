@@ -1,10 +1,9 @@
 """Slow receivers: bounded memory for each, a deadline, a pause for the sender, no harm to others."""
 
-from broker_kit import client, loop_of, make_broker
-
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 KILOBYTE = b"PUB foo 1000\r\n" + b"x" * 1000 + b"\r\n"
 

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from broker_kit import client, loop_of, make_broker
 
 from millstream.broker.body_reader import BodyReader
 from millstream.broker.broker import Broker
@@ -14,7 +13,8 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions
-from millstream.testing.fake_transport import FakeClient, FakeLoop
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 BODY = Random(3).randbytes(300_000)
 LARGE = b"PUB foo 300000\r\n" + BODY + b"\r\n"

@@ -1,12 +1,12 @@
 """The broker as a whole: who is connected, how connections end, and programs in the same process."""
 
 import pytest
-from broker_kit import Recorder, client, loop_of, make_broker
 
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.history import SubscriptionRecord
 from millstream.broker.internal import Message
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import Recorder, client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 
 def test_connections_come_and_go() -> None:

@@ -1,7 +1,6 @@
 """SUB, UNSUB, PING and the rest: transcripts of what each operation does."""
 
 import pytest
-from broker_kit import Recorder, client, make_accounts, make_broker
 
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import (
@@ -12,7 +11,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import Recorder, client, make_accounts, make_broker
+from tests.kits.fake_transport import FakeClient
 
 
 def restricted(permissions: Permissions, **connect: object) -> tuple[FakeClient, FakeClient]:

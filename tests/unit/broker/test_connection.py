@@ -1,10 +1,10 @@
 """The path of a message: from one client's bytes to another's."""
 
 import pytest
-from broker_kit import client, loop_of, make_broker
 
 from millstream.broker.options import MapDestination, SubjectMapping
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 
 def test_a_message_reaches_every_subscription_once() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from broker_kit import Recorder, client, loop_of, make_accounts, make_broker
 
 from millstream.broker import reload
 from millstream.broker.broker import Broker
@@ -22,7 +21,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import Recorder, client, loop_of, make_accounts, make_broker
+from tests.kits.fake_transport import FakeClient
 
 MANY = AT_ONCE * 300  # several slices
 

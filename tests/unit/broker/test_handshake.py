@@ -4,7 +4,6 @@ import json
 
 import bcrypt
 import pytest
-from broker_kit import Recorder, client, loop_of, make_accounts, make_broker
 
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
@@ -16,7 +15,8 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import Recorder, client, loop_of, make_accounts, make_broker
+from tests.kits.fake_transport import FakeClient
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 REFUSED = b"-ERR 'Authorization Violation'\r\n"

@@ -1,10 +1,10 @@
 """Pings and stale connections, on a clock that moves when it is told to."""
 
 import pytest
-from broker_kit import client, loop_of, make_broker
 
 from millstream.broker.close_reason import CloseReason
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeClient
 
 STALE = b"-ERR 'Stale Connection'\r\n"
 

@@ -1,12 +1,12 @@
 """Who counts as listening to the destination of an outlet."""
 
 import pytest
-from broker_kit import client, make_accounts
 
 from millstream.broker.options import Account
 from millstream.broker.outlet import SubjectOutlet
 from millstream.broker.router import SubjectSpace, Subscriber, Subscription
 from millstream.protocol.parser import make_frame
+from tests.kits.broker import client, make_accounts
 
 
 def listening(space: SubjectSpace, pattern: bytes, queue: bytes | None = None) -> Subscription:

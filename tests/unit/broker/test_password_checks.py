@@ -9,7 +9,7 @@ import pytest
 
 from millstream.broker.auth import Identity
 from millstream.broker.password_checks import PasswordCheck, PasswordChecks, has_hung_up
-from millstream.testing.fake_transport import FakeLoop
+from tests.kits.fake_transport import FakeLoop
 
 
 class Desk:

@@ -1,14 +1,13 @@
 """Messages to clients of another account, who asked through an imported service."""
 
-from broker_kit import client, loop_of, make_accounts
-
 from millstream.broker.broker import Broker
 from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
 from millstream.broker.outlet import SubjectOutlet
 from millstream.broker.reply_outlet import ReplyOutlet, outlet_to
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import make_frame
-from millstream.testing.fake_transport import FakeClient
+from tests.kits.broker import client, loop_of, make_accounts
+from tests.kits.fake_transport import FakeClient
 
 MESSAGE = make_frame(b"ack", None, b"hi")
 

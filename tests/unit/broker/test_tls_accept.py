@@ -22,7 +22,7 @@ from millstream.broker.tls_accept import (
     secure,
     secure_now,
 )
-from millstream.testing.certs import CertificateAuthority
+from tests.kits.certs import CertificateAuthority
 
 INFO = b"INFO {} \r\n"
 ENOUGH_S = 10.0  # no step here takes long; this only ends a test that hangs

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from millstream.base.tls_files import TlsFileError
 from millstream.broker.options import TlsOptions
 from millstream.broker.tls import TlsOptionsError, server_context
-from millstream.testing.certs import CertificateAuthority
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.certs import CertificateAuthority
+from tests.kits.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

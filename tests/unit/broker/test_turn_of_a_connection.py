@@ -1,11 +1,11 @@
 """A connection whose input takes long: it stops, others get their turn, and it goes on where it was."""
 
 import pytest
-from broker_kit import client, loop_of
 
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
-from millstream.testing.fake_transport import FakeClient, FakeLoop
+from tests.kits.broker import client, loop_of
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 LONG = b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(1000))
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_kit import client, loop_of, make_broker
 
 from millstream.base.clock import SystemClock
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.protocol.parser import make_frame
 from millstream.server.jetstream_world import AccountWorld
+from tests.kits.broker import client, loop_of, make_broker
 
 PACKAGES = Path(__file__).parents[3] / "src" / "millstream"
 # Whoever asks the loop to call back: turns itself, what runs before or beside the broker, and transports.

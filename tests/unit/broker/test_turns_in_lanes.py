@@ -6,11 +6,11 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from broker_kit import client, loop_of, make_broker
 
 from millstream.base.lanes import Unwanted
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.broker.broker import Broker
+from tests.kits.broker import client, loop_of, make_broker
 
 
 class Desk:

@@ -7,10 +7,10 @@ import logging
 from functools import partial
 
 import pytest
-from broker_kit import client, loop_of, make_broker
 
 from millstream.broker import watchdog as module
 from millstream.broker.watchdog import Watchdog
+from tests.kits.broker import client, loop_of, make_broker
 
 
 class Hand:

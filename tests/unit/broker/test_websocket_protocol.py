@@ -12,7 +12,7 @@ import uvloop
 from millstream.broker.options import WebSocketOptions
 from millstream.broker.websocket import WebSocketFailure, WebSocketProtocol, close_status
 from millstream.broker.websocket_upgrade import Upgrade, Upgrader
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 REQUEST = (
     b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

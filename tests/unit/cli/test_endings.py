@@ -2,7 +2,6 @@
 
 import tomllib
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -10,6 +9,7 @@ from millstream.base.errors import MillstreamError
 from millstream.cli import gateway, pipeline
 from millstream.cli.app import run
 from millstream.cli.endings import MissingExtra, UsageError, ended, need
+from tests.kits.paths import ROOT
 
 _MODULES = {"pyyaml": "yaml"}  # where the module has another name than the package
 
@@ -68,7 +68,7 @@ def test_packages_that_are_missing_are_named_with_their_extra() -> None:
 
 
 def test_the_packages_are_those_of_the_extras() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for name, packages in (("gateway", gateway.PACKAGES), ("spark", pipeline.PACKAGES)):
         wanted = project["project"]["optional-dependencies"][name]
         names = [each.split(">")[0].split("[")[0] for each in wanted]

@@ -4,12 +4,13 @@ import re
 import subprocess
 
 import pytest
-from tests.recordings import GOLDEN, Book
 
 from millstream.cli.flags import FLAGS, CommandLine, FlagError, Section, help_text, parse_flags
 from millstream.config import Overrides
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, command_for
+from tests.kits.paths import GOLDEN
+from tests.kits.patience import PATIENCE_S
+from tests.kits.recordings.book import Book
+from tests.kits.reference import ServerKind, command_for
 
 RECORDED = Book(GOLDEN / "cli" / "flags.txt")
 

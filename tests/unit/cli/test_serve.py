@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.recordings import GOLDEN, Book
 
 import millstream
 from millstream.cli.endings import ended
@@ -17,8 +16,10 @@ from millstream.cli.flags import help_text
 from millstream.cli.main import main
 from millstream.cli.serve import serve as serve_command
 from millstream.cli.signals import COMMANDS, SignalError, send_signal
-from millstream.testing.patience import PATIENCE_S
-from millstream.testing.reference import ServerKind, command_for
+from tests.kits.paths import GOLDEN
+from tests.kits.patience import PATIENCE_S
+from tests.kits.recordings.book import Book
+from tests.kits.reference import ServerKind, command_for
 
 
 def serve(arguments: list[str]) -> int:

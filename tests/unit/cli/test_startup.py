@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 # Each is for a setting, a flag, a request or a command; a server starts and greets its clients without it.
 NEVER_AT_THE_START = (

@@ -1,7 +1,7 @@
 """The watch on heartbeats, with time in the test's hand."""
 
 from millstream.client.lines import HeartbeatWatch
-from millstream.testing.fake_transport import FakeLoop
+from tests.kits.fake_transport import FakeLoop
 
 
 class Watched:

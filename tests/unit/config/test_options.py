@@ -38,7 +38,7 @@ from millstream.config import (
 )
 from millstream.config.schema import TOP_LEVEL
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
-from millstream.testing.certs import CertificateAuthority
+from tests.kits.certs import CertificateAuthority
 
 USER_KEY = "UCK5N7N66OBOINFXAYC2ACJQYFSOD4VYNU6APEJTAVFZB2SVHLKGEW7L"
 

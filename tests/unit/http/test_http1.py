@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from http_kit import connected, raw, rest_of, serving, until
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.http import connected, raw, rest_of, serving, until
+from tests.kits.patience import PATIENCE_S
 
 HOST = b"Host: x\r\n"
 CLOSE = b"Connection: close\r\n"

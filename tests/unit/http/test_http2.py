@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from http_kit import REQUEST, Peer, connected, peering, raw, serving, until
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -17,7 +16,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.http import REQUEST, Peer, connected, peering, raw, serving, until
+from tests.kits.patience import PATIENCE_S
 
 PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR = 0x1, 0x3, 0x5, 0x6
 COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 0x9, 0xB

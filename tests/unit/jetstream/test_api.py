@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import Site, block, parts
 
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import Api, DisabledApi, find_endpoint
 from millstream.jsapi.enums import BatchAbandonReason
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
+from tests.kits.jetstream.stream import Site, block, parts
 
 TYPES = "io.nats.jetstream.api.v1."
 NEEDS_CLUSTER = (503, 10010, "JetStream clustering support required")

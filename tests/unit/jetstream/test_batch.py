@@ -13,7 +13,7 @@ from millstream.jsapi.stream_types import StreamConfig, SubjectTransformConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 Line = tuple[bytes, bytes]
 

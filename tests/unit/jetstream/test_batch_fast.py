@@ -12,7 +12,7 @@ from millstream.jetstream.publish.fast_batch import Operation, Step, parse
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 START, APPEND, COMMIT, END, PING = 0, 1, 2, 3, 4
 Line = tuple[bytes, bytes]

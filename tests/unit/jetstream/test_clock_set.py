@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import SECOND, Site, block
+
+from tests.kits.jetstream.stream import SECOND, Site, block
 
 DAY_S = 86_400
 JUMPS = [-DAY_S, -3600, -1, 1, 3600, DAY_S]

@@ -7,7 +7,6 @@ import threading
 from random import Random
 
 import pytest
-from stream_kit import NO_SPACE, Disk, Site, block
 
 from millstream.base.budget import BUDGET
 from millstream.jetstream import parts
@@ -18,8 +17,9 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
 from millstream.store.record import Kind, RecordBuffer, has_large_spares
 from millstream.store.recovery import new_log, open_log
-from millstream.testing.crashfs import CrashFileSystem, Keep
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.crashfs import CrashFileSystem, Keep
+from tests.kits.fake_world import FakeWorld, Published
+from tests.kits.jetstream.stream import NO_SPACE, Disk, Site, block
 
 ACK = b'{"stream":"S","seq":1}'
 

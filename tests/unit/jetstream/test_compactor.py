@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 
 import pytest
-from stream_kit import Disk, Site
 
 from millstream.jetstream import parts
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.errors import StoreError
 from millstream.store.layout import layout
 from millstream.store.recovery import new_log, open_log
+from tests.kits.jetstream.stream import Disk, Site
 
 SEGMENT = 4000
 FOLDER = "store/streams/S/log"

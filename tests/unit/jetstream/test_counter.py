@@ -13,7 +13,7 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.fake_world import FakeWorld, Published
 
 INVALID = {"code": 400, "err_code": 10171, "description": "message counter increment is invalid"}
 MISSING = {"code": 400, "err_code": 10169, "description": "message counter increment is missing"}

@@ -1,11 +1,11 @@
 """Subjects of up to 65,535 bytes and 32,768 tokens: a store that has them starts and answers everything."""
 
 import pytest
-from stream_kit import Disk, Site
 
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
+from tests.kits.jetstream.stream import Disk, Site
 
 DEEPEST = b"s." + b".".join([b"a"] * 32_767)
 

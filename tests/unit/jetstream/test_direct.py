@@ -9,7 +9,7 @@ from millstream.jetstream.account import AccountJetStream
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.fake_world import FakeWorld, Published
 
 DIRECT = b"$JS.API.DIRECT.GET.D"
 NOT_FOUND = b"NATS/1.0 404 Message Not Found\r\n\r\n"

@@ -14,7 +14,7 @@ from millstream.protocol.parser import Frame
 from millstream.store.errors import StoreError
 from millstream.store.fs import MemoryFile
 from millstream.store.layout import place_of
-from millstream.testing.fake_world import FakeOutlet, FakeWorld
+from tests.kits.fake_world import FakeOutlet, FakeWorld
 
 DIRECT = b"$JS.API.DIRECT.GET.D"
 AT_ONCE = 2048

@@ -14,7 +14,7 @@ from millstream.protocol.parser import Frame
 from millstream.store.cursor import Cursor
 from millstream.store.log import Log
 from millstream.store.record import WHOLE, Kind, Record, RecordBuffer
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from stream_kit import Disk, Site
 
 from millstream.base.owned import Owned
 from millstream.jetstream.resources import Resources
 from millstream.store.errors import StoreError
+from tests.kits.jetstream.stream import Disk, Site
 
 BOUND_S = 120.0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from stream_kit import Site
-
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.fair_queue import FairQueue
@@ -12,7 +10,8 @@ from millstream.store.commit import Commit
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
+from tests.kits.jetstream.stream import Site
 
 
 def streams(count: int) -> list[Committing]:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_kit import Site
 
 from millstream.store.record import Record
+from tests.kits.jetstream.stream import Site
 
 PIECES = st.sampled_from(
     [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from stream_kit import Site
+
+from tests.kits.jetstream.stream import Site
 
 
 class Journal:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stream_kit import Site
 
 from millstream.golang.json import MOST_VALUES_OF_STRANGERS
 from millstream.jetstream.request_bodies import Bodies
@@ -17,6 +16,7 @@ from millstream.jsapi.codec import JsonError
 from millstream.jsapi.requests import StreamNamesRequest
 from millstream.subjects.match import is_subset
 from millstream.subjects.overlap import PatternSet, TooManySteps
+from tests.kits.jetstream.stream import Site
 
 SECONDS = 10.0  # of processor time; what is quadratic takes minutes
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from stream_kit import Site
 
 from millstream.jsapi.limits import LARGEST_SEQ
+from tests.kits.jetstream.stream import Site
 
 HUGE = [LARGEST_SEQ + 1, 2**64 - 3, 2**64 - 1]
 

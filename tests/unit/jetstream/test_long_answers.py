@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import Site
 
 from millstream.base import slices
 from millstream.base.slices import finish
 from millstream.jetstream.long_answers import listed, numbered
 from millstream.jsapi.codec import encode
 from millstream.jsapi.responses import ConsumerListResponse, StreamListResponse
+from tests.kits.jetstream.stream import Site
 
 
 def sites() -> Site:

@@ -4,7 +4,6 @@ import contextlib
 import json
 
 import pytest
-from stream_kit import Site
 
 from millstream.golang.duration import DurationError, parse_duration
 from millstream.jetstream.consumers.pull_request import PullRefused, parse_pull
@@ -12,6 +11,7 @@ from millstream.jetstream.stream.ttl import parse_ttl
 from millstream.jsapi.errors import ApiError
 from millstream.subjects.functions import _integer
 from millstream.subjects.transform import SubjectTransform, TransformError
+from tests.kits.jetstream.stream import Site
 
 LONG = [
     pytest.param("9" * 5_000, id="5,000 digits"),

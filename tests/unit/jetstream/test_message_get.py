@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from stream_kit import Site
-
 from millstream.store.errors import StoreError
+from tests.kits.jetstream.stream import Site
 
 REPLY = b"me"
 

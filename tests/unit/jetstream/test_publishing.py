@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import SECOND, Site, block
 
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.testing.fake_world import Published
+from tests.kits.fake_world import Published
+from tests.kits.jetstream.stream import SECOND, Site, block
 
 SEALED = (400, 10109, "invalid operation on sealed stream")
 

@@ -6,11 +6,11 @@ import json
 import logging
 
 import pytest
-from stream_kit import Site, block
 
 from millstream.base.complaints import Complaints
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
+from tests.kits.jetstream.stream import Site, block
 
 MB = 1024 * 1024
 

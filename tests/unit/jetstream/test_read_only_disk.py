@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from stream_kit import Disk, Site
-
 from millstream.store.fs import store_error
+from tests.kits.jetstream.stream import Disk, Site
 
 
 class ReadOnlyDisk(Disk):

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import SECOND, Site
 
 from millstream.base import slices
 from millstream.jetstream.stream import retention
 from millstream.store import purge
+from tests.kits.jetstream.stream import SECOND, Site
 
 FULL = (503, 10077, "maximum messages exceeded")
 

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import Site
 
 from millstream.base import slices
 from millstream.protocol import headers
 from millstream.store import purge
+from tests.kits.jetstream.stream import Site
 
 MANY = 20
 ROLLUP = b"Nats-Rollup"

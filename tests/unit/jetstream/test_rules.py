@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stream_kit import Site, block
 
 from millstream.jetstream.publish import limits, rules
 from millstream.jetstream.publish.trace import trace_publish
 from millstream.jsapi.errors import ApiError, Err
 from millstream.protocol.parser import make_frame
+from tests.kits.jetstream.stream import Site, block
 
 REFUSED = (503, 10077, "no cats")
 CAT, DOG = b"a cat", b"a dog"

@@ -13,7 +13,7 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 START = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 SECOND = 1_000_000_000

@@ -6,12 +6,12 @@ import itertools
 import json
 
 import pytest
-from stream_kit import Site
 
 from millstream.base import slices
 from millstream.base.slices import finish
 from millstream.jetstream.consumers import last_messages as module
 from millstream.jetstream.consumers.last_messages import LastOfEach, Singles
+from tests.kits.jetstream.stream import Site
 
 CONFIG = {
     "durable_name": "d",

@@ -17,7 +17,7 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
 from millstream.protocol.parser import make_frame
 from millstream.store.record import Record
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 Line = tuple[bytes, bytes]
 

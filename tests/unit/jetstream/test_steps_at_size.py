@@ -41,7 +41,7 @@ from millstream.server.system.users import count_subscribers
 from millstream.store.commit import Commit
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.layout import layout
-from millstream.testing.fake_transport import FakeClient, FakeLoop
+from tests.kits.fake_transport import FakeClient, FakeLoop
 
 LINES_A_SECOND = 2_000_000  # so that 5 ms are 10,000 lines
 START_NS = 1_700_000_000_000_000_000

@@ -5,10 +5,10 @@ import json
 from typing import Any
 
 import pytest
-from stream_kit import SECOND, Disk, Site, block
 
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
+from tests.kits.jetstream.stream import SECOND, Disk, Site, block
 
 NOT_FOUND = (404, 10059, "stream not found")
 NO_MESSAGE = (404, 10037, "no message found")

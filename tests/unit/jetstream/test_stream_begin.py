@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from stream_kit import NO_SPACE, Site
 
 from millstream.jetstream.stream import committer
 from millstream.jsapi.enums import StorageType
+from tests.kits.jetstream.stream import NO_SPACE, Site
 
 CREATE = b"$JS.API.STREAM.CREATE.S"
 CONFIG = json.dumps({"name": "S", "subjects": ["s.>"]}).encode()

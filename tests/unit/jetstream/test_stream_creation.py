@@ -11,8 +11,8 @@ import pytest
 
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.fs import RealFileSystem
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.fake_world import FakeWorld
 
 CONFIG = StreamConfig(
     name="S",

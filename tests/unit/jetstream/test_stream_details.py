@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import pytest
-from stream_kit import Site
 
 from millstream.base import slices
 from millstream.base.slices import finish
@@ -20,6 +19,7 @@ from millstream.store.gaps import first_missing
 from millstream.store.layout import layout
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
+from tests.kits.jetstream.stream import Site
 
 
 def test_a_gap_of_any_size_is_told_by_its_first_sequences() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from millstream.jetstream.system_api import SystemApi
 from millstream.protocol import headers
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 TYPES = "io.nats.jetstream.api.v1."
 

@@ -16,7 +16,7 @@ from millstream.jsapi.stream_types import RePublish, StreamConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
 INVALID = {"code": 400, "err_code": 10165, "description": "invalid per-message TTL"}

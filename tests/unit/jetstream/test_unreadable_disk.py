@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from stream_kit import Disk, Site
 
 from millstream.base.slices import finish
 from millstream.jetstream.stream.stream import Stream
 from millstream.store.errors import StoreError
 from millstream.store.fs import File
 from millstream.store.layout import layout
+from tests.kits.jetstream.stream import Disk, Site
 
 pytestmark = pytest.mark.compiled
 

@@ -5,12 +5,12 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from stream_kit import Site
 
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jetstream.stream.ticket import Ticket
 from millstream.jetstream.stream.worker_job import WorkerJob
 from millstream.store.commit import Commit
+from tests.kits.jetstream.stream import Site
 
 
 class Job(WorkerJob):

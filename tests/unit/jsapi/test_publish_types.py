@@ -1,7 +1,5 @@
 """Answers to publishers that are put together by hand are what nats-server writes."""
 
-from pathlib import Path
-
 import pytest
 
 from millstream.jsapi.codec import encode
@@ -15,8 +13,7 @@ from millstream.jsapi.publish_types import (
     pub_ack_counter_end,
     pub_ack_start,
 )
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "jsapi"
+from tests.kits.paths import GOLDEN
 
 
 @pytest.mark.parametrize(
@@ -30,7 +27,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "jsapi"
     ],
 )
 def test_hand_made_ack_is_what_the_reference_wrote(case: str, ack: bytes) -> None:
-    assert ack == (GOLDEN / f"PubAckResponse.{case}.json").read_bytes().removesuffix(b"\n")
+    assert ack == (GOLDEN / "jsapi" / f"PubAckResponse.{case}.json").read_bytes().removesuffix(b"\n")
 
 
 def test_refusal_names_the_stream_and_no_sequence() -> None:

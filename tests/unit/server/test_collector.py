@@ -8,7 +8,7 @@ from millstream.broker.connection import Tick
 from millstream.broker.turns import Turns
 from millstream.broker.watchdog import Watchdog
 from millstream.server.collector import Collector, limit_pauses
-from millstream.testing.fake_transport import FakeLoop
+from tests.kits.fake_transport import FakeLoop
 
 
 @pytest.mark.parametrize(("aged", "collections"), [(0, 0), (9, 0), (10, 3), (1000, 3)])

@@ -13,11 +13,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import NoRespondersError
-from system_kit import PATIENCE_S, System, running
 
 from millstream.server.monitor import formats
 from millstream.server.server import Server
 from millstream.server.system import events
+from tests.kits.server.system import PATIENCE_S, System, running
 
 
 @pytest_asyncio.fixture

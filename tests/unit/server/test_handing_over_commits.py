@@ -16,7 +16,7 @@ from millstream.server import disk_writers, workers
 from millstream.server.workers import Workers
 from millstream.store.disk_writer import DiskWriter
 from millstream.store.record import RecordBuffer
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 def _no_descriptors(*_: object) -> tuple[int, int]:

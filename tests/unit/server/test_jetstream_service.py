@@ -13,7 +13,7 @@ from nats.errors import NoRespondersError
 
 from millstream.server.reload import reload_configuration
 from millstream.server.server import Server
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 _LISTEN = 'listen: "127.0.0.1:-1"\n'
 

@@ -21,7 +21,7 @@ from millstream.server.monitor.healthz import HealthErrorType, HealthzOptions
 from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions
 from millstream.store.errors import StoreError
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 MEBIBYTE = 1024 * 1024
 

@@ -19,7 +19,7 @@ from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptio
 from millstream.server.jetstream_world import AccountWorld
 from millstream.server.server import Server
 from millstream.server.workers import Workers
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 ACCOUNTS = """
 server_name: ref

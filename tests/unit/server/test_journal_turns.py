@@ -20,7 +20,7 @@ from millstream.store.commit_journal import read_batches
 from millstream.store.errors import StoreError
 from millstream.store.journal_batch import JournalBatch
 from millstream.store.record import RecordBuffer
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 SIZE = 256 * 1024
 

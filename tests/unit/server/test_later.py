@@ -16,7 +16,7 @@ from millstream.jetstream.options import JetStreamOptions
 from millstream.server import later
 from millstream.server.system import documents as system_documents
 from millstream.server.system import requests as system_requests
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 EVERYTHING = ServerOptions(jetstream=JetStreamOptions(enabled=True), arrow=ArrowOptions(enabled=True))
 

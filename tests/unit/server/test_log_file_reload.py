@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from millstream.testing.reference import ServerKind, ServerProcess
-from millstream.testing.wire import WireClient
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.wire import WireClient
 
 
 def test_a_log_file_that_can_not_be_opened_does_not_stop_a_reload(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nats.errors import NoRespondersError
-from system_kit import CONFIG, PATIENCE_S, System, ask, running
 
 from millstream.broker.close_reason import CloseReason
+from tests.kits.server.system import CONFIG, PATIENCE_S, System, ask, running
 
 
 @pytest_asyncio.fixture

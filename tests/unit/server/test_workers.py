@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from millstream.server.workers import Workers
-from millstream.testing.patience import PATIENCE_S
+from tests.kits.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture

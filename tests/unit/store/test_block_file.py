@@ -19,7 +19,7 @@ from millstream.store.blocks import BLOCK_SIZE, find_blocks, pack, unpack
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, MemoryFileSystem, RealFileSystem
 from millstream.store.segment import file_header
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 
 SMALL = 100  # bytes of a block
 PATH = "s/0000000001.log"

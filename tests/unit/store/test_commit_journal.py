@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from batch_kit import encode_batch
 
 from millstream.store import commit_journal
 from millstream.store.commit_journal import (
@@ -28,7 +27,8 @@ from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import file_header
-from millstream.testing.crashfs import CrashFileSystem, Keep
+from tests.kits.crashfs import CrashFileSystem, Keep
+from tests.kits.store.batch import encode_batch
 
 MARK = bytes(range(16))
 HEADER = encode_header(MARK)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 
 import pytest
-from store_kit import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
+from tests.kits.store.log import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
 COUNT = 60
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from store_kit import bodies, body_of, commit, commit_all, contents, filled, put
 
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.blocks import BLOCK_SIZE, find_blocks
@@ -17,7 +16,8 @@ from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
+from tests.kits.store.log import bodies, body_of, commit, commit_all, contents, filled, put
 
 COUNT = 160
 SEGMENT = 2000

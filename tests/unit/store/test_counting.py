@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_kit import commit_all, contents, filled, put
 
 from millstream.store.counts import count_between, subjects_between
 from millstream.store.cursor import Cursor
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.subjects.match import matches
+from tests.kits.store.log import commit_all, contents, filled, put
 
 COUNT = 60
 PATTERNS = [(), (b"s.1",), (b"s.0", b"s.2"), (b"s.*",), (b">",), (b"s.9",), (b"s.9", b"s.1")]

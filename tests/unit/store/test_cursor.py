@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from store_kit import SMALL, body_of, commit, commit_all, filled, put
 
 from millstream.store.cursor import Cursor
 from millstream.store.fs import MemoryFile, MemoryFileSystem
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
+from tests.kits.store.log import SMALL, body_of, commit, commit_all, filled, put
 
 
 def rest(cursor: Cursor) -> list[int]:

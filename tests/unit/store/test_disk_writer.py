@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store_kit import bodies, commit, put
 
 import millstream
 from millstream.store.commit import Commit
@@ -22,6 +21,7 @@ from millstream.store.journal_batch import JournalBatch
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, RecordBuffer, end_mark
 from millstream.store.recovery import open_log
+from tests.kits.store.log import bodies, commit, put
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from store_kit import commit_all, contents, put
 
 from millstream.store.erasure import Erasure
 from millstream.store.frozen import Frozen
@@ -13,7 +12,8 @@ from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.store.log import commit_all, contents, put
 
 SEGMENT = 3000
 COUNT = 100

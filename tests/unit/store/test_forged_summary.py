@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from store_kit import bodies, body_of, commit_all, contents, filled, put
 
 from millstream.base.checksum import crc32c
 from millstream.store.counts import count_between, subjects_between
@@ -17,6 +16,7 @@ from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.store.summary import MAGIC
+from tests.kits.store.log import bodies, body_of, commit_all, contents, filled, put
 
 PATH = "s/0000000001.sum"
 START = len(MAGIC) + 4

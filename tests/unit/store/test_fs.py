@@ -16,7 +16,7 @@ from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, FolderLock, MemoryFileSystem, RealFileSystem
 from millstream.store.positioned import WRITE_BYTES
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
 
 
 @pytest.fixture(params=[MemoryFileSystem, RealFileSystem, CrashFileSystem], ids=["memory", "real", "crash"])

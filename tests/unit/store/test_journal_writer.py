@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_kit import records_of
 
 from millstream.store.journal_batch import JournalBatch
 from millstream.store.journal_writer import JournalWriter
+from tests.kits.store.batch import records_of
 
 
 @pytest.fixture

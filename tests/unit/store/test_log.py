@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from store_kit import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
 from millstream.base.slices import Pieces, finish
 from millstream.store import tables
@@ -12,6 +11,7 @@ from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.scan import FARTHEST_JUMP
+from tests.kits.store.log import SMALL, bodies, body_of, commit, commit_all, contents, filled, put
 
 
 def reopened(log: Log) -> Log:

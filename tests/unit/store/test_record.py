@@ -1,7 +1,6 @@
 """One record: its bytes, and that no damage to them goes unseen."""
 
 import pytest
-from store_kit import one_record
 
 from millstream.base.budget import BUDGET
 from millstream.store.record import (
@@ -19,6 +18,7 @@ from millstream.store.record import (
     moved_record,
     record_size,
 )
+from tests.kits.store.log import one_record
 
 SEQ = 0x0102030405060708
 TIME = 1_700_000_000_000_000_001

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from store_kit import commit, put
 
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.store.reserve import SIZE, Reserve
-from millstream.testing.crashfs import CrashFileSystem
+from tests.kits.crashfs import CrashFileSystem
+from tests.kits.store.log import commit, put
 
 
 def test_it_takes_room_and_gives_it_back(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import random
 import time
 
 import pytest
-from store_kit import one_record
 
 from millstream.base.numbers import pack_rising
 from millstream.store.record import HEADER_SIZE, Kind
 from millstream.store.scan import Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header
+from tests.kits.store.log import one_record
 
 
 class FileMaker:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from store_kit import bodies, body_of, commit, commit_all, filled, put
 
 from millstream.base.numbers import Numbers
 from millstream.base.slices import finish
@@ -16,6 +15,7 @@ from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.waypoints import STRIDE, Waypoints
+from tests.kits.store.log import bodies, body_of, commit, commit_all, filled, put
 
 COUNT = 900
 SEGMENT = 4000

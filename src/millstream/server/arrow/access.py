@@ -1,15 +1,15 @@
-"""Who asks over HTTP, and whether that user may read a stream.
+"""Authentication of Arrow requests, and the permission to read a stream.
 
     Authorization: Basic <user:password>      the broker's own users, checked by the broker's own rules
     Authorization: Bearer <token>             its token
     Authorization: Bearer mst1.<…>            a ticket, see ``tickets``; the way for nkeys
-    nothing                                   where none are needed, or a certificate stands for a user
+    nothing                                   where none is required, or a certificate identifies the user
 
 A user may read a stream here if it could read any message of it over NATS: it may publish to
 `$JS.API.STREAM.MSG.GET.<stream>`, or to `$JS.API.DIRECT.GET.<stream>` if the stream has `allow_direct`, and
-may receive an answer.  Whether it may is asked of the broker, which decides the same for a client's message.
+may receive an answer.  The broker decides this as it does for a client's message.
 
-On the event loop.  A bcrypt password is checked where those of clients are.
+Runs on the event loop.  A bcrypt password is checked in the same worker thread as those of clients.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Access:
         self._tickets = tickets
 
     async def identify(self, authorization: str, certificate: bytes | None, address: str) -> Identity:
-        """Who shows this header, and this certificate if TLS asked for one; raises Problem."""
+        """Return the user of an Authorization header or a client certificate; raises Problem."""
         scheme, _, value = authorization.strip().partition(" ")
         value = value.strip()
         if scheme.lower() == "bearer" and value.startswith(PREFIX):
@@ -79,7 +79,7 @@ class Access:
         return await outcome
 
     def check_may_read(self, identity: Identity, name: str, stream: Stream | None) -> None:
-        """Raise Problem unless this user may read the stream of this name, which may not be there."""
+        """Raise Problem unless this user may read the stream of this name, which need not exist."""
         permissions = identity.permissions
         requests = [STREAM_MSG_GET.replace("*", name)]
         if stream is not None and stream.config.allow_direct:
@@ -96,7 +96,7 @@ class Access:
             raise Problem(HTTPStatus.FORBIDDEN, text)
 
     def still_may_read(self, identity: Identity, name: str, stream: Stream | None) -> bool:
-        """Whether a user that was identified earlier could begin to read now."""
+        """Return whether a user that was identified earlier may still read."""
         known = self._broker.authenticator.still_known(identity)
         try:
             if known is not None:
@@ -115,12 +115,12 @@ class Access:
 
 
 def _came_by_an_open_door(claimed: Identity, known: Identity) -> bool:
-    """Whether the user may still use the kind of connection by which it got its ticket."""
+    """Return whether the user may still use the kind of connection over which it got its ticket."""
     return not known.connection_types or (claimed.connection_types or frozenset()) <= known.connection_types
 
 
 def _credentials(scheme: str, value: str) -> tuple[str, str, str]:
-    """User, password and token."""
+    """Return user, password and token."""
     if not scheme:
         return "", "", ""
     if scheme == "bearer" and value:

@@ -1,14 +1,14 @@
-"""Where the endpoint is, told to who asks over NATS, with a ticket for it.
+"""The announcement of the endpoint over NATS: its address, and a ticket for it.
 
     request    $MILLSTREAM.ARROW.INFO, in any account that has JetStream
     answer     {"version": 1, "urls": ["http://10.0.0.5:8223"], "ticket": "mst1.…", "expires": "2026-…Z",
                 "proof": "5b1f…"}
 
-`urls` is empty if the endpoint cannot be reached from where the request came: it listens on the loopback
-interface, and the client is elsewhere.  There is no ticket then, and neither for a request that came from
-another account through an import.  `proof` is there for clients that sent a `millstream_key` in CONNECT: only
-this server knows it, so nobody else in the account can make an offer that they believe.  A server that has no
-endpoint, such as nats-server, answers with "no responders".
+`urls` is empty if the client cannot reach the endpoint: it listens on the loopback interface, and the client
+is on another machine.  Then there is no ticket, nor is there one for a request that came from another account
+through an import.  Clients that sent a `millstream_key` in CONNECT get a `proof`: only this server knows the
+key, so nobody else in the account can forge an offer.  A server without an endpoint, such as nats-server,
+answers with "no responders".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WILDCARDS: Final = ("", "0.0.0.0", "::")
 
 
 class Announcement:
-    """Listens in every account that has streams."""
+    """Answers requests in every account that has JetStream."""
 
     def __init__(self, server: Server, options: ArrowOptions, endpoint: ArrowEndpoint) -> None:
         self._server = server
@@ -50,7 +50,7 @@ class Announcement:
             self._leave(name)
 
     def follow(self) -> None:
-        """Listen where there is JetStream now."""
+        """Listen in all accounts that have JetStream now."""
         engine = self._server.jetstream.engine
         wanted = set(engine.accounts) if engine is not None else set()
         accounts = self._server.broker.accounts
@@ -93,12 +93,12 @@ class Announcement:
         return {**offer, "proof": proof(key, reply, url, ticket)} if key else offer
 
     def _url(self, client: Any, session: Any) -> str:
-        """Where this client finds the endpoint; empty if it cannot."""
+        """Return the URL of the endpoint for this client, or an empty string if it cannot reach it."""
         host, port = self._options.host, self._endpoint.port
         if self._options.advertise:
             host, port = _split(self._options.advertise, port)
         elif host in WILDCARDS:
-            # The address by which it found us is one that it can reach.
+            # The client can reach the address through which it connected.
             name = client.transport.get_extra_info("sockname") if client is not None else None
             host = name[0] if name else "127.0.0.1"
         elif _is_loopback(host) and (session is None or not _is_loopback(session.ip)):
@@ -107,7 +107,7 @@ class Announcement:
 
 
 def proof(key: str, reply: bytes, url: str, ticket: str) -> str:
-    """Sign an offer, and where it is sent, with the key of the connection that asked."""
+    """Sign an offer and its reply subject with the key of the requesting connection."""
     import hmac
 
     text = b"\n".join((reply, url.encode(), ticket.encode()))
@@ -133,7 +133,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _unmapped(host: str) -> str:
-    """An IPv4 address as such, also where a socket for both kinds shows it as IPv6."""
+    """Return an IPv4 address that a dual-stack socket shows as IPv6 in its plain form."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 

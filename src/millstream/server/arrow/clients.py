@@ -1,10 +1,11 @@
-"""Whoever is connected to the Arrow endpoint.
+"""The clients of the Arrow endpoint.
 
     accepted ──▶ stranger: handshake, head, credentials, on the loop ──▶ a place ──▶ a thread that answers
 
-Only who may read has a thread: neither reading the log nor waiting for a client is done on the loop.  Of
-those who are not known yet there are at most `_MOST_STRANGERS`; one more, and the oldest of the address that
-has the most is dropped, so that whoever sends a request at once gets through beside many silent ones.
+Only a client that may read gets a thread; neither reading the log nor waiting for a client runs on the loop.
+At most `_MOST_STRANGERS` clients may be unauthenticated.  Beyond that, the oldest connection of the address
+that has the most is dropped, so that a client which sends its request promptly gets through beside many
+silent ones.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _MOST_STRANGERS: Final = 256
 
 
 class Clients:
-    """Used on the event loop; each answer has a thread of its own."""
+    """The clients, managed on the event loop; each answer has a thread of its own."""
 
     def __init__(self, server: Server, options: ArrowOptions, tickets: Tickets) -> None:
         self._server = server
@@ -56,22 +57,22 @@ class Clients:
         self._access = Access(server.broker, tickets)
         self._context: ServerContext | None = None
         self._pins: frozenset[str] = frozenset()
-        # Filling batches takes processors from whoever publishes: leave some.
+        # Filling batches competes with publishers for processors: leave some.
         self._working = threading.Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._strangers = Strangers(_MOST_STRANGERS, "a request", _log)
-        self._known: set[asyncio.Task[None]] = set()  # who may read, and waits for a place
+        self._known: set[asyncio.Task[None]] = set()  # clients that may read and wait for a place
         self._places = Places(options.max_clients)
         self._conversations: dict[threading.Thread, Conversation] = {}
         self._renew_context()
 
     def add(self, sock: socket.socket, address: str) -> None:
-        """Receive the request of a client that was accepted."""
+        """Serve a newly accepted client."""
         task = self._loop.create_task(self._receive(LoopSocket(self._loop, sock), address))
         task.add_done_callback(self._received)
         self._strangers.add(task, address)
 
     async def stop(self) -> None:
-        """Cut off everybody; when this returns, nothing of the log is in use."""
+        """Disconnect everybody; when this returns, no part of the log is in use."""
         self._gate.close()
         waiting = [*self._strangers, *self._known]
         for task in waiting:
@@ -83,14 +84,14 @@ class Clients:
             await asyncio.to_thread(thread.join)
 
     def reloaded(self, plan: ReloadPlan) -> None:
-        """Use new certificates, and cut off whoever may not read any more."""
+        """Use new certificates, and disconnect clients that may no longer read."""
         if Area.TLS in plan.areas:
             self._renew_context()
         for conversation in self._conversations.values():
             self._check_again(conversation)
 
     def _check_again(self, conversation: Conversation) -> None:
-        """Cut off an answer to somebody who would be refused now."""
+        """Cut off the answer to a client that would be refused now."""
         grant = conversation.grant
         name = grant.query.stream
         if not self._access.still_may_read(grant.identity, name, self._stream(grant.identity, name)):
@@ -107,7 +108,7 @@ class Clients:
             _log.error("a request failed unexpectedly", exc_info=error)
 
     async def _receive(self, line: LoopSocket, address: str) -> None:
-        """From an accepted socket to a thread that answers, or to a refusal."""
+        """Serve an accepted socket: start the thread that answers, or refuse the request."""
         try:
             async with asyncio.timeout(reception.HEAD_S):
                 grant = await self._judge(line, address)
@@ -130,7 +131,7 @@ class Clients:
             line.close()
 
     async def _judge(self, line: LoopSocket, address: str) -> Grant | None:
-        """Return what the client may have; None if it went.  Raises Problem."""
+        """Return the grant of a client, or None if it disconnected; raises Problem."""
         if self._context is not None:
             pins = self._pins
             await line.secure(self._context)
@@ -162,7 +163,7 @@ class Clients:
         self._conversations[thread] = conversation
         try:
             thread.start()
-        except RuntimeError as error:  # the system has no more of them
+        except RuntimeError as error:  # the system has no more threads
             _log.error("cannot start a thread for a reader: %s", error)
             conversation.cut()
             self._ended(thread)
@@ -172,7 +173,7 @@ class Clients:
             conversation.hold()
         except Exception:
             _log.exception("a request failed unexpectedly")
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody counts any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._ended, threading.current_thread())
 
     def _ended(self, thread: threading.Thread) -> None:

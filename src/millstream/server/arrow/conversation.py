@@ -1,13 +1,13 @@
-"""The answer to a request that may be answered: a range of a stream, in a thread of its own.
+"""The answer to an authorised request: a range of a stream, sent by a thread of its own.
 
     GET /arrow/v1/streams/ORDERS?from=1 HTTP/1.1   ──▶        (see ``reception``)
                           ◀──   200, chunks: schema, batches, a last batch that says so, the end of the stream
 
-Blocking: a client that is slow costs that thread, one batch of memory, and nothing of the log.  One that
-takes nothing for `WRITE_S`, or less than `MIN_RATE`, is cut off.
+The thread blocks: a slow client costs that thread and one batch of memory, and holds no part of the log.  A
+client that reads nothing for `WRITE_S`, or less than `MIN_RATE`, is disconnected.
 
-Always true:  an answer that ends as it should has everything up to the sequence that its last batch names;
-              one that could not be finished ends without its last chunk: no HTTP client takes it for whole.
+Invariant:  a complete answer has everything up to the sequence that its last batch names.  An answer that
+could not be finished ends without its last chunk, so no HTTP client takes it for complete.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from millstream.store.errors import StoreError
 _log = logging.getLogger("millstream.arrow")
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
-WRITE_S: Final = 30.0  # to take some bytes
+WRITE_S: Final = 30.0  # seconds to take some bytes
 MIN_RATE: Final = 64 * 1024  # bytes in a second, for each message and on top of `WRITE_S`
-_LINGER_S: Final = 1.0  # for TLS to end as it should
-_SLICE: Final = 256 * 1024  # given to TLS at once
+_LINGER_S: Final = 1.0  # seconds for an orderly end of TLS
+_SLICE: Final = 256 * 1024  # bytes passed to TLS at once
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A request that may be answered: to whom, what, and from where."""
+    """An authorised request: its user, its query, and the stream to read."""
 
     identity: Identity
     user: str  # whose place it takes
@@ -55,23 +55,23 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Conversation:
-    """See the module.  ``cut`` may be called from any thread."""
+    """The thread of one answer; ``cut`` may be called from any thread."""
 
     def __init__(self, sock: socket.socket, grant: Grant, working: threading.Semaphore) -> None:
         self.grant = grant
         self._sock = sock
-        self._working = working  # so that not everybody fills batches at once
+        self._working = working  # bounds the number of threads that fill batches
         self._is_cut = False
 
     def cut(self) -> None:
-        """End it now, whatever it is doing."""
+        """End the conversation now, in any state."""
         self._is_cut = True
-        with contextlib.suppress(OSError):  # it was over
-            # Not ``SSLSocket.shutdown``: that lets what is sent next go out in the clear.
+        with contextlib.suppress(OSError):  # it had ended
+            # Not ``SSLSocket.shutdown``: after it, later writes would go out unencrypted.
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def hold(self) -> None:
-        """From the first byte to the last; raises nothing that a client can cause."""
+        """Send the whole answer; raises nothing that a client can cause."""
         grant = self.grant
         try:
             self._sock.settimeout(WRITE_S)
@@ -113,7 +113,7 @@ class Conversation:
                 self._sock.unwrap()
 
     def _send_batches(self, reading: Reading, query: RangeQuery) -> bool:
-        """Whether the last one was sent."""
+        """Send the batches; return whether the last one was sent."""
         fields = fields_of(query.columns)
         while True:
             try:
@@ -136,7 +136,7 @@ class Conversation:
                 return True
 
     def _send(self, parts: Sequence[ipc.Part]) -> None:
-        """One message as one chunk."""
+        """Send one Arrow message as one chunk."""
         if self._is_cut:
             raise OSError("it was cut")
         size = sum(len(part) for part in parts)
@@ -163,7 +163,7 @@ class Conversation:
 
 
 def _header(name: str) -> str:
-    """`millstream.stream_first` as a header is `Millstream-Stream-First`."""
+    """Return the header name for a metadata key: `millstream.stream_first` is `Millstream-Stream-First`."""
     return "-".join(word.capitalize() for word in name.replace(".", "_").split("_"))
 
 

@@ -1,6 +1,6 @@
 """The Arrow endpoint of a server: its address, its start and stop.
 
-Who connects is handled by ``clients``, which is imported with the first of them: a server starts without it.
+``clients`` serves connections.  It is imported with the first of them, so that a server starts without it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.arrow")
 
 _BACKLOG: Final = 1024
-_RETRY_S: Final = 0.1  # after running out of file descriptors, say
+_RETRY_S: Final = 0.1  # seconds, for example after running out of file descriptors
 
 
 class ArrowEndpoint:
-    """Started when JetStream is; goes on until the server stops."""
+    """The endpoint; it starts with JetStream and runs until the server stops."""
 
     def __init__(self, server: Server, options: ArrowOptions) -> None:
         self.port = 0
@@ -45,21 +45,21 @@ class ArrowEndpoint:
 
     @property
     def url(self) -> str:
-        """Where this machine finds it."""
+        """The URL of the endpoint on this machine."""
         host = "127.0.0.1" if self._options.host in WILDCARDS else bracketed(self._options.host)
         return f"{self.scheme}://{host}:{self.port}"
 
     @cached_property
     def tickets(self) -> Tickets:
-        """What clients show over HTTP to prove who they are over NATS."""
+        """The tickets with which clients of NATS authenticate over HTTP."""
         from millstream.server.arrow.tickets import Tickets
 
         return Tickets()
 
     def start(self) -> None:
-        """Listen; CannotListen if the address cannot be had."""
+        """Start to listen; raises CannotListen if the address is not available."""
         if self._server.options.broker.tls is not None:
-            self._welcome()  # so that a certificate that cannot be used fails here
+            self._welcome()  # fails here if a certificate cannot be used
         self._sockets = bind(self._options.host, self._options.port, "readers of Arrow", "--arrow_port")
         self.port = self._sockets[0].getsockname()[1]
         for sock in self._sockets:
@@ -70,7 +70,7 @@ class ArrowEndpoint:
         _log.info("Serving streams as Arrow on %s", self.url)
 
     async def stop(self) -> None:
-        """Cut off whoever is connected; when this returns, nothing of the log is in use."""
+        """Disconnect all clients; when this returns, no part of the log is in use."""
         if self._reloaded in self._server.reload_listeners:
             self._server.reload_listeners.remove(self._reloaded)
         self._announcement.stop()

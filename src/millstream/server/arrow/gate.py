@@ -1,10 +1,10 @@
-"""The way from the thread of a request to the event loop, where streams live.
+"""Calls from the thread of a request to the event loop, which owns the streams.
 
     gate.run(function)         call it on the loop; its result, or what it raised
     gate.ask(function)         call it with a future that it, or somebody later, fills
     gate.tell(function)        call it some time soon
 
-After ``close`` nobody is let through any more, and who waits is told.
+After ``close``, calls fail, including those that are waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Gate:
-    """One for all requests."""
+    """The gate of all requests."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -52,7 +52,7 @@ class Gate:
         self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """On the loop."""
+        """Close the gate; call this on the loop."""
         with self._lock:
             self._closed = True
             waiting = list(self._waiting)

@@ -1,6 +1,6 @@
-"""A socket on the event loop, in clear or over TLS, that a thread can take over later.
+"""A socket on the event loop, with or without TLS, that a thread can take over later.
 
-An asyncio transport could not be given to a thread.  Whoever waits here costs a task and no thread.
+An asyncio transport cannot be handed to a thread.  A client that waits here costs a task and no thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LoopSocket:
-    """One connection.  Close it, or ``hand_over``."""
+    """One connection; the owner must close it or call ``hand_over``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
         self._loop = loop
@@ -28,17 +28,17 @@ class LoopSocket:
 
     @property
     def certificate(self) -> bytes | None:
-        """The client's, in DER."""
+        """The client's certificate in DER."""
         return self._sock.getpeercert(binary_form=True) if isinstance(self._sock, ssl.SSLSocket) else None
 
     async def secure(self, context: ServerContext) -> None:
-        """Do the handshake of TLS."""
+        """Perform the TLS handshake."""
         secured = context.wrap_socket(self._sock)
         self._sock = secured
         await self._do(secured.do_handshake)
 
     async def receive(self, size: int) -> bytes:
-        """Return some bytes; none at the end."""
+        """Return some bytes, or none at the end of the connection."""
         return await self._do(lambda: self._sock.recv(size))
 
     async def send(self, data: bytes) -> None:
@@ -46,12 +46,12 @@ class LoopSocket:
             data = data[await self._do(functools.partial(self._sock.send, data), writes=True) :]
 
     def end(self) -> None:
-        """Say that nothing more comes; TLS says it when the socket is closed."""
+        """Shut down the sending side; with TLS that happens when the socket is closed."""
         if not isinstance(self._sock, ssl.SSLSocket):
             self._sock.shutdown(socket.SHUT_WR)
 
     def hand_over(self) -> socket.socket:
-        """Return the socket, which is the caller's from now on."""
+        """Return the socket, which the caller then owns."""
         self._handed_over = True
         return self._sock
 

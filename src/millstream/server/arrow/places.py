@@ -1,7 +1,7 @@
-"""The threads that may answer at a time, and who waits for one.
+"""The limited number of answering threads, and the queue for them.
 
-A user never has all of them, so that others find one; whoever has the fewest is next.  Who waits too long, or
-would be one too many, is told to come again.
+One user never has all threads, and the user with the fewest is served next.  A request that waits too long,
+or finds the queue full, is told to try again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAIT_S: Final = 30.0
 
 
 class Places:
-    """Used on the event loop only."""
+    """The places of answering threads; used on the event loop only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -58,7 +58,7 @@ class Places:
             self._waiting = [entry for entry in self._waiting if entry[1] is not place]
 
     def leave(self, user: str) -> None:
-        """Give a place back, to whoever is next."""
+        """Give a place to the next user in the queue."""
         self._taken[user] -= 1
         if self._taken[user] <= 0:
             del self._taken[user]

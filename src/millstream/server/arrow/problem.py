@@ -1,4 +1,4 @@
-"""Why a request is not answered with a range."""
+"""Errors that are sent in place of a range."""
 
 from http import HTTPStatus
 
@@ -6,7 +6,7 @@ from millstream.base.errors import MillstreamError
 
 
 class Problem(MillstreamError):
-    """An answer with a status and a text for people."""
+    """Raised to answer with a status and a text."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -14,4 +14,4 @@ class Problem(MillstreamError):
 
 
 class Gone(MillstreamError):
-    """The reading cannot go on: its stream was deleted, or the server stops."""
+    """Raised when a reading cannot continue: its stream was deleted, or the server stops."""

@@ -1,8 +1,8 @@
-"""What a request asks for.
+"""The query of a request.
 
     /arrow/v1/streams/ORDERS?from=1&to=1000&subjects=orders.eu,orders.us&columns=seq,data
 
-Whatever is not understood is refused: a parameter that is ignored is one that somebody relies on.
+Unknown parameters are refused, because a client may rely on a parameter that would be ignored.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ T = TypeVar("T")
 
 
 class RangeQuery(msgspec.Struct, frozen=True):
-    """A range of a stream; both ends belong to it."""
+    """A range of a stream, including both ends."""
 
     stream: str
     first: int = 1
-    last: int | None = None  # None: what is stored when the request comes
+    last: int | None = None  # None: the last message at the time of the request
     subjects: tuple[bytes, ...] = ()  # none: all
     columns: tuple[str, ...] = DEFAULT_COLUMNS
 
 
 def read_target(target: str) -> RangeQuery:
-    """Read the target of a request line; raises Problem."""
+    """Parse the target of a request line; raises Problem."""
     path, _, query = target.partition("?")
     if not path.startswith(PATH):
         raise Problem(HTTPStatus.NOT_FOUND, f"there is nothing here; streams are at {PATH}<stream>")
@@ -61,7 +61,7 @@ def read_target(target: str) -> RangeQuery:
 
 
 def _parameters(query: str) -> dict[str, list[str]]:
-    """Values by name, as sent."""
+    """Return the raw values by name."""
     given: dict[str, list[str]] = {}
     for part in query.split("&"):
         if not part:
@@ -115,12 +115,12 @@ def _subject(text: str) -> bytes:
 
 
 def _list(given: dict[str, list[str]], name: str, read: Callable[[str], T]) -> tuple[T, ...]:
-    """Items that are separated by commas, in one value or several; a comma in an item is written as `%2C`."""
+    """Return comma-separated items of one or several values; a comma in an item is written as `%2C`."""
     return tuple(read(item) for value in given.get(name, ()) for item in value.split(",") if value)
 
 
 def _bytes(text: str) -> bytes:
-    """Of a query, where a plus is a blank."""
+    """Decode a query value, in which a plus is a blank."""
     return unquote_to_bytes(text.replace("+", " "))
 
 

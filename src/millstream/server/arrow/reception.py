@@ -1,7 +1,7 @@
-"""The beginning of a request, on the event loop: its head is read, or the client is told what is wrong.
+"""The start of a request, on the event loop: reads its head, or sends an error.
 
-Nobody is known yet, so everything has a bound: `HEAD_S` for the handshake and the head together,
-`_MAX_HEAD` bytes of it, and a moment to take a refusal.
+The client is not authenticated yet, so everything is bounded: `HEAD_S` for the handshake and the head
+together, `_MAX_HEAD` bytes of it, and a short time to take an error.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from millstream.http.head import BadHead, Head, HeadReader
 from millstream.server.arrow.loop_socket import LoopSocket
 from millstream.server.arrow.problem import Problem
 
-HEAD_S: Final = 10.0  # for all of handshake and head
-_LINGER_S: Final = 1.0  # for an error to arrive before we hang up
+HEAD_S: Final = 10.0  # seconds for handshake and head together
+_LINGER_S: Final = 1.0  # seconds for an error to arrive before we close
 _MAX_HEAD: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 
 
 async def receive_head(line: LoopSocket) -> Head | None:
-    """Return the request; None if the client closed without one.  Raises Problem if it is not HTTP."""
+    """Return the request, or None if the client closed the connection; raises Problem if it is not HTTP."""
     reader = HeadReader(_MAX_HEAD)
     while True:
         data = await line.receive(_CHUNK)
@@ -46,7 +46,7 @@ async def receive_head(line: LoopSocket) -> Head | None:
 
 
 async def refuse(line: LoopSocket, problem: Problem) -> None:
-    """Send an error and wait a moment for the client to take it."""
+    """Send an error and give the client a short time to read it."""
     body = json.dumps({"error": {"code": problem.status, "description": str(problem)}}).encode() + b"\n"
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     if problem.status == HTTPStatus.UNAUTHORIZED:
@@ -57,12 +57,12 @@ async def refuse(line: LoopSocket, problem: Problem) -> None:
         async with asyncio.timeout(_LINGER_S):
             await line.send(response_head(problem.status, headers) + body)
             line.end()
-            # To close on bytes that were not read can destroy the answer on its way.
+            # Closing with unread input can destroy the answer on its way.
             while await line.receive(_CHUNK):
                 pass
 
 
 def response_head(status: HTTPStatus, headers: Sequence[tuple[str, str]]) -> bytes:
-    """The beginning of an answer, after which the connection is closed."""
+    """Return the head of an answer after which the connection is closed."""
     lines = [("Date", http_date(time.time()).decode()), ("Connection", "close"), *headers]
     return answers.head(status.value, [(name.encode(), value.encode()) for name, value in lines])

@@ -1,7 +1,7 @@
-"""The stream of a request: found and watched on the event loop, read in the thread of the answer.
+"""The stream of a request: looked up and watched on the event loop, read by the thread of the answer.
 
-A range ends at what is durable when the request comes.  What is stored but not durable yet is waited for, if
-it was asked for: whoever was told of a sequence by stream info finds it.
+A range ends at the last message that is durable at the time of the request.  If the request names a sequence
+that is stored but not durable yet, it waits: a client that learned of a sequence from stream info finds it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("millstream.arrow")
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A range that can be read."""
+    """A range that is ready to be read."""
 
     lender: StreamLender
     first: int
@@ -41,7 +41,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class StreamLender:
-    """Implements ``arrow.reader.Lender``."""
+    """Lends extents of a stream, as ``arrow.reader.Lender`` describes."""
 
     def __init__(self, gate: Gate, jetstream: JetStreamService, stream: Stream) -> None:
         self._gate = gate
@@ -65,11 +65,13 @@ class StreamLender:
     def _give_back(self, extent: Extent, damaged: Sequence[int]) -> None:
         extent.give_back()
         for seq in damaged:
-            self._stream.log.peek(seq, Record())  # which looks for itself, reports it and gives it up
+            self._stream.log.peek(
+                seq, Record()
+            )  # the log examines the record, reports the damage and drops it
 
 
 async def find(gate: Gate, jetstream: JetStreamService, account: str, query: RangeQuery) -> Found:
-    """The range that is asked for; raises Problem."""
+    """Return the requested range; raises Problem."""
     stream = stream_of(jetstream, account, query.stream)
     last_seq = stream.log.last_seq
     wanted = last_seq if query.last is None else min(query.last, last_seq)

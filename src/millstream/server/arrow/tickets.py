@@ -1,11 +1,11 @@
-"""Tickets: proof for some minutes that somebody is a client of this server.
+"""Tickets, which prove for some minutes that the bearer is a client of this server.
 
     mst1.<claims>.<HMAC-SHA-256 of the claims>        both in base64url
 
-A client asks for one over its NATS connection, where it was authenticated in whatever way, and shows it over
-HTTP, where nkeys and certificates cannot be asked for.  It says who it is, not what it may do: that is looked
-up when it is shown, so it ends with its user, and with the password that the user had.  The key is this
-process's own: no ticket outlives it.
+A client requests a ticket over its NATS connection, which is authenticated, and shows it over HTTP, where
+nkeys and certificates cannot be used.  A ticket names the user and not the permissions, which are looked up
+when it is shown; it ends with its user and with the user's password.  The key belongs to this process, so no
+ticket outlives it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class _Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: str
     label: str
     nkey: str
-    kind: str  # of the connection that it was given to
-    proof: str  # of the secret that the user had then
+    kind: str  # of the connection that requested the ticket
+    proof: str  # digest of the user's secret at that time
     expires: int  # ns since 1970
 
 
 class Tickets:
-    """Made and checked with one key."""
+    """Issues and checks tickets with one key."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
@@ -50,7 +50,7 @@ class Tickets:
         secret: str = "",
         kind: ConnectionType = ConnectionType.STANDARD,
     ) -> tuple[str, int]:
-        """A ticket, and when it expires."""
+        """Return a ticket and its expiry time."""
         expires = now_ns + LIFETIME_NS
         claims = _Claims(
             identity.account,
@@ -67,9 +67,9 @@ class Tickets:
     def check(
         self, ticket: str, now_ns: int, secret_of: Callable[[Identity], str] = lambda identity: ""
     ) -> Identity | None:
-        """Whose ticket it is, with the kind of connection that it was given to.
+        """Return the user of a ticket, with the kind of connection that requested it.
 
-        None if it is not one of ours, has expired, or its user has another secret now.
+        Returns None if the ticket is not ours or has expired, or the user's secret has changed.
         """
         text, _, seal = ticket.removeprefix(PREFIX).partition(".")
         if not hmac.compare_digest(seal.encode(), self._seal(text).encode()):

@@ -1,1 +1,1 @@
-"""Monitoring over HTTP: documents as nats-server gives them, and metrics for Prometheus."""
+"""Monitoring over HTTP: nats-server's documents, and metrics for Prometheus."""

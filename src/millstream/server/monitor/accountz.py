@@ -1,4 +1,4 @@
-"""`/accountz` and `/accstatz`: the accounts, what they share, and what their clients did."""
+"""`/accountz` and `/accstatz`: accounts, their imports and exports, and the traffic of their clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = 100  # percent
 
-# What every account may ask of the system account: as it asks, and how that is seen there.
+# Requests that every account may send to the system account: the subject as sent, and as it arrives.
 _SYSTEM_SERVICES: Final = (
     ("$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.{account}.CONNZ"),
     ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.ACCOUNT.{account}.CONNZ"),
@@ -44,14 +44,14 @@ _RESPONSE_TYPES: Final = {
 
 
 class AccountzOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which account to detail; names as in a request to the system account."""
+    """The account to describe; field names are those of a request to the system account."""
 
     account: str = ""  # empty: list them all
 
 
 class AccountStatzOptions(msgspec.Struct, frozen=True, kw_only=True):
     accounts: list[str] = []  # empty: all
-    include_unused: bool = False  # those without clients too
+    include_unused: bool = False  # include accounts without clients
 
 
 class ExportInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -75,7 +75,7 @@ class ImportInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class MappedTo(msgspec.Struct, frozen=True):
     subject: str
-    weight: int  # percent, those of the destinations before it included
+    weight: int  # percent, cumulative
 
 
 class AccountInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -109,7 +109,7 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class AmountByKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages and bytes of clients, and of other servers, of which there are none."""
+    """Messages and bytes of clients; those of other servers are always zero."""
 
     msgs: int
     bytes: int
@@ -137,7 +137,7 @@ class AccountStatz(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def accountz(server: Server, options: AccountzOptions | None = None) -> Pieces[Accountz]:
-    """The list of accounts, or one in detail; BadRequest if there is no such account."""
+    """Return the list of accounts, or one in detail; raises BadRequest for an unknown account."""
     broker = server.broker
     name = options.account if options is not None else ""
     return Accountz(
@@ -150,7 +150,7 @@ def accountz(server: Server, options: AccountzOptions | None = None) -> Pieces[A
 
 
 def account_info(server: Server, name: str) -> Pieces[AccountInfo]:
-    """Everything about one account."""
+    """Return the description of one account."""
     account = server.broker.accounts.get(name)
     if account is None:
         raise BadRequest(f"Account {name} does not exist")
@@ -174,7 +174,7 @@ def account_info(server: Server, name: str) -> Pieces[AccountInfo]:
 
 
 def account_statz(server: Server, options: AccountStatzOptions | None = None) -> Pieces[AccountStatz]:
-    """Traffic of the accounts that have clients."""
+    """Return the traffic of the accounts that have clients."""
     options = options or AccountStatzOptions()
     accounts = server.broker.accounts
     found: list[AccountStat] = []
@@ -267,7 +267,7 @@ def _service(account: str, subject: str, local: str, *, share: bool) -> ImportIn
 
 
 def _mapped_to(mapping: SubjectMapping) -> list[MappedTo]:
-    """Smallest weight first, each added to those before; what is missing to 100 stays as it is."""
+    """Return destinations by weight, cumulative; the rest up to 100 keeps its subject."""
     shares = [(each.weight, each.subject) for each in mapping.destinations]
     rest = _WHOLE - sum(weight for weight, _ in shares)
     if rest > 0 and all(subject != mapping.source for _, subject in shares):

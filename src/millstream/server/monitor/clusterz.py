@@ -1,4 +1,4 @@
-"""`/routez`, `/gatewayz` and `/leafz`: a server that stands alone has none, and says so."""
+"""`/routez`, `/gatewayz` and `/leafz`: empty documents, because this server has no such connections."""
 
 from __future__ import annotations
 

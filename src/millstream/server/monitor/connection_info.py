@@ -1,4 +1,4 @@
-"""One connection as `/connz` describes it, open or closed."""
+"""The description of one connection in `/connz`, open or closed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REDACTED: Final = "[REDACTED]"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Now, on both clocks."""
+    """The current time on both clocks."""
 
     wall_ns: int
     monotonic: float  # s
@@ -82,12 +82,12 @@ class ConnectionInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 def subscription_count(entry: Entry) -> int:
-    """How many subscriptions a connection has, or had when it ended."""
+    """Return the number of subscriptions that a connection has, or had at its end."""
     return entry.subscription_count() if isinstance(entry, ClosedConnection) else len(entry.subscriptions)
 
 
 def held_by(entry: Entry) -> Iterator[Subscription | SubscriptionRecord]:
-    """Yield the subscriptions of a connection; they may come and go in between."""
+    """Yield the subscriptions of a connection; they may change meanwhile."""
     live = entry.ending if isinstance(entry, ClosedConnection) else entry.subscriptions
     for part in range(live.parts()):
         yield from live.list_values(part)
@@ -98,7 +98,7 @@ def held_by(entry: Entry) -> Iterator[Subscription | SubscriptionRecord]:
 def describe(
     entry: Entry, moment: Moment, *, identity: bool, subscriptions: bool, details: bool
 ) -> ConnectionInfo:
-    """`identity`: who it is; `subscriptions` or `details`: what it listens on."""
+    """Return the description; `identity` adds the user, `subscriptions` or `details` the subscriptions."""
     session: Session = entry.session
     if isinstance(entry, ClosedConnection):
         closed, end_ns = True, entry.stopped_ns
@@ -108,7 +108,7 @@ def describe(
         closed, end_ns = False, moment.wall_ns
         account, round_trip_s = entry.account.name, entry.keepalive.round_trip_s
         pending, stalls = entry.backpressure.pending(), entry.backpressure.stalls
-    # From the start on, not from now back, so that it stays the same while nothing happens.
+    # Computed from the start of the connection, so that it stays the same while nothing happens.
     last_ns = session.started_ns + nanoseconds(max(entry.last_activity - session.started, 0))
     idle_ns = end_ns - last_ns if closed else nanoseconds(moment.monotonic - entry.last_activity)
     names_account = account != GLOBAL_ACCOUNT
@@ -157,7 +157,7 @@ def describe(
 
 
 def authorized_user(session: Session) -> str:
-    """Who the client is, or says it is where nobody checked; a token is never shown."""
+    """Return the user of a client, unverified where the server has no users; a token is never shown."""
     if session.identity is not None and session.identity.user:
         return session.identity.user
     connect = session.connect
@@ -165,7 +165,7 @@ def authorized_user(session: Session) -> str:
 
 
 def _tls_first(session: Session) -> bool:
-    """Whether the handshake came before INFO; a web socket has no other way."""
+    """Return whether the TLS handshake came before INFO, as it always does for a WebSocket."""
     return bool(session.tls_version) and session.kind is ConnectionType.STANDARD and not session.greeted
 
 
@@ -187,7 +187,7 @@ def _peer_certificate(der: bytes) -> PeerCertificate:
 
 @lru_cache(maxsize=64)
 def _suite_name(openssl_name: str) -> str:
-    """From OpenSSL's name of a cipher suite to the standard one; those of TLS 1.3 are the same."""
+    """Return the standard name for OpenSSL's name of a cipher suite; those of TLS 1.3 are the same."""
     if not openssl_name or openssl_name.startswith("TLS_"):
         return openssl_name
     exchange, _, cipher = openssl_name.partition("AES" if "AES" in openssl_name else "CHACHA20")

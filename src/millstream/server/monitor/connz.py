@@ -1,7 +1,7 @@
-"""`/connz`: the connections, open or closed, sorted, filtered and page by page.
+"""`/connz`: connections, open or closed, sorted and filtered, in pages.
 
-Finding the page is cheap for each connection; describing a connection is not, so only those on the
-page are described (``connection_info``).  Both are done in pieces (see ``base.slices``).
+Finding the page is cheap for each connection.  Describing a connection is not, so only those on the page are
+described (``connection_info``).  Both are done in slices (``base.slices``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT: Final = 1024
 _EVERYTHING: Final = ">"
-_AT_ONCE: Final = 64  # connections or subscriptions that a piece of the search looks at
+_AT_ONCE: Final = 64  # connections or subscriptions examined in one slice
 
 
 class ConnectionState(IntEnum):
@@ -46,10 +46,10 @@ class ConnectionState(IntEnum):
 
 
 class ConnzOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which connections to list and what of them; names as in a request to the system account."""
+    """The connections to list and their details; field names are those of a request to the system account."""
 
     sort: str = ""
-    username: bool = msgspec.field(name="auth", default=False)  # tell who they are
+    username: bool = msgspec.field(name="auth", default=False)  # include the user
     subscriptions: bool = False
     subscriptions_detail: bool = False
     offset: int = 0
@@ -59,7 +59,7 @@ class ConnzOptions(msgspec.Struct, frozen=True, kw_only=True):
     state: ConnectionState = ConnectionState.OPEN
     user: str = ""
     account: str = msgspec.field(name="acc", default="")
-    filter_subject: str = ""  # open connections with a subscription that overlaps; needs an account
+    filter_subject: str = ""  # list open connections with an overlapping subscription; needs an account
 
 
 class Connz(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ _ONLY_CLOSED: Final = ("stop", "reason")
 
 
 def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
-    """The document, of this moment; BadRequest for options that cannot be."""
+    """Return the current document; raises BadRequest for invalid options."""
     options = options or ConnzOptions()
     _check(options)
     broker = server.broker
@@ -127,7 +127,7 @@ def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
     if options.cid:
         limit = 1
     if options.account and options.account not in broker.accounts:
-        # The reference gives up here, before it has filled in anything.
+        # nats-server returns here, before it has filled in anything.
         return Connz(
             server_id="",
             now=format_time(moment.wall_ns),
@@ -168,11 +168,11 @@ def _described(page: list[Entry], moment: Moment, options: ConnzOptions) -> Iter
 def _page(
     candidates: list[Entry], options: ConnzOptions, moment: Moment, offset: int, limit: int
 ) -> Pieces[list[Entry]]:
-    """Those that pass the filters, sorted, from `offset` on."""
+    """Return the connections that pass the filters, sorted, from `offset` on."""
     if options.mqtt_client:
-        return []  # nobody here speaks MQTT
+        return []  # there are no MQTT clients
     key, descending = _ORDERS[options.sort]
-    sign = -1 if descending else 1  # what is sorted downwards is a number
+    sign = -1 if descending else 1  # keys in descending order are numbers
     found: SortedPage[tuple[Any, int]] = SortedPage(offset, limit)
     batch: list[tuple[Any, int]] = []
     for number, entry in enumerate(candidates):
@@ -206,7 +206,7 @@ def _check(options: ConnzOptions) -> None:
 
 
 def _candidates(broker: Broker, options: ConnzOptions) -> tuple[list[Connection], list[ClosedConnection]]:
-    """Everything in the states and the account asked for; this is what `total` counts."""
+    """Return the connections in the requested states and account, which `total` counts."""
     opened: list[Connection] = []
     closed: list[ClosedConnection] = []
     if options.state is not ConnectionState.CLOSED:
@@ -218,7 +218,7 @@ def _candidates(broker: Broker, options: ConnzOptions) -> tuple[list[Connection]
 
 
 def _one(broker: Broker, closed: list[ClosedConnection], options: ConnzOptions) -> list[Entry]:
-    """By its id, in the account asked for: an account may ask about its own clients and nobody else's."""
+    """Return the connection with the requested id in the requested account; an account sees only its own."""
     if options.state is not ConnectionState.CLOSED:
         connection = broker.connections.get(options.cid)
         if connection is not None and options.account in ("", connection.account.name):
@@ -227,7 +227,7 @@ def _one(broker: Broker, closed: list[ClosedConnection], options: ConnzOptions) 
 
 
 def _listens_on(entry: Entry, subject: bytes) -> Pieces[bool]:
-    """Whether one of its subscriptions overlaps; only open connections are asked."""
+    """Return whether an open connection has a subscription that overlaps `subject`."""
     if isinstance(entry, ClosedConnection):
         return True
     for count, each in enumerate(held_by(entry), start=1):

@@ -23,7 +23,7 @@ _WILDCARDS = ("", "0.0.0.0", "::")
 
 
 class Monitor:
-    """Documents about a server over HTTP, or over HTTPS if there is a port for that."""
+    """The monitoring endpoint over HTTP, or over HTTPS if a port for it is configured."""
 
     def __init__(self, server: Server, options: MonitorOptions) -> None:
         self.port = 0
@@ -39,22 +39,22 @@ class Monitor:
 
     @property
     def address(self) -> str:
-        """Host as configured, and the port in use."""
+        """The configured host and the port in use."""
         return f"{_bracketed(self._options.host)}:{self.port}"
 
     @property
     def url(self) -> str:
-        """Where this machine finds it."""
+        """The URL of the endpoint on this machine."""
         host = "127.0.0.1" if self._options.host in _WILDCARDS else _bracketed(self._options.host)
         return f"{self.scheme}://{host}:{self.port}{self._options.base_path.rstrip('/')}"
 
     @property
     def request_counts(self) -> Mapping[str, int]:
-        """Requests so far, by path."""
+        """The number of requests so far, by path."""
         return self._routes.counts
 
     async def start(self) -> None:
-        """Listen; CannotListen if the address cannot be had."""
+        """Start to listen; raises CannotListen if the address is not available."""
         options = self._options
         port = options.http_port if options.https_port is None else options.https_port
         if port is None:
@@ -75,15 +75,15 @@ class Monitor:
         await self._http.stop()
 
     def _reloaded(self, plan: ReloadPlan) -> None:
-        """A renewed certificate is used from the next handshake on."""
+        """Use a renewed certificate from the next handshake on."""
         tls = self._server.options.monitor.tls
         if self._context is not None and tls is not None:
-            server_context(_without_client_certificates(tls))  # complains better about what cannot be
+            server_context(_without_client_certificates(tls))  # raises a clearer error for an invalid file
             self._context.load_cert_chain(tls.cert_file, tls.key_file)
 
 
 def _without_client_certificates(tls: TlsOptions) -> TlsOptions:
-    """Who may look is not decided by the certificates that clients of the broker need."""
+    """Return the TLS options without client certificates, which only clients of the broker need."""
     return msgspec.structs.replace(tls, verify=False, verify_and_map=False)
 
 

@@ -1,7 +1,7 @@
-"""Prometheus' text format for tables that may have very many rows, piece by piece.
+"""Prometheus' text format for tables with very many rows, written in slices.
 
 A table has families of metrics with the same labels, and a row of values for each set of labels.  The text
-is the one that Prometheus' own library makes of such families, but that makes all of it at once.
+equals that of Prometheus' own library, which would make all of it in one step.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from prometheus_client.utils import floatToGoString
 
 from millstream.base.slices import Pieces
 
-_AT_ONCE: Final = 16  # rows of a piece
+_AT_ONCE: Final = 16  # rows of a slice
 _TOTAL: Final = {"counter": "_total"}
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Families without samples; labels and values of each row.  None among the rows is work without one."""
+    """Families without samples, and the labels and values of each row; None is a step without a row."""
 
     families: Sequence[Metric]
     labels: Sequence[str]
@@ -32,7 +32,7 @@ class Table:
 
 
 class _Family(Collector):
-    """As much of a registry as the library needs to write one family."""
+    """A minimal registry, from which the library writes one family."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -42,13 +42,13 @@ class _Family(Collector):
 
 
 def text_of(family: Metric) -> bytes:
-    """One family with its samples."""
+    """Return the text of one family with its samples."""
     text: bytes = generate_latest(_Family(family))
     return text
 
 
 def table_text(table: Table) -> Pieces[list[bytes]]:
-    """All families of a table, one after the other, as parts of a text."""
+    """Yield the text of all families of a table in parts."""
     names = [family.name + _TOTAL.get(family.type, "") for family in table.families]
     columns = [[text_of(family)] for family in table.families]
     lines: list[list[str]] = [[] for _ in names]

@@ -1,6 +1,6 @@
-"""How Go writes times, durations and JSON, so that scripts made for nats-server read ours the same.
+"""Go's format of times, durations and JSON, so that scripts for nats-server can read our documents.
 
-Numbers in, text out; nothing here knows what the numbers mean.
+The functions convert numbers to text and do not depend on their meaning.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def uptime(nanoseconds: int) -> str:
-    """Whole seconds, shown with the units that are needed: ``1d0h3m4s``, never a fraction."""
+    """Return a duration in whole seconds with the units that it needs, such as ``1d0h3m4s``."""
     seconds = max(nanoseconds, 0) // _SECOND
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -32,7 +32,7 @@ def uptime(nanoseconds: int) -> str:
 
 
 def round_trip(seconds: float) -> str:
-    """A round trip time; below a millisecond the nanoseconds are noise and are left out."""
+    """Return a round-trip time; below a millisecond the nanoseconds are left out as noise."""
     nanoseconds = round(seconds * _SECOND)
     if _MICROSECOND < nanoseconds < _MILLISECOND:
         nanoseconds -= nanoseconds % _MICROSECOND
@@ -44,7 +44,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 def number(value: float) -> float | int:
-    """A float that JSON shows without a decimal point if it has no fraction."""
+    """Return a float, or an int if it has no fraction, so that JSON shows no decimal point."""
     return int(value) if value.is_integer() else value
 
 
@@ -57,11 +57,11 @@ def pretty(document: Any) -> bytes:
 
 
 def indented(json: bytes, column: int = 0) -> bytes:
-    """The same JSON on lines of its own; those behind the first begin at `column`."""
+    """Return the JSON indented; all lines but the first begin at `column`."""
     text = msgspec.json.format(json, indent=INDENT)
     return text.replace(b"\n", b"\n" + b" " * column) if column else text
 
 
 def text_of(value: bytes) -> str:
-    """Subjects are any bytes; JSON is not."""
+    """Return a subject as text; subjects may hold any bytes."""
     return value.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""`/healthz`: can clients connect, and are streams and consumers in order?"""
+"""`/healthz`: reports whether clients can connect and streams and consumers are healthy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class HealthzOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What to look at; names as in a request to the system account."""
+    """The parts to check; field names are those of a request to the system account."""
 
-    js_enabled: bool = False  # old spelling of the next
+    js_enabled: bool = False  # older name of the next option
     js_enabled_only: bool = False
     js_server_only: bool = False
     js_meta_only: bool = False
@@ -38,7 +38,7 @@ class HealthErrorType(StrEnum):
 
 
 class HealthError(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One thing that is wrong."""
+    """One problem."""
 
     type: HealthErrorType
     account: str = ""
@@ -48,7 +48,7 @@ class HealthError(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class HealthStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`status_code` is left out over HTTP, where it is the status of the response."""
+    """The result; over HTTP, `status_code` is the status of the response and left out here."""
 
     status: str
     status_code: int = 0
@@ -57,7 +57,7 @@ class HealthStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 def healthz(server: Server, options: HealthzOptions | None = None) -> Pieces[HealthStatus]:
-    """The verdict.  Without details it tells the first thing that is wrong, with them everything."""
+    """Return the result: the first problem, or with details all of them."""
     options = options or HealthzOptions()
     code, errors = yield from _examine(server, options)
     if not errors:

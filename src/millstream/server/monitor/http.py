@@ -1,10 +1,10 @@
-"""Documents over HTTP/1.1: every request is answered by one handler, whatever its method.
+"""Documents over HTTP/1.1; one handler answers every request, whatever its method, as in nats-server.
 
-The reference does so too; a body is read and forgotten.  Protocol, limits and clock are `millstream.http`'s.
+A body is read and ignored.  `millstream.http` has the protocol, the limits and the clock.
 
-Always true:  a client can hold a bounded amount of memory (head of the request, one response) and
-              a bounded time (to send a head, to take a response, to stay idle).
-Not here:     which path gives which document (``routes``).
+Invariant:  a client holds a bounded amount of memory (the head of a request, one response) for a bounded
+time (to send a head, to take a response, to stay idle).
+``routes`` maps paths to documents.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from millstream.http.listener import Listener, plain_refusal
 
 _log = logging.getLogger("millstream.monitor")
 
-MAX_CLIENTS: Final = 1024  # file descriptors are for those who bring messages
+MAX_CLIENTS: Final = 1024  # leaves file descriptors for NATS clients
 MAX_HEAD: Final = 64 * 1024  # bytes of a request line and its headers
-_MAX_BODY: Final = 256 * 1024  # bytes read and forgotten; a longer body ends the connection
+_MAX_BODY: Final = 256 * 1024  # bytes read and ignored; a longer body ends the connection
 _WRITTEN_AT_ONCE: Final = 8  # parts of a body
 
 
@@ -38,7 +38,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """`body` is in parts of some ten kilobytes, so that a long one need not be joined."""
+    """A response; `body` is in parts of some ten kilobytes, so that a long one is never joined."""
 
     status: int
     content_type: str
@@ -47,12 +47,12 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """How long a client may take, in seconds."""
+    """The time limits of a client, in seconds."""
 
     head: float = 5.0  # from the first byte of a request to the last of its head
     idle: float = 120.0  # between requests
     write: float = 60.0  # to take a response
-    close: float = 2.0  # to take the rest when we hang up
+    close: float = 2.0  # to take the rest when we close the connection
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -86,11 +86,11 @@ class HttpServer:
         context: ssl.SSLContext | None,
         handshake_timeout_s: float | None = None,
     ) -> None:
-        """Listen on bound sockets, which belong to this server from now on."""
+        """Listen on bound sockets, which this server then owns."""
         await self._listener.start(sockets, context, handshake_timeout_s)
 
     async def stop(self) -> None:
-        """Stop listening and cut off whoever is connected."""
+        """Stop listening and disconnect all clients."""
         await self._listener.stop(0)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,14 +122,14 @@ async def _send(response: Response, send: Send) -> None:
         await send({"type": "http.response.body", "body": body, "more_body": more})
         if not more:
             return
-        await asyncio.sleep(0)  # the rest of a long one waits for the messages of others
+        await asyncio.sleep(0)  # messages of other clients come before the rest of a long document
 
 
 def _refusal(status: int, detail: str) -> bytes:
-    """Tell what is no request, and nothing to those who are late or too many."""
+    """Return the answer to a malformed request, and nothing to clients that are late or too many."""
     return b"" if status in (408, 503) else plain_refusal(status, detail)
 
 
 def plain(status: int, text: str, *headers: tuple[str, str]) -> Response:
-    """A line of text for people."""
+    """Return a response of one line of text."""
     return Response(status, "text/plain; charset=utf-8", [text.encode()], headers)

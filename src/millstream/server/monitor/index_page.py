@@ -1,4 +1,4 @@
-"""The page at the root: where everything is."""
+"""The page at the root, with links to all documents."""
 
 import html
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _STYLE: Final = """
 
 
 def index_page(server_name: str, version: str, base_path: str, links: Iterable[tuple[str, str]]) -> bytes:
-    """`links` are titles and paths, in the order to show them."""
+    """Return the page; `links` are titles and paths in order."""
     items = "\n".join(
         f'    <li><a href="{html.escape(base_path.rstrip("/") + path)}">{html.escape(title)}'
         f"<code>{html.escape(path)}</code></a></li>"

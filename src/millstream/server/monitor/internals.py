@@ -1,4 +1,4 @@
-"""`/stacksz`, `/ipqueuesz` and `/debug/vars`: the process from inside, for whoever debugs it."""
+"""`/stacksz`, `/ipqueuesz` and `/debug/vars`: internals of the process, for debugging."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REDACTED: Final = "[REDACTED]"
 
 
 def stacks() -> bytes:
-    """Where every thread is, and every task of the loop that is running."""
+    """Return the stacks of all threads and of all running tasks of the loop."""
     out = io.StringIO()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
@@ -33,12 +33,12 @@ def stacks() -> bytes:
 
 
 def queues() -> dict[str, Any]:
-    """Queues between goroutines with something in them: there are none here."""
+    """Return the queues between goroutines, of which this server has none."""
     return {}
 
 
 def variables() -> dict[str, Any]:
-    """The command line without its secrets, and what the memory is used for."""
+    """Return the command line without its secrets, and the use of memory."""
     collections = gc.get_stats()
     return {
         "cmdline": redacted(sys.argv),
@@ -52,7 +52,7 @@ def variables() -> dict[str, Any]:
 
 
 def redacted(arguments: list[str]) -> list[str]:
-    """Credentials given as ``--pass x`` or ``-pass=x`` are nobody's business."""
+    """Return the arguments with credentials such as ``--pass x`` or ``-pass=x`` replaced."""
     shown: list[str] = []
     hide_next = False
     for argument in arguments:

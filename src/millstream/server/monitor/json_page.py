@@ -1,8 +1,7 @@
-"""Documents of any length as JSON, piece by piece.
+"""JSON of documents of any length, written in slices.
 
-A list that may be long stands in a document as a ``Listing``: its items are made and encoded one after the
-other, and they may have listings of their own.  The text is the same as if the whole document had been
-encoded at once.
+A list that may be long is a ``Listing``: its items are made and encoded one by one, and may contain listings
+of their own.  The text is the same as if the whole document had been encoded in one step.
 """
 
 from __future__ import annotations
@@ -18,26 +17,28 @@ from millstream.golang.json import escape_html
 from millstream.server.monitor.formats import INDENT, indented
 
 _PART: Final = 32 * 1024  # bytes
-_MARK: Final = os.urandom(16).hex()  # stands for a listing; no text of a client can be the same
+_MARK: Final = os.urandom(
+    16
+).hex()  # placeholder of a listing; random, so that no text of a client can equal it
 _MARK_TEXT: Final = msgspec.json.encode(_MARK)
 
 
 class Listing:
-    """The items of a list.  None among them is work that brought no item."""
+    """The items of a list; None is a step without an item."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.items = items
 
 
 def render(document: Any, *, pretty: bool) -> Pieces[list[bytes]]:
-    """The document as parts of a text; each item of a listing is a piece of work."""
+    """Return the document as parts of a text; each item of a listing is one step."""
     text = Text()
     yield from _write(document, pretty, 0, text)
     return text.parts()
 
 
 class Text:
-    """Bytes that are gathered into parts of some ten kilobytes."""
+    """Bytes gathered into parts of some ten kilobytes."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -61,7 +62,7 @@ class Text:
 
 
 def _write(document: Any, pretty: bool, column: int, parts: Text) -> Pieces[None]:
-    """Add the text of `document`, whose lines but the first are indented by `column`."""
+    """Add the text of `document`; all lines but the first are indented by `column`."""
     listings: list[Listing] = []
 
     def mark(value: Any) -> str:
@@ -85,7 +86,7 @@ def _write(document: Any, pretty: bool, column: int, parts: Text) -> Pieces[None
 
 
 def _column(text: bytes, first: int) -> int:
-    """The column at which the last line of `text` begins; `first` if there is only one."""
+    """Return the column at which the last line of `text` begins, or `first` if there is only one line."""
     if b"\n" not in text:
         return first
     line = text[text.rfind(b"\n") + 1 :]

@@ -1,4 +1,4 @@
-"""`/jsz`, and the seam to JetStream: monitoring sees it as a ``JetStreamView``, or not at all."""
+"""`/jsz`, and the interface ``JetStreamView`` through which monitoring reads JetStream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tell about JetStream; names as in a request to the system account."""
+    """The details to include; field names are those of a request to the system account."""
 
     account: str = ""
     accounts: bool = False
@@ -39,28 +39,28 @@ class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JetStreamView(Protocol):
-    """What monitoring asks of JetStream.  Documents are whatever ``json_page`` can write."""
+    """JetStream as monitoring sees it; documents are anything that ``json_page`` can write."""
 
     def varz(self) -> Any:
-        """The `jetstream` part of `/varz`: config, stats, limits."""
+        """Return the `jetstream` part of `/varz`: config, stats, limits."""
 
     def jsz(self, options: JszOptions) -> Pieces[Any]:
-        """All of `/jsz`; may raise BadRequest."""
+        """Return all of `/jsz`; raises BadRequest."""
 
     def account(self, account: str, options: JszOptions) -> Any:
-        """What `/jsz` says about an account that has JetStream."""
+        """Return the part of `/jsz` about an account that has JetStream."""
 
     def health(self, options: HealthzOptions) -> Pieces[tuple[HTTPStatus, list[HealthError]]]:
-        """What is wrong with the streams and consumers asked for (404: they do not exist), or nothing."""
+        """Return the problems of the requested streams and consumers; 404 if one does not exist."""
 
     def account_enabled(self, account: str) -> bool:
-        """Whether the account may use JetStream."""
+        """Return whether the account may use JetStream."""
 
     def metrics(self) -> Iterable[Metric]:
-        """For Prometheus, but for those of each stream."""
+        """Return the metrics for Prometheus that do not concern single streams."""
 
     def stream_metrics(self) -> Table:
-        """For Prometheus, of each stream."""
+        """Return the metrics of each stream for Prometheus."""
 
 
 class ApiStats(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class JetStreamConfig(msgspec.Struct, frozen=True):
 
 
 class DisabledJsz(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of a server that has JetStream switched off."""
+    """The document of a server without JetStream."""
 
     memory: int = 0
     storage: int = 0
@@ -96,13 +96,13 @@ class DisabledJsz(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def jetstream_of(server: Server) -> JetStreamView | None:
-    """JetStream of this server, if it is on."""
+    """Return the JetStream of this server, or None if it is off."""
     service = getattr(server, "jetstream", None)
     return service.view if service is not None else None
 
 
 def jsz(server: Server, options: JszOptions | None = None) -> Pieces[Any]:
-    """The document, of this moment; BadRequest if this server has nothing to say to these options."""
+    """Return the current document; raises BadRequest for options that this server cannot serve."""
     options = options or JszOptions()
     view = jetstream_of(server)
     if view is not None:

@@ -1,4 +1,4 @@
-"""What the watchdog knows about the steps of the event loop, for `/varz` and for Prometheus."""
+"""The watchdog's record of the event loop's steps, for `/varz` and Prometheus."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from millstream.broker.watchdog import Watchdog
 
-_SHOWN: Final = 10  # names of steps, those with the longest step first
+_SHOWN: Final = 10  # names of steps, the longest first
 
 
 class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps of one name that took more than 5 ms."""
+    """The steps of one name that took more than 5 ms."""
 
     step: str
     longest: int  # ns
@@ -29,7 +29,7 @@ class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLoop(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps since the start, and those above a bound."""
+    """The number of steps since the start, and of those above a bound."""
 
     steps: int
     busy: int  # ns, all steps together
@@ -61,7 +61,7 @@ def event_loop(watchdog: Watchdog) -> EventLoop:
 
 
 def metrics(watchdog: Watchdog) -> Iterator[Metric]:
-    # Not at the top: a server that nobody scrapes starts without this library.
+    # Imported here, so that a server which nobody scrapes starts without this library.
     from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily
 
     steps = watchdog.steps

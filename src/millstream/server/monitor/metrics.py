@@ -1,7 +1,7 @@
 """`/metrics` for Prometheus.
 
-Values are read from the broker when they are scraped; counting costs a message nothing.  Names
-begin with ``millstream_``, but for those of the process, which have the names every program gives them.
+Values are read from the broker during a scrape, so metrics cost a message nothing.  Names begin with
+``millstream_``, except those of the process, which have their usual names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NS: Final = 1e9
 
 
 class Metrics:
-    """The metrics of one server, read at the moment of the scrape."""
+    """The metrics of one server, read during the scrape."""
 
     CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -42,7 +42,7 @@ class Metrics:
         self._process = ProcessCollector(registry=None)
 
     def render(self) -> Pieces[list[bytes]]:
-        """All of them as parts of a text, in pieces (see ``base.slices``)."""
+        """Yield all metrics as parts of a text, in slices (``base.slices``)."""
         broker = self._server.broker
         traffic = yield from totals.server_traffic(broker)
         pending = yield from totals.pending_bytes(broker)

@@ -1,4 +1,4 @@
-"""What this process takes of the machine: memory, processor time, cores."""
+"""The resources of this process: memory, processor time, cores."""
 
 import os
 import resource
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 _STATM: Final = Path("/proc/self/statm")
-_WINDOW_S: Final = 1.0  # a shorter interval says little about the load
+_WINDOW_S: Final = 1.0  # seconds; a shorter interval is too noisy
 
 
 def resident_bytes() -> int:
-    """Memory in use; on systems without /proc the most that was ever in use."""
+    """Return the resident memory; on systems without /proc, its maximum so far."""
     try:
         pages = int(_STATM.read_bytes().split()[1])
     except OSError:
@@ -20,7 +20,7 @@ def resident_bytes() -> int:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -28,7 +28,7 @@ def cores() -> int:
 
 
 class ProcessorLoad:
-    """Percent of one processor, averaged since it was last asked for (but over a second at least)."""
+    """The load in percent of one processor, averaged since the last call and at least over a second."""
 
     def __init__(self) -> None:
         self._measured_at = time.monotonic()

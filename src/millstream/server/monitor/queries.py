@@ -1,4 +1,4 @@
-"""Options of a request as the query part of its URL gives them, with the reference's complaints."""
+"""Options in the query of a URL, with nats-server's error messages."""
 
 import urllib.parse
 from collections.abc import Callable
@@ -15,14 +15,14 @@ _UINT_RANGE: Final = range(2**64)
 
 
 class BadRequest(MillstreamError):
-    """A document was asked for with options that cannot be; the text goes to whoever asked."""
+    """Raised for invalid options; the text is sent to the requester."""
 
 
 class Query:
-    """Of several values with one name the first counts; an empty one is as good as none."""
+    """The options of a query; the first value of a name counts, and an empty value means none."""
 
     def __init__(self, text: str = "", wanted: Callable[[], bool] = lambda: True) -> None:
-        self.wanted = wanted  # False when whoever asked is known to have gone
+        self.wanted = wanted  # returns False once the requester has disconnected
         try:
             fields = urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
         except ValueError as error:
@@ -59,7 +59,7 @@ def _number(value: str, digits: str, allowed: range, complaint: str) -> int:
         return 0
     problem = "invalid syntax"
     if digits.isascii() and digits.isdigit():
-        # Longer texts are out of range whatever they say, and slow to convert.
+        # Longer texts are out of range anyway, and slow to convert.
         if len(digits) <= 100 and int(value) in allowed:
             return int(value)
         problem = "value out of range"

@@ -1,7 +1,6 @@
-"""From a path to its document: decoding of the query, rendering, and the index of it all.
+"""The routes of monitoring: from a path and its query to a rendered document, and the index page.
 
-Documents are made and rendered in slices, and others have their turn in between, so that nobody's messages
-wait for a page of connections.
+Documents are made and rendered in slices, so that no client's messages wait for a page of connections.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from millstream.server.monitor.metrics import Metrics
     from millstream.server.server import Server
 
-_AT_A_TIME: Final = 4  # long documents that are made at once; the others wait
+_AT_A_TIME: Final = 4  # long documents that are made at the same time
 _JSON: Final = "application/json"
 _ANYONE: Final = ("Access-Control-Allow-Origin", "*")
 
@@ -68,7 +67,7 @@ Page = Callable[[Query], Awaitable[Response]]
 
 
 class Routes:
-    """Every path that is served, below a base path; counts the requests for `/varz`."""
+    """Serves every path below a base path, and counts the requests for `/varz`."""
 
     def __init__(self, server: Server, base_path: str) -> None:
         self.counts: Counter[str] = Counter()
@@ -76,7 +75,7 @@ class Routes:
         self._long = server.broker.turns.lane(width=_AT_A_TIME, most_waiting=MAX_CLIENTS)
         self._base = posixpath.normpath("/" + base_path.strip("/"))
         self._metrics: Metrics | None = None
-        # The first path of each page is the one it is counted under, as far as it is counted.
+        # A page that is counted is counted under its first path.
         self._pages: dict[str, tuple[str, Page]] = {
             self._base: ("/", self._root),
             **{
@@ -118,7 +117,7 @@ class Routes:
             return plain(HTTPStatus.SERVICE_UNAVAILABLE, "")
 
     async def _in_slices(self, path: str, query: Query, pieces: Pieces[Result]) -> Result:
-        """Do long work, unless the client goes meanwhile."""
+        """Run long work in slices; stop if the client disconnects."""
         ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
         def done(result: Result | None, error: Exception | None) -> None:
@@ -146,7 +145,7 @@ class Routes:
         return Response(HTTPStatus.OK, _JSON, text, [_ANYONE])
 
     def _elsewhere(self, path: str, query: str) -> Response:
-        """A path with doubled slashes or dots is sent to the one that is meant."""
+        """Return a redirect for a path with doubled slashes or dots, as Go's server does."""
         clean = "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else path
         if clean in self._pages and clean != path.rstrip("/"):
             location = urllib.parse.quote(clean) + (f"?{query}" if query else "")
@@ -244,7 +243,7 @@ class Routes:
 
     async def _prometheus(self, query: Query) -> Response:
         if self._metrics is None:
-            # With the first scrape, so that a server nobody scrapes starts without Prometheus' library.
+            # Imported with the first scrape: a server that nobody scrapes starts without Prometheus' library.
             from millstream.server.monitor.metrics import Metrics
 
             self._metrics = Metrics(self._server, self.counts)
@@ -266,7 +265,7 @@ class Routes:
 
 
 def _subscriptions(query: Query) -> tuple[bool, bool]:
-    """Whether to list subscriptions, and whether in detail."""
+    """Return whether to list subscriptions, and whether in detail."""
     if query.text("subs").lower() == "detail":
         return False, True
     return query.boolean("subs"), False

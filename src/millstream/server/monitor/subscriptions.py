@@ -1,4 +1,4 @@
-"""Subscriptions as documents show them: one by one, and the statistics of the trees they are in."""
+"""Subscriptions in documents: each one's description, and statistics of the subscription trees."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from millstream.broker.history import SubscriptionRecord
     from millstream.broker.router import SubjectSpace, Subscription
 
-_AT_ONCE: Final = 256  # routes of a piece
-INTERNAL_CID: Final = 1  # of the subscriptions that the server has itself; clients begin higher
+_AT_ONCE: Final = 256  # routes of a slice
+INTERNAL_CID: Final = 1  # of the server's own subscriptions; clients have higher ids
 
 
 class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -34,7 +34,7 @@ class SubscriptionDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_onl
 def detail(
     subscription: Subscription | SubscriptionRecord, cid: int, account: str = ""
 ) -> SubscriptionDetail:
-    """`account` is left out where the connection around it has told it already."""
+    """Return the description of a subscription; `account` is left out where the connection shows it."""
     return SubscriptionDetail(
         account=account,
         account_tag=account,
@@ -48,7 +48,7 @@ def detail(
 
 
 def detail_in(account: Account, subscription: Subscription) -> SubscriptionDetail:
-    """Of a subscription found in the account's tree, where an importing account may have put it."""
+    """Return the description of a subscription in an account's tree; an importing account may own it."""
     owner = subscription.owner
     if isinstance(owner, Connection):
         return detail(subscription, owner.cid, owner.account.name)
@@ -56,9 +56,9 @@ def detail_in(account: Account, subscription: Subscription) -> SubscriptionDetai
 
 
 def walk(space: SubjectSpace) -> Iterator[Subscription | None]:
-    """All subscriptions of a tree, and None for every node that has none itself.
+    """Yield all subscriptions of a tree, and None for every node without one.
 
-    Subscriptions may come and go in between; whether those are found is open.
+    Subscriptions that come or go meanwhile may be missing.
     """
     for found in space.tree.walk():
         if found:
@@ -79,7 +79,7 @@ class TreeStats(msgspec.Struct, frozen=True):
 
 
 def tree_stats(spaces: Iterable[SubjectSpace]) -> Pieces[TreeStats]:
-    """Summed up over subject spaces, in pieces (see ``base.slices``)."""
+    """Return the statistics of all subject spaces together, computed in slices (``base.slices``)."""
     count = cached = inserts = removes = lookups = hits = fanout = widest = 0
     for space in spaces:
         count += space.tree.count

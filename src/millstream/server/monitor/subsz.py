@@ -1,4 +1,4 @@
-"""`/subsz`: how many subscriptions there are, and which ones a subject would reach."""
+"""`/subsz`: the number of subscriptions, and those that match a subject."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from millstream.server.server import Server
 
 DEFAULT_LIMIT: Final = 1024
-_AT_ONCE: Final = 16  # nodes and subscriptions that are looked at in the time of an item
+_AT_ONCE: Final = 16  # nodes and subscriptions examined in one step
 _NOTHING: Final = object()
 
 
 class SubszOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which subscriptions to list; names as in a request to the system account."""
+    """The subscriptions to list; field names are those of a request to the system account."""
 
     offset: int = 0
     limit: int = 0  # 0: the default
@@ -54,7 +54,7 @@ class Subsz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
-    """The document, of this moment; BadRequest for options that cannot be."""
+    """Return the current document; raises BadRequest for invalid options."""
     options = options or SubszOptions()
     test = options.test.encode()
     if test and not valid_literal_subject(test):
@@ -92,7 +92,7 @@ def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
 
 
 def _walked(accounts: list[Account], offset: int, limit: int) -> Iterator[SubscriptionDetail | None]:
-    """Subscriptions from `offset` on, in the order of the trees; None for some that were passed over."""
+    """Yield subscriptions from `offset` on, in the order of the trees; None is a step without one."""
     found = steps = 0
     for account in accounts:
         for subscription in walk(account.space):

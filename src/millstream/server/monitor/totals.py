@@ -1,6 +1,6 @@
-"""Sums over connections, computed when somebody asks, so that a message costs no extra counting.
+"""Sums over connections, computed on request, so that messages need no extra counters.
 
-There may be very many connections, so that is done in pieces (see ``base.slices``).
+There may be very many connections, so the sums are computed in slices (``base.slices``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from millstream.broker.connection import Connection
 
 
-_AT_ONCE: Final = 256  # connections of a piece
+_AT_ONCE: Final = 256  # connections of a slice
 
 
 class Traffic(NamedTuple):
-    """Messages and their bytes, headers counted; in: from clients, out: to clients."""
+    """Messages and bytes including headers; `in` is from clients, `out` to clients."""
 
     in_messages: int
     in_bytes: int
@@ -29,7 +29,7 @@ class Traffic(NamedTuple):
 
 
 class _Counted(Protocol):
-    """A broker or an account: what its connections did that have gone."""
+    """A broker or an account, which keeps the sums of its closed connections."""
 
     past_in_messages: int
     past_in_bytes: int
@@ -59,12 +59,12 @@ def _traffic(past: _Counted, connections: Iterable[Connection]) -> Pieces[Traffi
 
 
 def subscription_count(broker: Broker) -> int:
-    """Of all accounts, those of the server itself included."""
+    """Return the number of subscriptions of all accounts, including the server's own."""
     return sum(account.space.tree.count for account in broker.accounts.values())
 
 
 def pending_bytes(broker: Broker) -> Pieces[int]:
-    """Bytes that clients have not taken yet."""
+    """Return the number of bytes that clients have not read yet."""
     pending = 0
     for count, connection in enumerate(list(broker.connections.values()), start=1):
         pending += connection.backpressure.pending()

@@ -1,6 +1,6 @@
-"""`/varz`: how the server is configured and what it has done so far.
+"""`/varz`: the configuration and the counters of the server.
 
-Field names, their order and what is left out when empty are the reference's.
+Field names, their order, and the omission of empty fields are nats-server's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.server.monitor.loop_steps import EventLoop, event_loop
 if TYPE_CHECKING:
     from millstream.server.server import Server
 
-# Switches of the reference for formats that we do not write.
+# Switches of nats-server for formats that we do not write.
 FEATURE_FLAGS: Final = {
     "js_ack_fc_v2": False,
     "js_api_reply_v2": False,
@@ -37,7 +37,7 @@ _DEFAULT_HANDSHAKE_TIMEOUT_S: Final = WebSocketOptions().handshake_timeout_s
 
 
 class ByKind(msgspec.Struct, frozen=True):
-    """Something counted for each kind of connection; here there are only clients."""
+    """A count for each kind of connection; this server has only clients."""
 
     clients: int = 0
     routes: int = 0
@@ -46,7 +46,7 @@ class ByKind(msgspec.Struct, frozen=True):
 
 
 class DiskWaits(msgspec.Struct, frozen=True):
-    """Waits for a slot to use the disk.  We queue nothing there, so nobody ever waits."""
+    """Waits for a slot to use the disk; always zero, because this server has no such queue."""
 
     waiters: int = 0
     waits: int = 0
@@ -137,11 +137,11 @@ class Varz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     stale_connection_stats: ByKind
     disk_io_wait_stats: DiskWaits
     tls_cert_not_after: str = ""
-    event_loop: EventLoop  # ours: the reference has no loop that one request could hold up
+    event_loop: EventLoop  # ours: nats-server has no event loop
 
 
 def varz(server: Server) -> Pieces[Varz]:
-    """The document, of this moment."""
+    """Return the current document."""
     broker = server.broker
     options = broker.options
     now_ns = time.time_ns()
@@ -223,7 +223,7 @@ def varz(server: Server) -> Pieces[Varz]:
 
 
 def _client_address(server: Server) -> tuple[str, int]:
-    """Where clients are told to connect."""
+    """Return the address that clients are told to connect to."""
     broker = server.broker
     advertised = broker.options.client_advertise
     if not advertised:
@@ -256,7 +256,7 @@ def _websocket(options: WebSocketOptions | None, port: int) -> WebSocketVarz:
 
 
 def _expiry(tls: TlsOptions | None) -> str:
-    """When our certificate ends; empty if there is none (any more)."""
+    """Return the expiry time of our certificate, or an empty string without one."""
     if tls is None:
         return ""
     path = Path(tls.cert_file)
@@ -268,7 +268,7 @@ def _expiry(tls: TlsOptions | None) -> str:
 
 @lru_cache(maxsize=4)
 def _certificate_expiry(path: Path, changed_ns: int) -> str:
-    from cryptography import x509  # here, because most servers have no certificate and start faster
+    from cryptography import x509  # imported here, because most servers have no certificate
 
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     return certificate.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,12 +1,12 @@
 """Entries of archives."""
 
 import pytest
-from archive_kit import END, Entry, entries_of, join, pack
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.jetstream.snapshots.entries import MAGIC, MAX_NAME, EntryBuffer, EntryReader
 from millstream.jetstream.snapshots.errors import ArchiveError
+from tests.kits.jetstream.archive import END, Entry, entries_of, join, pack
 
 _ENTRY = st.builds(
     Entry,

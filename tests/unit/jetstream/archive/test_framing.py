@@ -3,13 +3,13 @@
 import contextlib
 
 import pytest
-from archive_kit import pack
 from cramjam import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.jetstream.snapshots.errors import ArchiveError
 from millstream.jetstream.snapshots.frames import START, FrameReader, frame, read_frames
+from tests.kits.jetstream.archive import pack
 
 S2_START = b"\xff\x06\x00\x00S2sTwO"
 

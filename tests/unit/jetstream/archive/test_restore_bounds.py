@@ -7,13 +7,23 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from archive_kit import Entry, archive, block_record, consumer, message, old_files, pack, state, tar_of
-from stream_kit import Site
 
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.snapshots import old_format
 from millstream.jsapi.enums import StorageType
+from tests.kits.jetstream.archive import (
+    Entry,
+    archive,
+    block_record,
+    consumer,
+    message,
+    old_files,
+    pack,
+    state,
+    tar_of,
+)
+from tests.kits.jetstream.stream import Site
 
 MB = 1024 * 1024
 PIECE = 128 * 1024

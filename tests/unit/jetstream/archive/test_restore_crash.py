@@ -4,12 +4,12 @@ import json
 from random import Random
 
 import pytest
-from archive_kit import archive, consumer, message, state
 
 from millstream.jetstream.api import Api
 from millstream.store.errors import StoreError
-from millstream.testing.crashfs import CrashFileSystem, Keep, PowerCut
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.fake_world import FakeWorld
+from tests.kits.jetstream.archive import archive, consumer, message, state
 
 COUNT = 40
 WHERE = {

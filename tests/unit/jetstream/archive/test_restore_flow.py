@@ -4,7 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from archive_kit import (
+
+from millstream.jetstream.options import AccountJetStreamOptions
+from tests.kits.fake_world import FakeWorld
+from tests.kits.jetstream.archive import (
     END,
     TIME,
     Entry,
@@ -19,10 +22,7 @@ from archive_kit import (
     state,
     tar_of,
 )
-from stream_kit import SECOND, Disk, Site, parts
-
-from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.jetstream.stream import SECOND, Disk, Site, parts
 
 TWO = (state(messages=2, bytes=64, first_seq=1, last_seq=2), message(1, b"one"), message(2, b"two"))
 ERASED = 1 << 63

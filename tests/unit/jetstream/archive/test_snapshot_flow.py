@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from archive_kit import END, entries_of
-from stream_kit import Disk
 
 from millstream.jetstream.api import Api
 from millstream.jetstream.stream.stream import Stream
@@ -13,7 +11,9 @@ from millstream.jsapi.codec import decode_lenient
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.layout import layout, place_of
-from millstream.testing.fake_world import FakeWorld, Published
+from tests.kits.fake_world import FakeWorld, Published
+from tests.kits.jetstream.archive import END, entries_of
+from tests.kits.jetstream.stream import Disk
 
 HERE = b"here"
 

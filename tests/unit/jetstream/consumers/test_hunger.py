@@ -10,7 +10,7 @@ from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 MANY = 30
 

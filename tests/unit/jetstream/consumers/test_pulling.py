@@ -1,14 +1,10 @@
 """When requests are served, seen from the clients that send them."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where the kit for streams is
-
-from stream_kit import Site
+from tests.kits.jetstream.stream import Site
 
 
 def ask_together(site: Site, *bodies: tuple[bytes, bytes]) -> list[bytes]:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from pull_kit import SECOND, START, Desk
 
 from millstream.jetstream.consumers.pull_request import parse_pull
 from millstream.jsapi.consumer_types import ConsumerConfig
+from tests.kits.jetstream.pulls import SECOND, START, Desk
 
 NO_MESSAGES = "404 No Messages"
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from pull_kit import SECOND, START, Desk
 
 from millstream.jetstream.consumers.groups import PinChange
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import PriorityPolicy
+from tests.kits.jetstream.pulls import SECOND, START, Desk
 
 MINUTE = 60 * SECOND
 

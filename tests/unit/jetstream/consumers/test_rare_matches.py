@@ -11,7 +11,7 @@ from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 COUNT = 100
 EVERY = 20

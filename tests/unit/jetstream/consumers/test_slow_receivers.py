@@ -1,14 +1,10 @@
 """Clients that do not keep up: they wait, and nobody else does."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where the kit for streams is
-
-from stream_kit import Site
+from tests.kits.jetstream.stream import Site
 
 PULL = b"$JS.API.CONSUMER.MSG.NEXT.S.c"
 HALF_A_MEGABYTE = bytes(512 * 1024)

@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 import pytest
-from inflow_kit import Place
 
 from millstream.protocol import headers
 from millstream.protocol.parser import Frame
 from millstream.store.fs import MemoryFileSystem
+from tests.kits.jetstream.inflow import Place
 
 HOWS = ["mirror", "sources"]
 

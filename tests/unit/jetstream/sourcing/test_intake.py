@@ -10,7 +10,7 @@ from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.parser import make_frame
 from millstream.store.record import Record
 from millstream.subjects.transform import SubjectTransform
-from millstream.testing.fake_world import FakeWorld
+from tests.kits.fake_world import FakeWorld
 
 TIME = 1_600_000_000_000_000_000
 

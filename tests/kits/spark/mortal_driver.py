@@ -1,0 +1,132 @@
+"""A program of its own: one streaming query out of the stream IN, over a source that dies where it is told.
+
+    MORTAL_FOLDER=FOLDER python mortal_driver.py '{"url": …, "target": …, "options": {…}, "once": true}'
+
+Targets are `table` (the archive job, into FOLDER/table), `files` (Spark's own Parquet sink, to FOLDER/files;
+the sequences in it are written to FOLDER/rows.json at the end), `none` (rows are thrown away), and the
+guarantees of the sink, which copy to the stream OUT.  With `once` it ends when all that is there is written.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from millstream.spark.jobs import inputs
+from millstream.spark.jobs.files import LocalFiles
+from millstream.spark.jobs.table import ParquetTable
+from millstream.spark.pipeline import runner
+from millstream.spark.pipeline.load import convert_pipeline
+from tests.kits.spark.mortal_source import FOLDER, MortalSource, pass_by
+
+GUARANTEES = ("at-least-once", "dedupe", "fenced")
+BATCH = 200  # messages in one micro-batch
+FETCH = {"fetch.batch": "10", "transport": "pull"}  # so that reading takes more than one request
+
+
+def session(folder: Path) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "20")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(MortalSource)
+    return spark
+
+
+def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
+    """The archive job, with places to die between its steps."""
+    runner.JetStreamDataSource = MortalSource  # type: ignore[misc]
+    inputs.SOURCE = MortalSource.name()  # type: ignore[misc]
+    options = inputs.source_options
+    inputs.source_options = lambda *inputs: options(*inputs) | FETCH  # type: ignore[assignment]
+    move, write, write_batch = LocalFiles.move, LocalFiles.write, ParquetTable.write_batch
+
+    def mortal_move(self: LocalFiles, *places: Any) -> None:
+        pass_by("write")
+        move(self, *places)
+
+    def mortal_write(self: LocalFiles, *what: Any) -> None:
+        pass_by("moved")
+        write(self, *what)
+
+    def mortal_batch(self: ParquetTable, *what: Any) -> Any:
+        manifest = write_batch(self, *what)
+        pass_by("before-commit")
+        return manifest
+
+    LocalFiles.move = mortal_move  # type: ignore[method-assign,assignment]
+    LocalFiles.write = mortal_write  # type: ignore[method-assign,assignment]
+    ParquetTable.write_batch = mortal_batch  # type: ignore[method-assign]
+    settings = {
+        "kind": "archive", "name": "archive", "streams": ["IN"], "table": str(folder / "table"),
+        "trigger": "once" if job["once"] else "10ms", "max_rows": BATCH,
+        "checkpoint": str(folder / "checkpoint"),
+    }  # fmt: skip
+    pipeline = convert_pipeline({"job": [settings]}, "mortal")
+    run = runner.PipelineRun(pipeline, spark, {"nats.servers": job["url"]})
+    run.start()
+    run.wait()
+    if run.failures:
+        raise run.failures[0].error
+
+
+def stream(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
+    target = job["target"]
+    options = {
+        "nats.servers": job["url"],
+        "subscribe": "IN",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(BATCH),
+        "maxRecordsPerPartition": str(BATCH // 2),
+        **FETCH,
+        **job["options"],
+    }
+    rows = spark.readStream.format("mortal").options(**options).load()
+    if target in GUARANTEES:
+        sink = {"nats.servers": job["url"], "deliveryGuarantee": target}
+        if target == "fenced":
+            sink["fenceSubject"] = "OUT.fence"
+        writer = (
+            rows.selectExpr("concat('OUT.', seq % 3) subject", "cast(seq as string) data", "stream", "seq")
+            .writeStream.format("mortal")
+            .options(**sink)
+        )
+    elif target == "none":
+        writer = rows.select("seq").writeStream.format("noop")
+    else:
+        writer = rows.select("seq").writeStream.format("parquet").option("path", str(folder / "files"))
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer = writer.trigger(availableNow=True) if job["once"] else writer.trigger(processingTime="0 seconds")
+    writer.start().awaitTermination()
+    if target == "files":
+        found = [row.seq for row in spark.read.parquet(str(folder / "files")).collect()]
+        (folder / "rows.json").write_text(json.dumps(found))
+
+
+def main() -> None:
+    folder = Path(os.environ[FOLDER])
+    (folder / "group").write_text(str(os.getpgid(0)))
+    job = json.loads(sys.argv[1])
+    spark = session(folder)
+    run = archive if job["target"] == "table" else stream
+    run(spark, folder, job)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,4 @@
+"""The fixtures of these tests."""
+
+from tests.kits.fixtures.spark import *
+from tests.kits.fixtures.spark_deaths import *

@@ -1,6 +1,0 @@
-"""These tests use the kit for streams as well."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))

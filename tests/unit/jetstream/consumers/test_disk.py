@@ -1,0 +1,64 @@
+"""A consumer whose messages the disk does not give: nobody is told nonsense, and it goes on when it can."""
+
+from __future__ import annotations
+
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.errors import StoreError
+from millstream.store.fs import MemoryFileSystem
+from millstream.store.record import Record
+from tests.kits.fake_world import FakeWorld
+
+SECOND = 1_000_000_000
+
+
+class BadDisk(MemoryFileSystem):
+    """Does not give what it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+
+    def open(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
+        file = super().open(path, create=create)
+        disk, read = self, file.read
+
+        def read_or_fail(offset: int, size: int) -> bytes:
+            if disk.broken:
+                raise StoreError("read", path, "Input/output error", recoverable=True)
+            return read(offset, size)
+
+        file.read = read_or_fail  # type: ignore[method-assign]
+        return file
+
+
+def test_a_disk_that_fails_to_read_holds_a_consumer_up_and_no_more() -> None:
+    disk = BadDisk()
+    world = FakeWorld()
+    stream = world.account(fs=disk).add(
+        StreamConfig(
+            name="S",
+            subjects=["a"],
+            max_msgs=-1,
+            max_bytes=-1,
+            max_msgs_per_subject=-1,
+            max_msg_size=-1,
+            max_consumers=-1,
+            duplicate_window=120 * SECOND,
+        )
+    )
+    config = ConsumerConfig(
+        durable_name="C", name="C", ack_policy=AckPolicy.NONE, max_deliver=-1, max_waiting=512
+    )
+    stream.consumers.add(config, "C")
+    world.send(b"a", b"x")
+    world.settle()
+    assert stream.load(1, Record())
+    disk.broken = True
+    world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"1", reply=b"_INBOX.me")
+    world.settle()
+    assert world.delivered == []
+    disk.broken = False
+    world.advance(2)
+    assert [each.payload for each in world.delivered] == [b"x"]
