@@ -61,6 +61,19 @@ def test_all_that_are_gone_are_told_if_they_are_few() -> None:
         assert finish(first_missing(log, DELETED_LISTED)) == deleted_one_by_one(log)
 
 
+def test_gaps_are_found_in_segments_whose_tables_were_dropped() -> None:
+    log = log_of_segments(("put", 2), ("skip", 7), ("put", 38), ("skip", 3), ("put", 20))
+    log.remove(40)
+    commit = log.begin_commit()
+    assert commit is not None
+    commit.run()
+    log.end_commit(commit)
+    for _ in range(2):  # what was not used since the first time
+        finish(log.rest())
+    assert not all(file.loaded for file in layout(log))
+    assert finish(first_missing(log, DELETED_LISTED)) == deleted_one_by_one(log) != []
+
+
 def test_nothing_is_gone_of_an_empty_stream() -> None:
     site = Site()
     site.create()
