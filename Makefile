@@ -9,7 +9,7 @@ RUN_FLAGS ?=
 # What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.
 BUNDLE = PYTHONPATH="$(CURDIR)/src" $(BIN)/python -m millstream.cli.bundle 2>/dev/null || true
 # What has compiled modules, and is tested interpreted, too.
-INTERPRETED := $(addprefix tests/unit/,arrow broker client jetstream protocol store subjects link) \
+INTERPRETED := $(addprefix tests/unit/,archive arrow broker client jetstream protocol store subjects link) \
 	$(addprefix tests/golden/,jetstream_config store) $(addprefix tests/model/,arrow jetstream/test_pulls.py)
 
 # Without compiled modules to keep, each worker would compile every test anew.

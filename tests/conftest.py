@@ -278,7 +278,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     folder = tmp_path_factory.mktemp("spark")
     use_this_python("local[2]")
-    settings = session_settings(Pipeline(job=[]), "local[2]", cores=2) | {
+    settings: dict[str, Any] = session_settings(Pipeline(job=[]), "local[2]", cores=2) | {
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": short_jvm.OPTIONS,
         "spark.driver.bindAddress": "127.0.0.1",

@@ -11,14 +11,14 @@ from itertools import islice
 from typing import Any, Final, Self
 
 from benchmarks.wire import PONG, Address, WireError, dial
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 
 INBOX: Final = b"_INBOX.c"
 BODY: Final = b"v" * 128
 _ROOM: Final = 1 << 19
 _PATIENCE_S: Final = 20.0
 _AT_ONCE: Final = 200  # frames of one write
-_MSG, _PING, _ERR, _NEED_MORE = int(Op.MSG), int(Op.PING), int(Op.ERR), int(Op.NEED_MORE)
+_MSG, _PING, _ERR, _NEED_MORE = int(LinkOp.MSG), int(LinkOp.PING), int(LinkOp.ERR), int(LinkOp.NEED_MORE)
 
 
 def pub(subject: bytes, body: bytes = BODY, reply: bytes = INBOX, headers: bytes = b"") -> bytes:
@@ -45,7 +45,7 @@ class Client:
         self.connection.settimeout(_PATIENCE_S)
         if connection is not None:
             connection.sendall(greeting)
-        self.parser = Parser()
+        self.parser = LinkParser()
         self._early = 0  # messages that came while a reply was awaited
 
     def __enter__(self) -> Self:
@@ -164,7 +164,7 @@ class Client:
     def flush(self) -> None:
         """Return when the server has worked through everything sent so far; drops what comes meanwhile."""
         self.send(b"PING\r\n")
-        while (op := self.parser.next()) != int(Op.PONG):
+        while (op := self.parser.next()) != int(LinkOp.PONG):
             if op == _NEED_MORE:
                 self._read()
             elif op == _PING:

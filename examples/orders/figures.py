@@ -1,4 +1,4 @@
-"""What the view shows, gathered over the NATS wire: the same requests any monitoring tool would make."""
+"""The figures of the view, gathered over the NATS wire by requests that any monitoring tool could make."""
 
 import asyncio
 import json

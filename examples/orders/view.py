@@ -20,7 +20,7 @@ _TROUBLES_SHOWN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What there is to show now."""
+    """The figures to show now."""
 
     figures: Figures
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)  # as the pipeline tells of them, by name

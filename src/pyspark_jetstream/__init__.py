@@ -1,4 +1,4 @@
-"""Where Spark finds `format("jetstream")`: it looks for `DefaultSource` in packages called `pyspark_…`."""
+"""The source behind `format("jetstream")`: Spark looks for `DefaultSource` in packages called `pyspark_…`."""
 
 from millstream.spark.source import JetStreamDataSource as DefaultSource
 

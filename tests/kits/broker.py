@@ -6,7 +6,7 @@ from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.broker.observer import Observer
-from millstream.broker.options import Account, Authorization, BrokerOptions, User
+from millstream.broker.options import AccountOptions, Authorization, BrokerOptions, User
 from tests.kits.fake_transport import FakeClient, FakeLoop
 
 
@@ -41,11 +41,12 @@ def make_broker(observer: Observer | None = None, **options: Any) -> Broker:
 
 
 def loop_of(broker: Broker) -> FakeLoop:
-    assert isinstance(broker.loop, FakeLoop)
-    return broker.loop
+    loop: object = broker.loop
+    assert isinstance(loop, FakeLoop)
+    return loop
 
 
-def make_accounts(*accounts: Account, **options: Any) -> Broker:
+def make_accounts(*accounts: AccountOptions, **options: Any) -> Broker:
     """A broker where each account has one user, of the same name and password."""
     users = tuple(User(name=each.name, password=each.name, account=each.name) for each in accounts)
     return make_broker(accounts=accounts, authorization=Authorization(users=users), **options)

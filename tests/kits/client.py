@@ -18,7 +18,7 @@ import millstream.client
 from millstream.base.ids import nuid
 from millstream.client import Client, OrderedConsumer, OrderedMessage
 from millstream.link.servers import Reconnect
-from tests.kits.frame_proxy import Fate, Frame
+from tests.kits.frame_proxy import Fate, ServerFrame
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerProcess
 
@@ -145,23 +145,23 @@ def nothing_more(consumer: OrderedConsumer) -> bool:
     return consumer.state.lag == 0
 
 
-def is_message(frame: Frame) -> bool:
+def is_message(frame: ServerFrame) -> bool:
     return frame.reply.startswith("$JS.ACK.")
 
 
-def is_heartbeat(frame: Frame) -> bool:
+def is_heartbeat(frame: ServerFrame) -> bool:
     return b"NATS/1.0 100 Idle Heartbeat" in frame.raw
 
 
-def is_flow_control(frame: Frame) -> bool:
+def is_flow_control(frame: ServerFrame) -> bool:
     return b"NATS/1.0 100 FlowControl Request" in frame.raw
 
 
-def nth(wanted: Callable[[Frame], bool], number: int, fate: Fate) -> Callable[[Frame], Fate]:
+def nth(wanted: Callable[[ServerFrame], bool], number: int, fate: Fate) -> Callable[[ServerFrame], Fate]:
     """The `number`th frame that is `wanted` meets `fate`, all others pass."""
     count = itertools.count(1)
 
-    def judge(frame: Frame) -> Fate:
+    def judge(frame: ServerFrame) -> Fate:
         return fate if wanted(frame) and next(count) == number else Fate.PASS
 
     return judge

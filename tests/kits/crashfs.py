@@ -46,7 +46,7 @@ class Keep(Enum):
 
 
 @dataclass(slots=True)
-class Failure:
+class InjectedFailure:
     """An operation that fails; of a write, the first half is done."""
 
     at: int  # number of the operation, from 1; 0: every one that matches
@@ -220,7 +220,7 @@ class CrashFileSystem:
         self.reserve = 0  # bytes of `space` reserved for writes that free more
         self.operations = 0
         self.transcript: list[str] = []
-        self.failures: list[Failure] = []
+        self.failures: list[InjectedFailure] = []
         self._cut_at = 0
         self._dead = False
         self._names: dict[str, _Inode] = {}
@@ -235,7 +235,7 @@ class CrashFileSystem:
 
     def fail(self, error: int, *, at: int = 0, kind: str = "", suffix: str = "") -> None:
         """Make operations fail until ``heal``."""
-        self.failures.append(Failure(at, error, kind, suffix))
+        self.failures.append(InjectedFailure(at, error, kind, suffix))
 
     def heal(self) -> None:
         self.failures.clear()

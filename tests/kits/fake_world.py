@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from millstream.base.slices import Pieces, Sliced
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.ports import NoJournal, Request, Sink, Traced
+from millstream.jetstream.ports import ClientRequest, MessageLimits, NoJournal, Sink, Traced
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jetstream.stream.ticket import Ticket
@@ -97,7 +97,7 @@ class FakeWriters:
 
 
 class FakeWorld:
-    """Implements ``jetstream.ports.World``."""
+    """Implements ``jetstream.ports.World``, both of its ports."""
 
     def __init__(self, now_ns: int = 1_700_000_000_000_000_000) -> None:
         self.time_ns = now_ns
@@ -109,7 +109,7 @@ class FakeWorld:
         self._timers: list[tuple[int, int, _Timer]] = []
         self._order = itertools.count()
         self._sinks: list[tuple[bytes, Sink]] = []
-        self._services: list[tuple[bytes, Callable[[Request], None]]] = []
+        self._services: list[tuple[bytes, Callable[[ClientRequest], None]]] = []
         self._watchers: list[tuple[bytes, Callable[[], None]]] = []
         self.delivered: list[Delivered] = []  # through outlets
         self.deaf: set[bytes] = set()  # subjects without a subscriber
@@ -119,8 +119,7 @@ class FakeWorld:
         self.publisher = 1  # the client whose message is sent
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
         self.held = 0  # messages whose publishers were held, since they were released
-        self.max_payload = 1024 * 1024
-        self.max_subject = 4096
+        self.limits = MessageLimits(payload=1024 * 1024, subject=4096)
 
     def account(
         self,
@@ -155,7 +154,7 @@ class FakeWorld:
                 sink(subject, make_frame(reply, headers, payload))
         for pattern, callback in list(self._services):
             if matches(subject, pattern):
-                callback(Request(subject, reply, headers or b"", payload))
+                callback(ClientRequest(subject, reply, headers or b"", payload, FakeRequester(self)))
 
     def request(self, subject: bytes, payload: bytes = b"", headers: bytes | None = None) -> bytes:
         """Publish, settle, and return the payload of the only response."""
@@ -242,12 +241,6 @@ class FakeWorld:
     def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
         self.publish(subject, payload, reply, headers)
 
-    def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
-        self.publish(request.reply, payload, headers=headers)
-
-    def answer_outlet(self, request: Request) -> Outlet:
-        return self.outlet(request.reply)
-
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         for reply, seq, end in acks:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
@@ -274,13 +267,13 @@ class FakeWorld:
     def serve(
         self,
         subject: bytes,
-        callback: Callable[[Request], None],
+        callback: Callable[[ClientRequest], None],
         queue: bytes | None = None,
         *,
         spared: tuple[bytes, ...] = (),
         responder: Responder | None = None,
     ) -> Any:
-        def call(request: Request) -> None:
+        def call(request: ClientRequest) -> None:
             if (request.subject + b".").startswith(tuple(each + b"." for each in spared)):
                 return
             if responder is not None and request.reply and not request.headers:
@@ -293,14 +286,15 @@ class FakeWorld:
         self._services.append(entry)
         return entry
 
-    def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:
+    def hear(self, inbox: bytes, callback: Callable[[ClientRequest], None]) -> Any:
         return self.serve(inbox, callback)
 
     def release(self, handle: Any) -> None:
-        if handle in self._sinks:
-            self._sinks.remove(handle)
-        else:
-            self._services.remove(handle)
+        for handles in (self._sinks, self._services, self._watchers):
+            if handle in handles:
+                handles.remove(handle)
+                return
+        raise AssertionError("released twice")
 
     def outlet(self, subject: bytes, queue: bytes | None = None) -> FakeOutlet:
         return FakeOutlet(self, subject)
@@ -313,9 +307,6 @@ class FakeWorld:
         self._watchers.append(entry)
         return entry
 
-    def unwatch(self, handle: Any) -> None:
-        self._watchers.remove(handle)
-
     def listen(self, subject: bytes, *, ends: bool = False) -> None:
         """Add a subscriber on `subject`, which every subject has at first; `ends` removes it."""
         if ends:
@@ -326,8 +317,22 @@ class FakeWorld:
             if watched == subject:
                 changed()
 
-    def describe_client(self, client: Any) -> ClientInfo | None:
+
+class FakeRequester:
+    """Implements ``jetstream.ports.Requester``: a client that may publish to every subject."""
+
+    def __init__(self, world: FakeWorld, *, closed: bool = False) -> None:
+        self._world = world
+        self.closed = closed
+
+    def describe(self) -> ClientInfo | None:
         return ClientInfo(kind="Client")
+
+    def answer(self, reply: bytes, payload: bytes, headers: bytes | None) -> None:
+        self._world.publish(reply, payload, headers=headers)
+
+    def outlet(self, reply: bytes) -> Outlet:
+        return self._world.outlet(reply)
 
 
 def _outcome(job: Callable[[], None]) -> Exception | None:

@@ -25,7 +25,7 @@ from tests.kits.fault_proxy import READ_SIZE, FaultProxy, Faults
 _END = b"\r\n"
 
 
-class Frame(NamedTuple):
+class ServerFrame(NamedTuple):
     """One operation sent by a server."""
 
     raw: bytes
@@ -41,7 +41,7 @@ class Fate(Enum):
     HOLD = "hold"  # until `release_held`; later frames pass
 
 
-Judge = Callable[[Frame], Fate]
+Judge = Callable[[ServerFrame], Fate]
 
 
 class FrameSplitter:
@@ -50,13 +50,13 @@ class FrameSplitter:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[ServerFrame]:
         self._rest += data
         while (frame := self._first()) is not None:
             self._rest = self._rest[len(frame.raw) :]
             yield frame
 
-    def _first(self) -> Frame | None:
+    def _first(self) -> ServerFrame | None:
         line_end = self._rest.find(_END)
         if line_end < 0:
             return None
@@ -64,12 +64,12 @@ class FrameSplitter:
         words = self._rest[:line_end].decode().split(" ")
         operation = words[0]
         if operation not in ("MSG", "HMSG"):
-            return Frame(self._rest[:size], operation)
+            return ServerFrame(self._rest[:size], operation)
         size += int(words[-1]) + len(_END)
         if len(self._rest) < size:
             return None
         with_reply = len(words) == (5 if operation == "MSG" else 6)
-        return Frame(self._rest[:size], operation, words[1], words[3] if with_reply else "")
+        return ServerFrame(self._rest[:size], operation, words[1], words[3] if with_reply else "")
 
 
 class FrameProxy(FaultProxy):
@@ -102,7 +102,7 @@ class FrameProxy(FaultProxy):
                     await self.pass_on(self._judged(frame, writer), writer)
             await writer.drain()
 
-    def _judged(self, frame: Frame, writer: asyncio.StreamWriter) -> bytes:
+    def _judged(self, frame: ServerFrame, writer: asyncio.StreamWriter) -> bytes:
         fate = self.judge(frame)
         if fate is Fate.HOLD:
             self._held.append((writer, frame.raw))

@@ -11,8 +11,8 @@ from hyperframe.frame import Frame, HeadersFrame, SettingsFrame
 
 from millstream.http.asgi import CALLER, Application, Receive, Scope, Send
 from millstream.http.http1 import PREFACE
-from millstream.http.limits import Limits
-from millstream.http.listener import Listener
+from millstream.http.limits import HttpLimits
+from millstream.http.listener import HttpListener
 from tests.kits.patience import PATIENCE_S
 
 
@@ -24,7 +24,7 @@ class Site:
             name: options.pop(name) for name in ("http2", "h2c_upgrade", "websockets") if name in options
         }
         application: Application = options.pop("application", self.serve)
-        self.listener = Listener(application, Limits(**options), **rules)
+        self.listener = HttpListener(application, HttpLimits(**options), **rules)
         self.began = 0  # requests
         self.gone = asyncio.Event()  # a caller of /hold left
         self.release = asyncio.Event()  # lets /hold answer
@@ -231,7 +231,7 @@ class Peer:
         return None
 
     def status(self, frame: HeadersFrame) -> str:
-        return self._heads[frame.stream_id][":status"]
+        return str(self._heads[frame.stream_id][":status"])
 
 
 @contextlib.asynccontextmanager

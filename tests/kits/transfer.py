@@ -55,7 +55,7 @@ class Site:
         subscription = await self.client.subscribe(inbox)
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         await self.client.publish(self.api.next_subject(stream, consumer), body, reply=inbox)
-        found = []
+        found: list[Msg] = []
         while len(found) < batch:
             try:
                 message = await subscription.next_msg(timeout=patience_s)

@@ -35,7 +35,7 @@ class Opcode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class WebSocketFrame:
     opcode: Opcode
     payload: bytes
     final: bool = True
@@ -61,8 +61,8 @@ class WebSocketStream:
 
     def __init__(self, connection: socket.socket, response_headers: dict[str, str], rest: bytes) -> None:
         self.response_headers = response_headers  # lower-case names
-        self.controls: list[Frame] = []
-        self.data_frames: list[Frame] = []
+        self.controls: list[WebSocketFrame] = []
+        self.data_frames: list[WebSocketFrame] = []
         self.masked = "nats-no-masking" not in response_headers
         self.compress_next = False
         self._connection = connection
@@ -159,7 +159,7 @@ class WebSocketStream:
             payload = _mask(payload, key)
         self._connection.sendall(head + payload)
 
-    def read_frame(self) -> Frame | None:
+    def read_frame(self) -> WebSocketFrame | None:
         """Return the next frame unchanged, or None at the end of the connection."""
         head = self._read(2)
         if head is None:
@@ -174,9 +174,9 @@ class WebSocketStream:
         if payload is None:
             raise WireError("the connection ended inside a frame")
         opcode = Opcode(head[0] & 0x0F)
-        return Frame(opcode, payload, bool(head[0] & _FINAL), bool(head[0] & _COMPRESSED))
+        return WebSocketFrame(opcode, payload, bool(head[0] & _FINAL), bool(head[0] & _COMPRESSED))
 
-    def _payload(self, frame: Frame) -> bytes:
+    def _payload(self, frame: WebSocketFrame) -> bytes:
         if not (frame.compressed or self._message):
             return frame.payload
         self._message += frame.payload

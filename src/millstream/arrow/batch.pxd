@@ -3,7 +3,7 @@ from cpython.array cimport array
 
 from millstream.arrow.columns cimport Lists, Numbers32, Numbers64, Strings, grow
 from millstream.arrow.header_columns cimport HeaderColumns
-from millstream.arrow.header_lines cimport lines_end, lines_start
+from millstream.protocol.header_lines cimport lines_end, lines_start
 from millstream.arrow.picks cimport Picks
 from millstream.arrow.text cimport is_utf8
 from millstream.base.checksum cimport crc_of

@@ -21,11 +21,11 @@ from typing import Any
 import cython
 
 from millstream.arrow.columns import Lists, Numbers32, Numbers64, Strings, grow
-from millstream.arrow.header_columns import HeaderColumns
-from millstream.arrow.header_lines import MOST_LINES, in_order, lines_end, lines_start
+from millstream.arrow.header_columns import HeaderColumns, in_order
 from millstream.arrow.picks import Picks
 from millstream.arrow.text import is_utf8, repaired
 from millstream.base.checksum import crc_of
+from millstream.protocol.header_lines import MOST_LINES, lines_end, lines_start
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, Kind
 
 MOST_ROWS = 10_000

@@ -2,7 +2,7 @@ cimport cython
 from cpython.array cimport array
 
 from millstream.arrow.columns cimport Lists, Strings, grow
-from millstream.arrow.header_lines cimport find_lines
+from millstream.protocol.header_lines cimport find_lines, line_end
 
 cdef Py_ssize_t _MOST_LINES
 cdef Py_ssize_t _NUMBERS
@@ -41,6 +41,8 @@ cdef class HeaderColumns:
     cdef void _add_msg_id(self, const unsigned char* p, long long* lines, Py_ssize_t count) noexcept nogil
     cpdef clear(self)
 
+@cython.locals(at=Py_ssize_t, stop=Py_ssize_t)
+cpdef tuple in_order(bytes lines)
 @cython.locals(index=Py_ssize_t)
 cdef bint _same(const unsigned char* p, Py_ssize_t first, Py_ssize_t second, Py_ssize_t size) noexcept nogil
 @cython.locals(name="const unsigned char*", index=Py_ssize_t)

@@ -4,7 +4,7 @@
     msg_id     the first `Nats-Msg-Id`; null if there is none
 
 Filled without the interpreter lock.  Lines must be UTF-8 and at most `MOST_LINES`, or sorted by
-``header_lines.in_order``.
+``in_order``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 import cython
 
 from millstream.arrow.columns import Lists, Strings, grow
-from millstream.arrow.header_lines import MOST_LINES
+from millstream.arrow.text import repaired
+from millstream.protocol.header_lines import MOST_LINES, line_end
 
 if not cython.compiled:
-    from millstream.arrow.header_lines import find_lines  # compiled, it takes pointers and only C sees it
+    from millstream.protocol.header_lines import find_lines  # compiled, it takes pointers and only C sees it
 
 _MOST_LINES = MOST_LINES
 _NUMBERS = 4  # for a line, see `find_lines`
@@ -121,6 +122,23 @@ class HeaderColumns:
         for column in (self.maps, self.keys, self.lists, self.values, self.msg_id):
             column.clear()
         self.msg_ids = self._rows = 0
+
+
+def in_order(lines: bytes) -> tuple[bytes, int]:
+    """Return the lines as UTF-8 with the values of each key together, and the number of lines."""
+    values: dict[bytes, list[bytes]] = {}
+    at = 0
+    while at < len(lines):
+        stop = line_end(lines, at, len(lines))
+        key, colon, value = lines[at:stop].partition(b":")
+        if key and colon:
+            values.setdefault(key, []).append(value.strip(b" \t"))
+        at = stop + 2
+    made = []
+    for key, some in values.items():
+        made.append(b"%b:%b" % (repaired(key), repaired(some[0])))
+        made += [b":" + repaired(value) for value in some[1:]]
+    return b"\r\n".join(made), len(made)
 
 
 def _same(p: Any, first: int, second: int, size: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 
 from millstream.arrow.batch import Batch
 from millstream.arrow.flatbuffer import Number, Structs, Table, Value, Vector, encode
-from millstream.arrow.schema import Field, Kind
+from millstream.arrow.schema import ColumnField, ColumnKind
 
 Part = bytes | memoryview
 
@@ -32,18 +32,18 @@ _MICROSECONDS: Final = Number("h", 2)
 _BIG_ENDIAN: Final = sys.byteorder == "big"
 
 _TYPES: Final = {
-    Kind.INT64: (2, Table({0: Number("i", 64), 1: Number("B", 1)})),
-    Kind.INT32: (2, Table({0: Number("i", 32), 1: Number("B", 1)})),
-    Kind.BINARY: (4, Table({})),
-    Kind.STRING: (5, Table({})),
-    Kind.TIMESTAMP: (10, Table({0: _MICROSECONDS, 1: "UTC"})),
-    Kind.LIST: (12, Table({})),
-    Kind.STRUCT: (13, Table({})),
-    Kind.MAP: (17, Table({0: Number("B", 0)})),
+    ColumnKind.INT64: (2, Table({0: Number("i", 64), 1: Number("B", 1)})),
+    ColumnKind.INT32: (2, Table({0: Number("i", 32), 1: Number("B", 1)})),
+    ColumnKind.BINARY: (4, Table({})),
+    ColumnKind.STRING: (5, Table({})),
+    ColumnKind.TIMESTAMP: (10, Table({0: _MICROSECONDS, 1: "UTC"})),
+    ColumnKind.LIST: (12, Table({})),
+    ColumnKind.STRUCT: (13, Table({})),
+    ColumnKind.MAP: (17, Table({0: Number("B", 0)})),
 }
 
 
-def schema_message(fields: Sequence[Field], metadata: Mapping[str, str]) -> bytes:
+def schema_message(fields: Sequence[ColumnField], metadata: Mapping[str, str]) -> bytes:
     schema = Table(
         {
             0: Number("h", int(_BIG_ENDIAN)),
@@ -54,7 +54,7 @@ def schema_message(fields: Sequence[Field], metadata: Mapping[str, str]) -> byte
     return _message(_SCHEMA, schema, 0, {})
 
 
-def batch_message(batch: Batch, fields: Sequence[Field], metadata: Mapping[str, str]) -> list[Part]:
+def batch_message(batch: Batch, fields: Sequence[ColumnField], metadata: Mapping[str, str]) -> list[Part]:
     """Return the parts of the message; release the views among them before `batch` changes."""
     body = _Body()
     for field in fields:
@@ -77,7 +77,7 @@ def _pairs(metadata: Mapping[str, str]) -> Vector:
     return Vector([Table({0: key, 1: value}) for key, value in metadata.items()])
 
 
-def _field(field: Field) -> Table:
+def _field(field: ColumnField) -> Table:
     number, detail = _TYPES[field.kind]
     return Table(
         {

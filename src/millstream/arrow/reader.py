@@ -33,7 +33,7 @@ class Lender(Protocol):
         """Return an extent; `damaged` are the sequences of damaged records."""
 
 
-class Reading:
+class RangeReading:
     """Reads one range; see the module."""
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     STRING = auto()
     BINARY = auto()
     INT64 = auto()
@@ -27,36 +27,39 @@ class Kind(Enum):
     MAP = auto()
 
 
-class Field(msgspec.Struct, frozen=True):
+class ColumnField(msgspec.Struct, frozen=True):
     name: str
-    kind: Kind
-    children: tuple[Field, ...] = ()
+    kind: ColumnKind
+    children: tuple[ColumnField, ...] = ()
     nullable: bool = True
 
 
-_VALUES: Final = Field("value", Kind.LIST, (Field("item", Kind.STRING),))
-_ENTRIES: Final = Field(
-    "entries", Kind.STRUCT, (Field("key", Kind.STRING, nullable=False), _VALUES), nullable=False
+_VALUES: Final = ColumnField("value", ColumnKind.LIST, (ColumnField("item", ColumnKind.STRING),))
+_ENTRIES: Final = ColumnField(
+    "entries",
+    ColumnKind.STRUCT,
+    (ColumnField("key", ColumnKind.STRING, nullable=False), _VALUES),
+    nullable=False,
 )
 
 COLUMNS: Final = {
     field.name: field
     for field in (
-        Field("stream", Kind.STRING),
-        Field("subject", Kind.STRING),
-        Field("seq", Kind.INT64),
-        Field("time", Kind.TIMESTAMP),
-        Field("headers", Kind.MAP, (_ENTRIES,)),
-        Field("data", Kind.BINARY),
-        Field("time_ns", Kind.INT64),
-        Field("size", Kind.INT32),
-        Field("msg_id", Kind.STRING),
-        Field("tokens", Kind.LIST, (Field("item", Kind.STRING),)),
-        Field("headers_raw", Kind.BINARY),
+        ColumnField("stream", ColumnKind.STRING),
+        ColumnField("subject", ColumnKind.STRING),
+        ColumnField("seq", ColumnKind.INT64),
+        ColumnField("time", ColumnKind.TIMESTAMP),
+        ColumnField("headers", ColumnKind.MAP, (_ENTRIES,)),
+        ColumnField("data", ColumnKind.BINARY),
+        ColumnField("time_ns", ColumnKind.INT64),
+        ColumnField("size", ColumnKind.INT32),
+        ColumnField("msg_id", ColumnKind.STRING),
+        ColumnField("tokens", ColumnKind.LIST, (ColumnField("item", ColumnKind.STRING),)),
+        ColumnField("headers_raw", ColumnKind.BINARY),
     )
 }
 DEFAULT_COLUMNS: Final = ("stream", "subject", "seq", "time", "headers", "data")
 
 
-def fields_of(columns: Sequence[str]) -> tuple[Field, ...]:
+def fields_of(columns: Sequence[str]) -> tuple[ColumnField, ...]:
     return tuple(COLUMNS[name] for name in columns)

@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 5
 class Owned:
     """The names that belong in one kind of folder, as paths relative to it.
 
-    `files` and `folders` are regular expressions for whole paths: `fsdecode`d names joined by slashes.
+    `files` and `folders` are regular expressions for whole paths: decoded names joined by slashes.
     """
 
     def __init__(self, files: str, folders: str = r"(?!)") -> None:

@@ -54,7 +54,7 @@ class AuthOptionError(MillstreamError):
     """Users contradict each other, or refer to something that does not exist."""
 
 
-class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+class ClientCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """The credentials of a client, and the listener it used."""
 
     user: str = ""
@@ -83,7 +83,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return self.label.startswith("user:")
 
     @classmethod
-    def unchecked(cls, credentials: Credentials) -> "Identity":
+    def unchecked(cls, credentials: ClientCredentials) -> "Identity":
         """Return the identity that a client claims, for listeners without authentication."""
         if credentials.nkey:
             return cls(user=credentials.nkey, label=f"nkey:{credentials.nkey}")
@@ -126,7 +126,7 @@ class _Simple(msgspec.Struct, frozen=True):
     no_auth_user: str
 
 
-class Authenticator:
+class ClientAuthenticator:
     """The users of a server; rebuilt when the configuration changes."""
 
     def __init__(self, options: BrokerOptions) -> None:
@@ -222,7 +222,7 @@ class Authenticator:
                 return identity
         return None
 
-    def candidate(self, credentials: Credentials) -> Candidate | None:
+    def candidate(self, credentials: ClientCredentials) -> Candidate | None:
         """Return whom to check the client against; None if it is refused at once."""
         kind = credentials.connection_type
         if not self.required_for(kind):
@@ -247,7 +247,9 @@ class Authenticator:
                 return self._user_candidate(credentials, simple.no_auth_user)
         return _simple_candidate(credentials, simple)
 
-    def _nkey_candidate(self, nkey: str, credentials: Credentials, no_auth_user: str) -> Candidate | None:
+    def _nkey_candidate(
+        self, nkey: str, credentials: ClientCredentials, no_auth_user: str
+    ) -> Candidate | None:
         user = self._nkeys.get(nkey)
         if user is None or not _is_allowed(user, credentials.connection_type):
             return None
@@ -259,7 +261,7 @@ class Authenticator:
             return None
         return Candidate(identity, lambda: nkeys.verify(nkey, signature, credentials.nonce))
 
-    def _certificate_candidate(self, credentials: Credentials) -> Candidate | None:
+    def _certificate_candidate(self, credentials: ClientCredentials) -> Candidate | None:
         if credentials.peer is None:
             return None
         kind = credentials.connection_type
@@ -271,7 +273,7 @@ class Authenticator:
         user = self._users[name]
         return _password_candidate(user.password, credentials.password, self._identity(user))
 
-    def _user_candidate(self, credentials: Credentials, no_auth_user: str) -> Candidate | None:
+    def _user_candidate(self, credentials: ClientCredentials, no_auth_user: str) -> Candidate | None:
         user = self._users.get(credentials.user)
         if user is None or not _is_allowed(user, credentials.connection_type):
             return None
@@ -337,7 +339,7 @@ def decode_signature(text: str) -> bytes | None:
         return None
 
 
-def _simple_candidate(credentials: Credentials, simple: _Simple) -> Candidate | None:
+def _simple_candidate(credentials: ClientCredentials, simple: _Simple) -> Candidate | None:
     identity = Identity.unchecked(credentials)
     if simple.token:
         return _password_candidate(simple.token, credentials.token, identity)

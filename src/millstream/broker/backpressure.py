@@ -72,7 +72,7 @@ class Backpressure:
         if connection.closed or connection.suspended or self._stall_timer is not None:
             return
         self.stalls += 1
-        connection.broker.stalled_clients += 1
+        connection.broker.totals.stalled_clients += 1
         connection.transport.pause_reading()
         self._stall_timer = connection.broker.turns.later(_STALL_S, self._resume)
 
@@ -147,6 +147,6 @@ class Backpressure:
 
     def _count_slow(self) -> None:
         connection = self._connection
-        connection.broker.slow_consumers += 1
+        connection.broker.totals.slow_consumers += 1
         if connection.account is not None:
-            connection.account.slow_consumers += 1
+            connection.account.totals.slow_consumers += 1

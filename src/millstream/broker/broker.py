@@ -20,7 +20,7 @@ from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
 from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
-from millstream.broker.auth import Authenticator
+from millstream.broker.auth import ClientAuthenticator
 from millstream.broker.backpressure import Backpressure
 from millstream.broker.body_reader import read_bodies
 from millstream.broker.close_reason import CloseReason
@@ -29,8 +29,8 @@ from millstream.broker.connection import Connection, Tick
 from millstream.broker.departures import Departures
 from millstream.broker.history import ClosedConnection
 from millstream.broker.imports import Imports
-from millstream.broker.info import API_LEVEL, PROTOCOL_VERSION, SERVER_VERSION, Info
-from millstream.broker.internal import CallbackSubscriber, Message, ServiceSubscriber
+from millstream.broker.info import ServerIdentity
+from millstream.broker.internal import CallbackSubscriber, InternalMessage, ServiceSubscriber
 from millstream.broker.keepalive import Keepalive
 from millstream.broker.mappings import account_mapping
 from millstream.broker.message_trace import MessageTraces
@@ -39,9 +39,10 @@ from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.broker.password_checks import PasswordChecks
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.router import Subscriber, Subscription
-from millstream.broker.session import ConnectOptions, Session
+from millstream.broker.session import ClientSession, ConnectOptions
 from millstream.broker.subscriptions import Subscriptions
 from millstream.broker.tls_peer import pins_allow
+from millstream.broker.totals import ConnectionTotals
 from millstream.broker.turns import Turns
 from millstream.broker.watchdog import Watchdog
 from millstream.protocol import errors
@@ -71,9 +72,7 @@ class Broker:
     ) -> None:
         """`clock` measures durations: unlike the loop's, it advances while the loop is busy."""
         self.options = broker_options
-        self.server_id = server_id
-        self.server_name = broker_options.server_name or server_id
-        self.xkey = xkey
+        self.identity = ServerIdentity(broker_options, server_id, xkey)
         self.loop = loop
         self.now = loop.time
         self.tick = Tick(watchdog or Watchdog(), clock)
@@ -82,7 +81,7 @@ class Broker:
         self.subscriptions = Subscriptions(self)
         self.commands = Commands(self)
         self.observer = observer or Observer()
-        self.authenticator = Authenticator(broker_options)
+        self.authenticator = ClientAuthenticator(broker_options)
         self.password_checks = PasswordChecks(loop)
         self.connections: dict[int, Connection] = {}
         self.closed: deque[ClosedConnection] = deque(
@@ -93,23 +92,11 @@ class Broker:
         self.configure_accounts()
         self.imports = Imports(self)
         self.traces = MessageTraces(self)
+        self.totals = ConnectionTotals()
         self._lingering: dict[int, Any] = {}  # transports of closed connections, still writing
         self._all_gone = asyncio.Event()
         self._shut_down = False
         self.lame_duck = False
-        self.jetstream_domain: str | None = None  # not None: JetStream is on; may be empty
-        self.listen_host = broker_options.host
-        self.listen_port = broker_options.port
-        self.websocket_port = 0
-        # Totals that no living connection can tell.
-        self.total_connections = 0
-        self.slow_consumers = 0
-        self.stale_connections = 0
-        self.stalled_clients = 0
-        self.past_in_messages = 0
-        self.past_in_bytes = 0
-        self.past_out_messages = 0
-        self.past_out_bytes = 0
         self._last_cid = _FIRST_CID - 1
         self._flush_planned = False
 
@@ -120,11 +107,11 @@ class Broker:
         configured = {account.name: account for account in self.options.accounts}
         configured.setdefault(
             options.GLOBAL_ACCOUNT,
-            options.Account(name=options.GLOBAL_ACCOUNT, mappings=self.options.mappings),
+            options.AccountOptions(name=options.GLOBAL_ACCOUNT, mappings=self.options.mappings),
         )
         system = self.options.system_account
         if system:
-            configured.setdefault(system, options.Account(name=system))
+            configured.setdefault(system, options.AccountOptions(name=system))
         for name, account in configured.items():
             running = self.accounts.get(name)
             if running is None:
@@ -149,48 +136,6 @@ class Broker:
     def system_account(self) -> Account | None:
         return self.accounts.get(self.options.system_account)
 
-    # -- what clients are told --------------------------------------------------------------------
-
-    def info(self, **fields: Any) -> Info:
-        """Return an INFO with what is common to all clients; `fields` are specific to one."""
-        return Info(
-            **{
-                "server_id": self.server_id,
-                "server_name": self.server_name,
-                "version": SERVER_VERSION,
-                "proto": PROTOCOL_VERSION,
-                "go": "millstream",
-                "headers": self.options.headers,
-                "jetstream": self.jetstream_domain is not None,
-                "domain": self.jetstream_domain or "",
-                "api_lvl": API_LEVEL,
-                "xkey": self.xkey,
-                "ldm": self.lame_duck,
-                **fields,
-            }
-        )
-
-    def listener_info(self, kind: ConnectionType) -> dict[str, Any]:
-        """Return the INFO fields that depend on the listener."""
-        if kind is ConnectionType.WEBSOCKET and self.options.websocket is not None:
-            tls = self.options.websocket.tls is not None
-            return {
-                "host": self.options.websocket.host,
-                "port": self.websocket_port,
-                "tls_required": tls,
-                "tls_available": tls,
-            }
-        tls_options = self.options.tls
-        fields: dict[str, Any] = {"host": self.listen_host, "port": self.listen_port}
-        if self.options.client_advertise:
-            host, _, port = self.options.client_advertise.rpartition(":")
-            fields |= {"host": host, "port": int(port)} if host else {"host": port}
-        if tls_options is not None:
-            fields["tls_required"] = not tls_options.allow_non_tls
-            fields["tls_available"] = tls_options.allow_non_tls
-            fields["tls_verify"] = tls_options.verify or tls_options.verify_and_map
-        return fields
-
     # -- connections ------------------------------------------------------------------------------
 
     def new_connection(
@@ -203,7 +148,7 @@ class Broker:
         self._last_cid += 1
         parser = Parser(self.options.max_control_line, self.options.max_payload)
         connection = Connection(self, self.tick, parser, self._last_cid, self.global_account)
-        connection.session = Session(
+        connection.session = ClientSession(
             ip=forwarded_ip,
             port=0,
             kind=kind,
@@ -247,7 +192,7 @@ class Broker:
         transport = connection.transport
         # Not 0: uvloop's TLS transport compares with `>=` and would call an empty buffer full.
         transport.set_write_buffer_limits(high=1, low=0)
-        self.total_connections += 1
+        self.totals.connections += 1
         greeting = self.greeting(connection, transport.get_extra_info("peername"))
         self._note_tls(session, transport)
         connection.half_closes = session.kind is ConnectionType.STANDARD and not session.tls_version
@@ -283,7 +228,7 @@ class Broker:
         connection.closed = True
         self.forget(connection, reason)
 
-    def _note_tls(self, session: Session, transport: Any) -> None:
+    def _note_tls(self, session: ClientSession, transport: Any) -> None:
         """Record the TLS version, cipher and certificate."""
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is None:
@@ -293,7 +238,7 @@ class Broker:
         session.tls_cipher = cipher[0] if cipher else ""
         session.peer_certificate = ssl_object.getpeercert(binary_form=True)
 
-    def is_pinned(self, session: Session) -> bool:
+    def is_pinned(self, session: ClientSession) -> bool:
         """Return True if the listener has no pinned certificates, or the client's is one of them."""
         if not session.tls_version:
             return True
@@ -366,10 +311,7 @@ class Broker:
         guard.alone("ending subscriptions", self.departures.leave, connection, closed.ended)
         connection.account.discard(connection)
         if self.connections.pop(connection.cid, None) is not None:
-            self.past_in_messages += connection.in_messages
-            self.past_in_bytes += connection.in_bytes
-            self.past_out_messages += connection.out_messages
-            self.past_out_bytes += connection.out_bytes
+            self.totals.add_past(connection)
         _log.debug("%s - Client connection closed: %s", connection, reason.value)
         guard.alone("telling of a disconnect", self.observer.client_disconnected, connection, reason)
         connection.keepalive.end()
@@ -412,7 +354,7 @@ class Broker:
         self,
         account: Account,
         subject: bytes,
-        callback: Callable[[Message], None],
+        callback: Callable[[InternalMessage], None],
         queue: bytes | None = None,
     ) -> Subscription:
         """Call `callback` for every message on `subject` in `account`."""
@@ -424,7 +366,7 @@ class Broker:
         self,
         account: Account,
         subject: bytes,
-        callback: Callable[[Message], None],
+        callback: Callable[[InternalMessage], None],
         queue: bytes | None = None,
     ) -> Subscription:
         """Call `callback` for every request on `subject`; ``ServiceSubscriber`` defines what a request is."""

@@ -11,7 +11,7 @@ import msgspec
 
 from millstream.base.decimals import read_integer
 from millstream.base.errors import MillstreamError
-from millstream.golang.json import Kind, Value, read_one
+from millstream.golang.json import JsonKind, Value, read_one
 
 
 class BadJson(MillstreamError):
@@ -38,16 +38,16 @@ def read_object(text: bytes) -> dict[str, Any]:
 
 def _plain(value: Value) -> Any:
     match value.kind:
-        case Kind.OBJECT:
+        case JsonKind.OBJECT:
             return {name: _plain(member) for name, member in value.members}
-        case Kind.ARRAY:
+        case JsonKind.ARRAY:
             return [_plain(item) for item in value.items]
-        case Kind.STRING:
+        case JsonKind.STRING:
             return value.text
-        case Kind.NUMBER:
+        case JsonKind.NUMBER:
             whole = read_integer(value.raw)
             return whole if whole is not None else float(value.raw)
-        case Kind.BOOL:
+        case JsonKind.BOOL:
             return value.raw == b"true"
-        case Kind.NULL:
+        case JsonKind.NULL:
             return None

@@ -1,4 +1,4 @@
-"""Why a connection ended, in the words of `/connz` and the disconnect event."""
+"""Reasons for the end of a connection, in the words of `/connz` and the disconnect event."""
 
 from enum import StrEnum
 

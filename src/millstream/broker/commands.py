@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
 from millstream.broker.close_reason import CloseReason
+from millstream.broker.router import RESERVED_REPLIES
 from millstream.golang.quote import quoted
-from millstream.protocol import errors
+from millstream.protocol import errors, headers
 from millstream.protocol.parser import Op
 from millstream.subjects.match import is_one_word
 from millstream.subjects.tokens import valid_literal_subject
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from millstream.protocol.parser import Frame
 
 _OK: Final = b"+OK\r\n"
-_RESERVED_REPLIES: Final = (b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK.")
 _GATEWAY_PREFIXES: Final = (b"_GR_.", b"$GR.")
 _CONSENSUS_PREFIX: Final = b"$NRG."
 
@@ -142,7 +142,7 @@ class Commands:
             connection.send(_error(errors.publish_violation(subject)))
             self._broker.observer.publish_refused(connection, subject)
             return errors.publish_violation(subject)
-        if frame.reply_size and frame.reply().startswith(_RESERVED_REPLIES):
+        if frame.reply_size and frame.reply().startswith(RESERVED_REPLIES):
             self.refuse_reply(connection, frame)
             return errors.reply_violation(frame.reply())
         if connect.verbose:
@@ -160,10 +160,9 @@ class Commands:
                 break
         else:
             return
-        size = 32 + len(subject)
+        block = headers.make_status(b"503", (b"Nats-Subject", subject))
         connection.send(
-            b"HMSG %b %b %d %d\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
-            % (reply, subscription.sid, size, size, subject)
+            b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, subscription.sid, len(block), len(block), block)
         )
 
 

@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes, has_line
 from millstream.base.wide_map cimport WideMap
-from millstream.broker.router cimport AckRoute, Route, Subscriber, Subscription, SubjectSpace, Target
+from millstream.broker.router cimport AckRoute, SubjectRoute, Subscriber, Subscription, SubjectSpace, Target
 from millstream.broker.watchdog cimport Watchdog
 from millstream.protocol.outbuf cimport OutBuffer
 from millstream.protocol.parser cimport Frame, Parser
@@ -90,7 +90,7 @@ cdef class Connection(Subscriber):
     cdef readonly bint write_blocked
     cdef public double last_activity
     cdef OutBuffer _out
-    cdef Route _route
+    cdef SubjectRoute _route
     cdef AckRoute _acks
     cdef Py_ssize_t _work
     cdef double _turn_end
@@ -106,15 +106,15 @@ cdef class Connection(Subscriber):
     @cython.locals(now=double, tick=Tick)
     cdef void _look_at_the_clock(self) except *
     cpdef take_turn(self)
-    @cython.locals(frame=Frame, route=Route, acks=AckRoute, taken=Py_ssize_t)
+    @cython.locals(frame=Frame, route=SubjectRoute, acks=AckRoute, taken=Py_ssize_t)
     cdef void _publish(self) except *
     @cython.locals(start=Py_ssize_t)
     cdef bint _may_be_traced(self, Frame frame) except? -1
-    cdef Route _find_route(self)
+    cdef SubjectRoute _find_route(self)
     @cython.locals(parser=Parser)
     cdef bint _is_plain_ack(self, AckRoute acks, Frame frame) except? -1
     @cython.locals(acks=AckRoute, subscription=Subscription)
-    cdef Route _find_ack_route(self, bytes subject)
+    cdef SubjectRoute _find_ack_route(self, bytes subject)
     @cython.locals(first="unsigned char")
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
     @cython.locals(subscription=Subscription, out=OutBuffer, prefix=bytes)

@@ -20,8 +20,17 @@ from typing import TYPE_CHECKING, Any
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.base.wide_map import WideMap
-from millstream.broker.router import AckRoute, Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import (
+    RESERVED_REPLIES,
+    AckRoute,
+    SubjectRoute,
+    SubjectSpace,
+    Subscriber,
+    Subscription,
+    Target,
+)
 from millstream.broker.watchdog import Watchdog
+from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
 
@@ -49,7 +58,7 @@ _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
-_ACK = b"$JS.ACK."
+_ACK = ACK_START
 _RESERVED_STARTS = (b"$", b"_")
 _DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
@@ -163,7 +172,7 @@ class Connection(Subscriber):
         self.write_blocked = False  # the transport holds bytes that the peer has not taken
         self.last_activity = 0.0
         self._out: OutBuffer | None = None
-        self._route: Route | None = None
+        self._route: SubjectRoute | None = None
         self._acks: AckRoute | None = None  # where the last acknowledgement went
         self._work = 0  # done since the last look at the clock
         self._turn_end = 0.0  # when others get their turn, by `tick.clock`; 0: not known yet
@@ -368,7 +377,7 @@ class Connection(Subscriber):
         start = frame.body_start
         return self.space.traced or has_line(frame.buf, start, start + frame.header_size, _TRACE)
 
-    def _find_route(self) -> Route | None:
+    def _find_route(self) -> SubjectRoute | None:
         self._route = None
         subject = self.parser.subject()
         if subject.startswith(_ACK) and self.space.mapping is None:
@@ -402,18 +411,18 @@ class Connection(Subscriber):
             and equal_bytes(frame.buf, parser.subject_start, acks.start)
         )
 
-    def _find_ack_route(self, subject: bytes) -> Route:
+    def _find_ack_route(self, subject: bytes) -> SubjectRoute:
         """Return the route of an ack, without caching it: its subject is used once."""
         acks = self.space.ack_route(subject)
         if acks is None:
             return self.space.route(subject)
         self._acks = acks if acks.inlet is not None else None
-        return Route(subject, [Target(subscription, subject) for subscription in acks.group], [])
+        return SubjectRoute(subject, [Target(subscription, subject) for subscription in acks.group], [])
 
     def _reply_is_reserved(self, frame: "Frame") -> bool:
         first = frame.buf[frame.reply_start]
         if first == _UNDERSCORE or first == _DOLLAR:
-            return frame.buf.startswith((b"_R_.", b"_GR_.", b"$GR.", b"$JS.ACK."), frame.reply_start)
+            return frame.buf.startswith(RESERVED_REPLIES, frame.reply_start)
         return False
 
     # -- the way out ------------------------------------------------------------------------------

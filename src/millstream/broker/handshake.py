@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from millstream.broker.auth import Authenticator, Candidate, Credentials, Identity
+from millstream.broker.auth import Candidate, ClientAuthenticator, ClientCredentials, Identity
 from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import Info, encode
@@ -73,10 +73,12 @@ def _info(broker: Broker, connection: Connection, **special: object) -> Info:
         "client_ip": session.ip,
         "nonce": session.nonce.decode() if not session.connect_received else "",
         "max_payload": connection.parser.max_payload,
-        **broker.listener_info(session.kind),
+        "headers": broker.options.headers,
+        "ldm": broker.lame_duck,
+        **broker.identity.listener_fields(broker.options, session.kind),
         **special,
     }
-    return broker.info(**fields)
+    return broker.identity.info(**fields)
 
 
 def auth_timeout_s(broker: Broker, kind: ConnectionType) -> float:
@@ -172,7 +174,7 @@ def _suspend(connection: Connection) -> None:
     connection.transport.pause_reading()
 
 
-def candidate_of(authenticator: Authenticator, connection: Connection) -> Candidate | None:
+def candidate_of(authenticator: ClientAuthenticator, connection: Connection) -> Candidate | None:
     """Return whom to check the client's credentials against; None if there is nobody."""
     try:
         return authenticator.candidate(_credentials(connection))
@@ -181,11 +183,11 @@ def candidate_of(authenticator: Authenticator, connection: Connection) -> Candid
         return None
 
 
-def _credentials(connection: Connection) -> Credentials:
+def _credentials(connection: Connection) -> ClientCredentials:
     session = connection.session
     given = session.connect
     cookies = session.cookies or ConnectOptions()
-    return Credentials(
+    return ClientCredentials(
         user=given.user or cookies.user,
         password=given.password or cookies.password,
         token=given.auth_token or cookies.auth_token,

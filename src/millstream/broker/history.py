@@ -7,7 +7,7 @@ import msgspec
 
 from millstream.base.untracked import untrack
 from millstream.base.wide_map import WideMap
-from millstream.broker.session import Session
+from millstream.broker.session import ClientSession
 
 if TYPE_CHECKING:
     from millstream.broker.connection import Connection
@@ -38,7 +38,7 @@ class ClosedConnection(msgspec.Struct, frozen=True, kw_only=True):
     """The last state of a connection, without its buffers."""
 
     cid: int
-    session: Session
+    session: ClientSession
     account: str
     stopped_ns: int  # wall clock
     last_activity: float  # monotonic

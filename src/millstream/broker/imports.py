@@ -27,7 +27,7 @@ from millstream.base.ids import secret_token
 from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
 from millstream.broker.router import (
     REPLY_PREFIX,
-    Route,
+    SubjectRoute,
     SubjectSpace,
     Subscriber,
     Subscription,
@@ -185,7 +185,7 @@ class ServiceImport(Subscriber):
         target: Target,
         frame: Frame,
         source: Subscriber | None,
-        send: Callable[[SubjectSpace, Route, Frame], int],
+        send: Callable[[SubjectSpace, SubjectRoute, Frame], int],
     ) -> bool:
         """Forward the request with `send` to the exporting account; return True if anybody received it."""
         imports = self._broker.imports
@@ -224,7 +224,7 @@ class ServiceImport(Subscriber):
                 "name": session.connect.name,
                 "lang": session.connect.lang,
                 "ver": session.connect.version,
-                "server": self._broker.server_id,
+                "server": self._broker.identity.server_id,
                 "kind": "Client",
                 "client_type": "websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
             }
@@ -331,7 +331,7 @@ def _service_transform(local: str, remote: str) -> SubjectTransform | None:
     ).inverse()
 
 
-def _mapped_route(space: SubjectSpace, subject: bytes) -> Route:
+def _mapped_route(space: SubjectSpace, subject: bytes) -> SubjectRoute:
     """Return the route of a message from another account, after this account's mappings."""
     return space.route(subject if space.mapping is None else space.mapping(subject))
 

@@ -17,7 +17,7 @@ _complaints = Complaints(logging.getLogger("millstream.broker"))
 _SHOWN = 100  # bytes of a subject in the log
 
 
-class Message:
+class InternalMessage:
     """A copy of a message for an in-process subscriber, which may keep it."""
 
     __slots__ = ("headers", "payload", "reply", "source", "subject")
@@ -42,12 +42,14 @@ OURSELVES = Ourselves()
 class CallbackSubscriber(Subscriber):
     """Calls a function for every message."""
 
-    def __init__(self, callback: Callable[[Message], None]) -> None:
+    def __init__(self, callback: Callable[[InternalMessage], None]) -> None:
         self._callback = callback
 
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
         try:
-            self._callback(Message(target.subject, frame.reply(), frame.headers(), frame.payload(), source))
+            self._callback(
+                InternalMessage(target.subject, frame.reply(), frame.headers(), frame.payload(), source)
+            )
         except Exception as error:
             self.failed(target, frame, error)
         return True
@@ -66,7 +68,7 @@ class ServiceSubscriber(CallbackSubscriber):
 
     def __init__(
         self,
-        callback: Callable[[Message], None],
+        callback: Callable[[InternalMessage], None],
         responder: Responder | None = None,
         outlet: Outlet | None = None,
     ) -> None:

@@ -88,7 +88,7 @@ class Keepalive:
         measured = self.round_trip_s > 0 and now - self._sent_at <= _MEASURE_EVERY_S
         if not measured or now - self._heard_at >= self._interval_s:
             if self._unanswered + 1 > self._max_unanswered:
-                broker.stale_connections += 1
+                broker.totals.stale_connections += 1
                 broker.close(connection, CloseReason.STALE_CONNECTION, errors.STALE_CONNECTION)
                 return
             self._unanswered += 1

@@ -93,7 +93,7 @@ def _bind(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-class Listener:
+class ClientListener:
     """One listening address.  ``close`` stops accepting; accepted connections stay."""
 
     def __init__(self, broker: Broker, kind: ConnectionType, tls: TlsOptions | None) -> None:

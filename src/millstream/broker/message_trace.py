@@ -30,7 +30,7 @@ from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
-    from millstream.broker.router import Route, SubjectSpace, Subscriber, Target
+    from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Target
 
 _log = logging.getLogger("millstream.broker")
 
@@ -161,7 +161,7 @@ class MessageTraces:
         if not taken and connection.no_responders and frame.reply_size > 0:
             commands.answer_no_responders(connection, subject, frame.reply())
 
-    def _deliver(self, route: Route, frame: Frame, source: Subscriber, trace: MessageTrace) -> int:
+    def _deliver(self, route: SubjectRoute, frame: Frame, source: Subscriber, trace: MessageTrace) -> int:
         """Do what ``SubjectSpace.deliver`` does, and trace it."""
         taken = sum(self._try(target, frame, source, trace) for target in route.plain)
         for members in route.queues:
@@ -206,7 +206,7 @@ class MessageTraces:
     def _hand_to_service(
         self, owner: ServiceImport, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace
     ) -> bool:
-        def send(space: SubjectSpace, route: Route, request: Frame) -> int:
+        def send(space: SubjectSpace, route: SubjectRoute, request: Frame) -> int:
             crossing = {"acc": owner.exporter.name, "from": _text(target.subject), "to": _text(route.subject)}
             trace.add("si", **crossing)
             if owner.traceable:

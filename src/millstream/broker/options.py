@@ -14,7 +14,7 @@ SYSTEM_ACCOUNT: Final = "$SYS"
 
 
 class ConnectionType(StrEnum):
-    """How a client connected, in the spelling of `allowed_connection_types`."""
+    """Kinds of connections, in the spelling of `allowed_connection_types`."""
 
     STANDARD = "STANDARD"
     WEBSOCKET = "WEBSOCKET"
@@ -62,7 +62,7 @@ class ExportKind(StrEnum):
 
 
 class ResponseType(StrEnum):
-    """How many responses a service export gives to one request."""
+    """Number of responses that a service export gives to one request."""
 
     SINGLETON = "Singleton"
     STREAM = "Stream"
@@ -99,7 +99,7 @@ class SubjectMapping(msgspec.Struct, frozen=True, kw_only=True):
     destinations: tuple[MapDestination, ...]
 
 
-class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
+class AccountQuota(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of an account; -1 means unlimited."""
 
     max_connections: int = -1
@@ -114,9 +114,9 @@ class AccountTrace(msgspec.Struct, frozen=True, kw_only=True):
     sampling: int = 100  # percent of them
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class AccountOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    limits: AccountLimits = AccountLimits()
+    limits: AccountQuota = AccountQuota()
     exports: tuple[Export, ...] = ()
     imports: tuple[Import, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
@@ -124,7 +124,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may connect.  Users of accounts and of the authorization block are in one list."""
+    """The users that may connect.  Users of accounts and of the authorization block are in one list."""
 
     token: str = ""
     username: str = ""
@@ -199,7 +199,7 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lame_duck_grace_period_s: float = 10.0
     system_account: str = SYSTEM_ACCOUNT  # empty: `no_system_account`
     authorization: Authorization = Authorization()
-    accounts: tuple[Account, ...] = ()  # besides $G and $SYS
+    accounts: tuple[AccountOptions, ...] = ()  # besides $G and $SYS
     mappings: tuple[SubjectMapping, ...] = ()  # of the global account
     tls: TlsOptions | None = None
     websocket: WebSocketOptions | None = None

@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.broker.router cimport Route, SubjectSpace, Subscription, Target
+from millstream.broker.router cimport SubjectRoute, SubjectSpace, Subscription, Target
 from millstream.protocol.outlet cimport Outlet
 from millstream.protocol.parser cimport Frame
 from millstream.subjects.match cimport is_one_word
@@ -11,21 +11,21 @@ cdef class SubjectOutlet(Outlet):
     cdef SubjectSpace _space
     cdef bytes _destination
     cdef bytes _queue
-    cdef Route _route
+    cdef SubjectRoute _route
     cdef dict _seen_as
 
-    @cython.locals(route=Route, seen=Route)
+    @cython.locals(route=SubjectRoute, seen=SubjectRoute)
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
-    @cython.locals(route=Route, members=list, target=Target)
+    @cython.locals(route=SubjectRoute, members=list, target=Target)
     cpdef bint has_interest(self) except? -1
-    @cython.locals(route=Route, members=list, target=Target, subscription=Subscription)
+    @cython.locals(route=SubjectRoute, members=list, target=Target, subscription=Subscription)
     cpdef bint is_named(self) except? -1
-    @cython.locals(route=Route, members=list, target=Target)
+    @cython.locals(route=SubjectRoute, members=list, target=Target)
     cpdef bint behind(self) except? -1
-    @cython.locals(route=Route)
-    cdef Route _find_route(self)
-    @cython.locals(route=Route, seen=Route, members=list)
-    cdef Route _see_as(self, bytes subject)
+    @cython.locals(route=SubjectRoute)
+    cdef SubjectRoute _find_route(self)
+    @cython.locals(route=SubjectRoute, seen=SubjectRoute, members=list)
+    cdef SubjectRoute _see_as(self, bytes subject)
 
 cdef class AnswerOutlet(Outlet):
     cdef SubjectSpace _space

@@ -4,7 +4,7 @@ The route to the destination is cached while it is valid; for each subject that 
 its receivers are cached too.  A message may also have the destination's own name, as if published there.
 """
 
-from millstream.broker.router import Route, SubjectSpace, Target
+from millstream.broker.router import SubjectRoute, SubjectSpace, Target
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.subjects.match import is_one_word
@@ -19,8 +19,8 @@ class SubjectOutlet(Outlet):
         self._space = space
         self._destination = destination
         self._queue = queue
-        self._route: Route | None = None
-        self._seen_as: dict[bytes, Route] = {}
+        self._route: SubjectRoute | None = None
+        self._seen_as: dict[bytes, SubjectRoute] = {}
 
     def send(self, subject: bytes, frame: Frame) -> int:
         route = self._route
@@ -76,16 +76,16 @@ class SubjectOutlet(Outlet):
                 return True  # all of them are
         return False
 
-    def _find_route(self) -> Route:
+    def _find_route(self) -> SubjectRoute:
         self._seen_as.clear()
         route = self._space.route(self._destination)
         self._route = route
         return route
 
-    def _see_as(self, subject: bytes) -> Route:
+    def _see_as(self, subject: bytes) -> SubjectRoute:
         route = self._route
         assert route is not None
-        seen = Route(
+        seen = SubjectRoute(
             subject,
             [_renamed(target, subject) for target in route.plain],
             [[_renamed(target, subject) for target in members] for members in route.queues],

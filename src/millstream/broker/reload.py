@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.slices import Pieces
 from millstream.broker import handshake
-from millstream.broker.auth import Authenticator, Candidate, Identity
+from millstream.broker.auth import Candidate, ClientAuthenticator, Identity
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import BrokerOptions
 from millstream.golang.quote import quoted
@@ -35,7 +35,7 @@ _CHECKED_AT_ONCE: Final = 128  # subscriptions of one client; more are checked i
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
     """Apply `options`, all of which must be changeable while running."""
-    authenticator = Authenticator(options)  # may raise: before anything is touched
+    authenticator = ClientAuthenticator(options)  # may raise: before anything is touched
     old, broker.options = broker.options, options
     access_changed = (old.authorization, old.accounts, old.mappings, old.websocket) != (
         options.authorization,
@@ -84,7 +84,7 @@ def _send_unpinned_away(broker: Broker) -> None:
         broker.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
 
 
-def _check_again(broker: Broker, connection: Connection, previous: Authenticator) -> None:
+def _check_again(broker: Broker, connection: Connection, previous: ClientAuthenticator) -> None:
     if connection.session.identity is None:
         return
     if _has_moved(broker, connection):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from millstream.broker.outlet import SubjectOutlet
-from millstream.broker.router import REPLY_PREFIX, Route, SubjectSpace, Subscriber, Target
+from millstream.broker.router import REPLY_PREFIX, SubjectRoute, SubjectSpace, Subscriber, Target
 from millstream.protocol.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OwnOutlet(Outlet):
         self._space = space
         self._destination = destination
         self._owner = owner
-        self._found: Route | None = None
+        self._found: SubjectRoute | None = None
         self._own: list[Target] = []
 
     def send(self, subject: bytes, frame: Frame) -> int:

@@ -55,7 +55,7 @@ cdef class Target:
     cpdef bytes prefix(self)
 
 @cython.final
-cdef class Route:
+cdef class SubjectRoute:
     cdef readonly bytes subject
     cdef readonly list plain
     cdef readonly list queues
@@ -100,7 +100,7 @@ cdef class SubjectSpace:
     @cython.locals(dot=Py_ssize_t, start=bytes, group=list, found=Matches, route=AckRoute)
     cpdef AckRoute ack_route(self, bytes subject)
     @cython.locals(dot=Py_ssize_t, stream=bytes, group=list, each=Subscription)
-    cpdef Route direct_route(self, bytes subject)
+    cpdef SubjectRoute direct_route(self, bytes subject)
     @cython.locals(found=Matches, group=list, plain=list, each=Subscription)
     cdef list _find_getters(self, bytes stream)
     @cython.locals(route=AckRoute)
@@ -111,17 +111,17 @@ cdef class SubjectSpace:
     cdef _tell_watchers(self, bytes pattern, bint literal)
     cpdef subscribe(self, Subscription subscription)
     cpdef unsubscribe(self, Subscription subscription)
-    @cython.locals(route=Route, head=bytes, routes=dict)
-    cpdef Route route(self, bytes subject)
-    cdef Route _route_to(self, Matches found, bytes subject)
-    @cython.locals(found=Matches, head=bytes, routes=dict, route=Route, one_more=bint)
-    cpdef Route crowd_route(self, bytes subject)
+    @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
+    cpdef SubjectRoute route(self, bytes subject)
+    cdef SubjectRoute _route_to(self, Matches found, bytes subject)
+    @cython.locals(found=Matches, head=bytes, routes=dict, route=SubjectRoute, one_more=bint)
+    cpdef SubjectRoute crowd_route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
     cdef list _targets(self, list subscriptions, bytes subject)
-    @cython.locals(route=Route)
+    @cython.locals(route=SubjectRoute)
     cpdef drop_all_routes(self)
-    @cython.locals(route=Route, head=bytes, routes=dict)
+    @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
     cdef _drop_route(self, bytes subject)
     @cython.locals(head=bytes, known=bytes, heads=list, each=bytes)
     cdef _drop_routes(self, bytes pattern)
@@ -132,7 +132,7 @@ cdef class SubjectSpace:
     @cython.locals(group=list, subscription=Subscription, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_reply(self, bytes subject, Frame frame) except? -1
     @cython.locals(target=Target, members=list, group=list, taken=Py_ssize_t)
-    cpdef Py_ssize_t deliver(self, Route route, Frame frame, Subscriber source) except? -1
+    cpdef Py_ssize_t deliver(self, SubjectRoute route, Frame frame, Subscriber source) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
     cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
     @cython.locals(count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, targets=list)

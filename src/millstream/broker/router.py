@@ -1,9 +1,9 @@
 """Find the receivers of a message by its subject.
 
-A subject space (each account has one) is a tree of subscriptions, with a cache of ``Route`` objects in front
-of it, one per subject in use.  A route has, for every receiver, the formatted start of its MSG line.  It is
-never changed; when a subscription is added or removed, the routes it affects are marked invalid and dropped.
-So the holder of a route checks one flag, and delivering costs what is delivered.
+A subject space (each account has one) is a tree of subscriptions, with a cache of ``SubjectRoute`` objects in
+front of it, one per subject in use.  A route has, for every receiver, the formatted start of its MSG line.
+It is never changed; when a subscription is added or removed, the routes it affects are marked invalid and
+dropped.  So the holder of a route checks one flag, and delivering costs what is delivered.
 
 A ``Subscriber`` is anything that receives messages: a client connection, a service import, JetStream.
 Receivers are called while the frame of the message is valid and must copy what they keep.
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from millstream.base import guard
 from millstream.base.buffer import read_little, same_bytes
 from millstream.base.complaints import Complaints
+from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import FIXED_SIZE, Replies
@@ -31,7 +32,8 @@ _complaints = Complaints(logging.getLogger("millstream.broker"))
 REPLY_PREFIX = b"_R_."  # of reply subjects by which answers find their way to another account
 
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
-_ACK_PREFIX_SIZE = len(b"$JS.ACK.")
+RESERVED_REPLIES = (REPLY_PREFIX, b"_GR_.", b"$GR.", ACK_START)  # reply subjects that no client may use
+_ACK_PREFIX_SIZE = len(ACK_START)
 _DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")
@@ -120,7 +122,7 @@ class Target:
         return self._prefix
 
 
-class Route:
+class SubjectRoute:
     """All receivers of a message on `subject`."""
 
     def __init__(self, subject: bytes, plain: list[Target], queues: list[list[Target]]) -> None:
@@ -150,7 +152,7 @@ class SubjectSpace:
     def __init__(self, name: str, seed: int) -> None:
         self.name = name
         self.tree = SubjectTree()
-        self.routes: dict[bytes, Route] = {}
+        self.routes: dict[bytes, SubjectRoute] = {}
         # From a published subject to the one it is delivered on.
         self.mapping: Callable[[bytes], bytes] | None = None
         self.traced = False  # any message with headers may be part of a trace; see `message_trace`
@@ -158,7 +160,7 @@ class SubjectSpace:
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
         # The same routes by the heads of their subjects (``_head_of``): a pattern then touches few of them.
-        self._heads: dict[bytes, dict[bytes, Route]] = {}
+        self._heads: dict[bytes, dict[bytes, SubjectRoute]] = {}
         self._reply_groups: dict[bytes, list[Subscription] | None] = {}
         self._acks: dict[bytes, AckRoute | None] = {}
         self._getters: dict[bytes, list[Subscription] | None] = {}
@@ -223,7 +225,7 @@ class SubjectSpace:
 
     # -- routes -----------------------------------------------------------------------------------
 
-    def route(self, subject: bytes) -> Route:
+    def route(self, subject: bytes) -> SubjectRoute:
         """Return the route for a literal subject, cached if possible; empty if the subject is invalid."""
         self.lookups += 1
         route = self.routes.get(subject)
@@ -232,7 +234,7 @@ class SubjectSpace:
             return route
         if not is_one_word(subject):
             self.refuse(subject)
-            return Route(subject, [], [])
+            return SubjectRoute(subject, [], [])
         route = self._route_to(self.tree.match(subject), subject)
         if len(self.routes) >= _MAX_ROUTES:
             self.drop_all_routes()
@@ -244,14 +246,14 @@ class SubjectSpace:
         routes[subject] = route
         return route
 
-    def _route_to(self, found: Matches, subject: bytes) -> Route:
-        return Route(
+    def _route_to(self, found: Matches, subject: bytes) -> SubjectRoute:
+        return SubjectRoute(
             subject,
             self._targets(found.plain, subject),
             [targets for members in found.queues.values() if (targets := self._targets(members, subject))],
         )
 
-    def crowd_route(self, subject: bytes) -> Route | None:
+    def crowd_route(self, subject: bytes) -> SubjectRoute | None:
         """Return a route for one of very many subjects with the same head, such as the keys of a bucket.
 
         It is made for this message and must not be kept: nothing marks it invalid.  The receivers of all
@@ -274,7 +276,7 @@ class SubjectSpace:
                 return None
         if subject.find(b"..") >= 0 or subject.endswith(b"."):
             return None
-        route = Route(subject, self._targets(found.plain, subject), [])
+        route = SubjectRoute(subject, self._targets(found.plain, subject), [])
         if found.queues:
             route.groups = list(found.queues.values())
         return route
@@ -328,7 +330,7 @@ class SubjectSpace:
             self._acks[start] = route
         return route
 
-    def direct_route(self, subject: bytes) -> Route | None:
+    def direct_route(self, subject: bytes) -> SubjectRoute | None:
         """Return the route of a key in ``$JS.API.DIRECT.GET.<stream>.<key>``.
 
         There are as many of these subjects as keys, so the receivers for all keys of a stream are cached.
@@ -347,7 +349,7 @@ class SubjectSpace:
             group = self._getters[stream] = self._find_getters(stream)
             if group is None:
                 return None
-        return Route(subject, [], [[Target(each, subject) for each in group]])
+        return SubjectRoute(subject, [], [[Target(each, subject) for each in group]])
 
     def _find_getters(self, stream: bytes) -> list[Subscription] | None:
         found = self.tree.match_any_tail(stream)
@@ -484,7 +486,7 @@ class SubjectSpace:
                 taken += 1
         return taken
 
-    def deliver(self, route: Route, frame: Frame, source: Subscriber | None) -> int:
+    def deliver(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> int:
         """Deliver the message to every receiver of the route; return how many received it."""
         taken = 0
         for target in route.plain:

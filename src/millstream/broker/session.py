@@ -10,6 +10,7 @@ from millstream.broker.auth import Identity
 from millstream.broker.client_json import read_object
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import ConnectionType
+from millstream.broker.totals import Traffic
 from millstream.golang.quote import quoted
 
 _log = logging.getLogger("millstream.broker")
@@ -51,7 +52,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(known, ConnectOptions)
 
 
-class Session(msgspec.Struct, kw_only=True):
+class ClientSession(msgspec.Struct, kw_only=True):
     """The state of a connection, kept in its record after it is closed."""
 
     ip: str
@@ -68,7 +69,7 @@ class Session(msgspec.Struct, kw_only=True):
     greeted: bool = False  # INFO went out before the transport was there
     pong_sent: bool = False
     auth_timer: Any = None
-    counted: tuple[int, int, int, int] = (0, 0, 0, 0)  # messages and bytes when it joined its account
+    counted: Traffic = Traffic()  # its traffic when it joined its account
     max_subscriptions: int = -1  # of this connection; -1: unlimited
     tls_version: str = ""
     tls_cipher: str = ""

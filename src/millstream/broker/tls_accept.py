@@ -52,7 +52,7 @@ class ConnectionThrottled(TlsHandshakeError):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """What was negotiated before the protocol was created."""
+    """Result of the negotiation before the protocol was created."""
 
     tls: bool
     info_sent: bool  # False: the connection has to send INFO

@@ -24,9 +24,9 @@ from millstream.broker.websocket_upgrade import Refusal, RequestReader, Upgrade,
 from millstream.protocol.websocket import (
     Close,
     CloseStatus,
-    Failure,
     FrameDecoder,
     FrameEncoder,
+    FrameFailure,
     Ping,
     close_frame,
     pong_frame,
@@ -281,7 +281,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
             else:
                 self._fail(event)
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: FrameFailure) -> None:
         self._failure = WebSocketFailure(failure.message)
         self._finish(close_frame(failure.status, failure.message))
 

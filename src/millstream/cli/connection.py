@@ -27,8 +27,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from millstream.cli.endings import UsageError
-from millstream.link.errors import BadOptions
-from millstream.link.fields import Field, Kind
+from millstream.link.errors import BadLinkOptions
+from millstream.link.fields import Field, OptionKind
 from millstream.link.layers import Layer
 from millstream.link.link import Link
 from millstream.link.login import check_files
@@ -88,7 +88,7 @@ def _argument(option: Field, prefix: str) -> str:
 def _flags(option: Field, prefix: str) -> tuple[str, ...]:
     if not prefix:
         return option.names.flags
-    if option.names.kind is Kind.SERVERS:
+    if option.names.kind is OptionKind.SERVERS:
         return (f"--{prefix}",)
     return (f"--{prefix}-{option.names.flags[0].removeprefix('--')}",)
 
@@ -98,13 +98,13 @@ def _parameter(option: Field, prefix: str) -> inspect.Parameter:
     text = f"{names.help[:1].upper()}{names.help[1:]}.".replace("`", "")
     if names.variable and not prefix:
         text += f" [env var: {names.variable}]"
-    if names.kind is not Kind.SWITCH and option.default_text:
+    if names.kind is not OptionKind.SWITCH and option.default_text:
         text += f" [default: {option.default_text}]"
     kind: Any = str
     default: Any = ""
-    if names.kind is Kind.SWITCH:
+    if names.kind is OptionKind.SWITCH:
         kind, default = bool, False
-    elif names.kind is Kind.SERVERS:
+    elif names.kind is OptionKind.SERVERS:
         kind, default = list[str] | None, None
     made = typer.Option(
         *_flags(option, prefix),
@@ -130,7 +130,7 @@ def _extended(
     def wrapper(**given: Any) -> None:
         try:
             found = options(given)
-        except BadOptions as error:
+        except BadLinkOptions as error:
             raise UsageError(str(error)) from None
         command(**given, **{parameter: found})
 

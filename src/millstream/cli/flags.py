@@ -20,13 +20,13 @@ class FlagError(MillstreamError):
     """The command line cannot be understood."""
 
 
-class Kind(Enum):
+class FlagKind(Enum):
     TEXT = "text"
     INTEGER = "integer"
     SWITCH = "switch"
 
 
-class Section(StrEnum):
+class HelpSection(StrEnum):
     """The headings of the help text."""
 
     SERVER = "Server"
@@ -39,32 +39,34 @@ class Section(StrEnum):
 
 
 class Flag(msgspec.Struct, frozen=True):
-    section: Section
+    section: HelpSection
     names: tuple[str, ...]
     help: str
-    kind: Kind = Kind.SWITCH
+    kind: FlagKind = FlagKind.SWITCH
     value: str = ""  # how the help calls the value
     into: tuple[str, ...] = ()  # options the value goes to
     action: str = ""  # attribute of `CommandLine` instead
 
 
-def _text(section: Section, names: str, value: str, help: str, into: str = "", action: str = "") -> Flag:
-    return Flag(section, tuple(names.split()), help, Kind.TEXT, value, (into,) if into else (), action)
+def _text(section: HelpSection, names: str, value: str, help: str, into: str = "", action: str = "") -> Flag:
+    return Flag(section, tuple(names.split()), help, FlagKind.TEXT, value, (into,) if into else (), action)
 
 
-def _number(section: Section, names: str, value: str, help: str, into: str) -> Flag:
-    return Flag(section, tuple(names.split()), help, Kind.INTEGER, value, (into,))
+def _number(section: HelpSection, names: str, value: str, help: str, into: str) -> Flag:
+    return Flag(section, tuple(names.split()), help, FlagKind.INTEGER, value, (into,))
 
 
-def _switch(section: Section, names: str, help: str, into: str = "", action: str = "") -> Flag:
-    return Flag(section, tuple(names.split()), help, Kind.SWITCH, "", tuple(into.split()), action)
+def _switch(section: HelpSection, names: str, help: str, into: str = "", action: str = "") -> Flag:
+    return Flag(section, tuple(names.split()), help, FlagKind.SWITCH, "", tuple(into.split()), action)
 
 
-def _refused(names: str, kind: Kind, why: str) -> Flag:
-    return Flag(Section.UNSUPPORTED, tuple(names.split()), why, kind, "" if kind is Kind.SWITCH else "value")
+def _refused(names: str, kind: FlagKind, why: str) -> Flag:
+    return Flag(
+        HelpSection.UNSUPPORTED, tuple(names.split()), why, kind, "" if kind is FlagKind.SWITCH else "value"
+    )
 
 
-_S = Section
+_S = HelpSection
 FLAGS: Final = (
     _text(_S.SERVER, "a addr net", "host", "Listen on this address (default: 0.0.0.0)", "host"),
     _number(_S.SERVER, "p port", "port", "Listen on this port; -1 picks one (default: 4222)", "port"),
@@ -120,15 +122,15 @@ FLAGS: Final = (
     _switch(_S.COMMON, "h help", "Show this text", action="help"),
     _switch(_S.COMMON, "help_tls", "Show what a tls block may hold", action="help_tls"),
     _switch(_S.COMMON, "v version", "Show the version", action="version"),
-    _refused("s syslog", Kind.SWITCH, "syslog; log to a file or to standard error"),
-    _refused("r remote_syslog", Kind.TEXT, "syslog; log to a file or to standard error"),
-    _refused("routes", Kind.TEXT, "clustering; Millstream is a single server"),
-    _refused("cluster cluster_listen", Kind.TEXT, "clustering; Millstream is a single server"),
-    _refused("cluster_name", Kind.TEXT, "clustering; Millstream is a single server"),
-    _refused("cluster_advertise", Kind.TEXT, "clustering; Millstream is a single server"),
-    _refused("no_advertise", Kind.SWITCH, "clustering; Millstream is a single server"),
-    _refused("connect_retries", Kind.INTEGER, "clustering; Millstream is a single server"),
-    _refused("profile", Kind.INTEGER, "Go profiling"),
+    _refused("s syslog", FlagKind.SWITCH, "syslog; log to a file or to standard error"),
+    _refused("r remote_syslog", FlagKind.TEXT, "syslog; log to a file or to standard error"),
+    _refused("routes", FlagKind.TEXT, "clustering; Millstream is a single server"),
+    _refused("cluster cluster_listen", FlagKind.TEXT, "clustering; Millstream is a single server"),
+    _refused("cluster_name", FlagKind.TEXT, "clustering; Millstream is a single server"),
+    _refused("cluster_advertise", FlagKind.TEXT, "clustering; Millstream is a single server"),
+    _refused("no_advertise", FlagKind.SWITCH, "clustering; Millstream is a single server"),
+    _refused("connect_retries", FlagKind.INTEGER, "clustering; Millstream is a single server"),
+    _refused("profile", FlagKind.INTEGER, "Go profiling"),
 )
 _BY_NAME: Final = {name: flag for flag in FLAGS for name in flag.names}
 _SWITCH_WORDS: Final = {
@@ -159,7 +161,7 @@ def parse_flags(arguments: Sequence[str]) -> CommandLine:
         if argument == "--":
             break
         flag, value = _read_flag(argument, rest)
-        if flag.section is Section.UNSUPPORTED:
+        if flag.section is HelpSection.UNSUPPORTED:
             if value not in (False, ""):
                 raise FlagError(f"{argument.partition('=')[0]}: not supported by Millstream: {flag.help}")
         elif flag.action:
@@ -187,7 +189,7 @@ def _read_flag(argument: str, rest: list[str]) -> tuple[Flag, Any]:
         near = nearest(name, _BY_NAME)
         hint = f"did you mean {_spelled(near)}? See --help" if near else "see --help"
         raise FlagError(f"flag provided but not defined: {argument.partition('=')[0]}; {hint}")
-    if flag.kind is Kind.SWITCH:
+    if flag.kind is FlagKind.SWITCH:
         if not equals:
             return flag, True
         if text not in _SWITCH_WORDS:
@@ -197,7 +199,7 @@ def _read_flag(argument: str, rest: list[str]) -> tuple[Flag, Any]:
         if not rest:
             raise FlagError(f"flag needs an argument: -{name}")
         text = rest.pop(0)
-    if flag.kind is Kind.TEXT:
+    if flag.kind is FlagKind.TEXT:
         return flag, text
     try:
         return flag, int(text, 0)
@@ -216,8 +218,8 @@ def help_text() -> str:
         "",
         "Start a NATS-compatible server. The flags are nats-server's; one dash and two are the same.",
     ]
-    for section in Section:
-        lines += ["", f"{section} options:" if section is not Section.UNSUPPORTED else f"{section}:"]
+    for section in HelpSection:
+        lines += ["", f"{section} options:" if section is not HelpSection.UNSUPPORTED else f"{section}:"]
         lines += _section_lines(flag for flag in FLAGS if flag.section is section)
     return "\n".join(lines)
 

@@ -70,7 +70,7 @@ class Bars:
         self._progress.console.print(visible(text), highlight=False, markup=False)
 
 
-class Lines:
+class ProgressLines:
     """For files and pipes."""
 
     def __init__(self) -> None:
@@ -104,15 +104,15 @@ class Lines:
         print(visible(text), file=sys.stderr, flush=True)
 
 
-class Quiet(Lines):
+class Quiet(ProgressLines):
     """For programs that read JSON."""
 
     def say(self, text: str) -> None:
         pass
 
 
-def progress_for(*, json: bool, quiet: bool = False) -> Bars | Lines:
+def progress_for(*, json: bool, quiet: bool = False) -> Bars | ProgressLines:
     """What suits where the output goes."""
     if json or quiet:
         return Quiet()
-    return Bars() if sys.stderr.isatty() else Lines()
+    return Bars() if sys.stderr.isatty() else ProgressLines()

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from millstream.cli.archives import FORM
 from millstream.cli.connection import connected, talks_to_a_second, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
 from millstream.cli.transfer import JsonOption, chosen, run, show, size_text
@@ -125,7 +124,7 @@ def promote(
                     return 1 if any(each.problems for each in plans) else 0
                 word = None if cut_over else _word(json=json)
                 with progress_for(json=json) as progress, _folder(work_dir) as folder:
-                    promotion = Promotion(source, target, plans, options, FORM, progress, folder, word)
+                    promotion = Promotion(source, target, plans, options, progress, folder, word)
                     result = await promotion.run()
                 show(result.report(), _result_lines(result, source, target), json=json)
                 return 0 if result.complete else 1

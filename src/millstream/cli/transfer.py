@@ -11,7 +11,6 @@ import typer
 
 from millstream.base.errors import MillstreamError
 from millstream.base.owned import visible
-from millstream.cli.archives import FORM
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.progress_bars import progress_for
 from millstream.link.options import LinkOptions
@@ -99,7 +98,7 @@ def backup(
                 for name in names:
                     try:
                         _refuse_same_folder(folder, name, [each["stream"] for each in reports])
-                        done = await back_up(api, name, folder / name, FORM, progress, options)
+                        done = await back_up(api, name, folder / name, progress, options)
                     except MillstreamError as error:
                         reports.append({"stream": name, "error": str(error)})
                     else:
@@ -210,7 +209,7 @@ def restore_command(
                 raise TransferError(f"{folder}: there is no backup of {', '.join(streams)}")
         if name and len(backups) > 1:
             raise TransferError("--name is for one stream, and these are several")
-        summaries = {each.stream: await asyncio.to_thread(each.check, FORM) for each in backups}
+        summaries = {each.stream: await asyncio.to_thread(each.check) for each in backups}
         if dry_run:
             report = [
                 {"stream": key, "messages": one.state.get("messages"), "digest": one.digest, "sound": True}
@@ -224,7 +223,7 @@ def restore_command(
             with progress_for(json=json) as progress:
                 for each in backups:
                     try:
-                        done = await restore(api, each, FORM, progress, options)
+                        done = await restore(api, each, progress, options)
                     except MillstreamError as error:
                         reports.append({"stream": name or each.stream, "error": str(error)})
                     else:

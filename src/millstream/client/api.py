@@ -17,7 +17,7 @@ from millstream.jsapi.errors import not_enabled
 from millstream.jsapi.names import API_PREFIX, domain_api_prefix
 from millstream.jsapi.requests import CreateConsumerRequest
 from millstream.jsapi.stream_types import StreamInfo
-from millstream.link.errors import ApiError, JetStreamOff, LinkError, NoResponders, RequestTimeout
+from millstream.link.errors import JetStreamOff, LinkApiError, LinkError, NoResponders, RequestTimeout
 from millstream.link.frames import Headers
 from millstream.link.publish_window import read_ack
 from millstream.link.verbs import (
@@ -82,7 +82,7 @@ class Api:
                 f"no stream on {self.carrier.where} takes the subject {subject}; create one, and start the "
                 "server with -js if JetStream is off"
             ) from None
-        except ApiError as error:
+        except LinkApiError as error:
             raise RequestRefused.told_by(error, "", self.carrier.where) from None
         except LinkError as error:
             raise ServerUnavailable(str(error)) from error
@@ -94,7 +94,7 @@ class Api:
         except NoResponders:
             text = not_enabled(self.carrier.where, self._domain)
             raise ServerUnavailable(text) from JetStreamOff(text)
-        except ApiError as error:
+        except LinkApiError as error:
             raise RequestRefused.told_by(error, stream, self.carrier.where) from error
         except LinkError as error:
             raise ServerUnavailable(str(error)) from error

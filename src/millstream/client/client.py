@@ -165,7 +165,11 @@ async def connect(
                 try:
                     await link.connect()
                     break
-                except (link_errors.AuthorizationViolation, link_errors.TlsFailure, link_errors.BadOptions):
+                except (
+                    link_errors.AuthorizationViolation,
+                    link_errors.TlsFailure,
+                    link_errors.BadLinkOptions,
+                ):
                     raise
                 except link_errors.LinkError as error:
                     failure = error
@@ -175,7 +179,7 @@ async def connect(
     except link_errors.AuthorizationViolation as error:
         await link.close()
         raise CredentialsRefused(str(error)) from None
-    except link_errors.BadOptions as error:
+    except link_errors.BadLinkOptions as error:
         await link.close()
         raise BadOptions(str(error)) from None
     except link_errors.LinkError as error:
@@ -200,5 +204,5 @@ def _options(
         return LinkOptions(
             servers=parse_servers(servers), domain=domain, request_timeout_s=request_timeout_s, **options
         )
-    except link_errors.BadOptions as error:
+    except link_errors.BadLinkOptions as error:
         raise BadOptions(str(error)) from None

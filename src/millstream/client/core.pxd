@@ -2,14 +2,12 @@ cimport cython
 
 from millstream.base.buffer cimport equal_parts
 from millstream.link.deliveries cimport Receiver, copy_message
-from millstream.link.parser cimport Parser
+from millstream.link.parser cimport LinkParser
+from millstream.protocol.ack_subject cimport AckNumbers
 
 cdef int _CONTROL_STATUS
 cdef str _HEARTBEAT
 cdef str _FLOW_CONTROL
-cdef int _MOST_DIGITS
-cdef unsigned char _DOT
-cdef unsigned char _ZERO
 cdef dict _NO_HEADERS
 
 cdef class OrderedCore(Receiver):
@@ -37,12 +35,13 @@ cdef class OrderedCore(Receiver):
     cdef bint _placed
     cdef unsigned long long _snapshot_end
     cdef bint _repeating
+    cdef AckNumbers _numbers
 
     @cython.locals(
-        p="const unsigned char*", known=Py_ssize_t, i=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, field=int,
-        value="unsigned long long", stream_seq="unsigned long long", consumer_seq="unsigned long long",
-        timestamp_ns="unsigned long long", pending="unsigned long long", digit=int, payload=bytes, subject=bytes,
+        p="const unsigned char*", known=Py_ssize_t, end=Py_ssize_t, numbers=AckNumbers,
+        stream_seq="unsigned long long", consumer_seq="unsigned long long", pending="unsigned long long",
+        payload=bytes, subject=bytes,
     )
-    cdef bint _take_next(self, Parser parser) except -1
+    cdef bint _take_next(self, LinkParser parser) except -1
     cpdef bint is_full(self) noexcept
     cpdef bint is_drained(self) noexcept

@@ -27,19 +27,16 @@ import msgspec
 from millstream.base.buffer import equal_parts
 from millstream.base.decimals import read_whole
 from millstream.client.state import OrderedMessage, ResetReason
-from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
 from millstream.jsapi.headers import CONSUMER_STALLED, LAST_CONSUMER
 from millstream.link.deliveries import Receiver, copy_message
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
+from millstream.protocol.ack_subject import AckNumbers, read_ack_subject
 
 _CONTROL_STATUS = 100
 _HEARTBEAT = "Idle Heartbeat"
 _FLOW_CONTROL = "FlowControl Request"
-_MOST_DIGITS = 19  # that surely fit into 64 bits
-_DOT = ord(".")
-_ZERO = ord("0")
 _NO_HEADERS: dict[str, str] = {}
 
 
@@ -96,6 +93,7 @@ class OrderedCore(Receiver):
         self._last_subject_text = ""
         self._placed = False  # it is known where to continue
         self._snapshot_end = 0  # last per subject: the last sequence of the stream when it was asked for
+        self._numbers = AckNumbers()
         self._repeating = False  # the current consumer repeats a last-per-subject start
 
     # -- one consumer after the other -----------------------------------------------------------------
@@ -153,7 +151,7 @@ class OrderedCore(Receiver):
 
     # -- what arrives ---------------------------------------------------------------------------------
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Accept the parser's current message; the next one of the stream takes the fast path."""
         if not self._take_next(parser):
             self.receive(copy_message(parser))
@@ -162,7 +160,7 @@ class OrderedCore(Receiver):
     def chunk_ended(self) -> None:
         self._changed()
 
-    def _take_next(self, parser: Parser) -> bool:
+    def _take_next(self, parser: LinkParser) -> bool:
         """Buffer the parser's current message if it is the next one of the stream; return whether it was."""
         known = len(self._prefix)
         if known == 0 or parser.reply_size <= known or self.is_full():
@@ -170,35 +168,14 @@ class OrderedCore(Receiver):
         p = parser.buffer
         if not equal_parts(p, parser.reply_start, self._prefix, known):
             return False
-        i = parser.reply_start + known
         end = parser.reply_start + parser.reply_size
-        stream_seq = consumer_seq = timestamp_ns = pending = 0
-        field = 0
-        while field < 5:
-            value = 0
-            start = i
-            while i < end and p[i] != _DOT:
-                digit = p[i] - _ZERO
-                if digit > 9 or digit < 0:
-                    return False
-                value = value * 10 + digit
-                i += 1
-            if i == start or i - start > _MOST_DIGITS:
-                return False
-            if field == 1:
-                stream_seq = value
-            elif field == 2:
-                consumer_seq = value
-            elif field == 3:
-                timestamp_ns = value
-            elif field == 4:
-                pending = value
-            field += 1
-            if field < 5:
-                if i == end:
-                    return False
-                i += 1
-        if i != end or consumer_seq != self.consumer_seq + 1 or stream_seq <= self.stream_seq:
+        numbers = self._numbers
+        if not numbers.read(p, parser.reply_start + known, end) or numbers.end != end:
+            return False
+        stream_seq = numbers.stream_seq
+        consumer_seq = numbers.consumer_seq
+        pending = numbers.pending
+        if consumer_seq != self.consumer_seq + 1 or stream_seq <= self.stream_seq:
             return False
         if self._repeating and stream_seq > self._snapshot_end:
             return False
@@ -226,7 +203,7 @@ class OrderedCore(Receiver):
                 self._stream,
                 stream_seq,
                 consumer_seq,
-                timestamp_ns,
+                numbers.timestamp_ns,
                 pending,
             )
         )

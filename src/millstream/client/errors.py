@@ -19,7 +19,7 @@ from typing import Self
 
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 
 class ClientError(MillstreamError):
@@ -73,7 +73,7 @@ class RequestRefused(ClientError):
         super().__init__(f"{text or description} ({code})")
 
     @classmethod
-    def told_by(cls, error: ApiError, stream: str, server: str) -> "RequestRefused":
+    def told_by(cls, error: LinkApiError, stream: str, server: str) -> "RequestRefused":
         if error.err is Err.STREAM_NOT_FOUND:
             text = f"there is no stream {stream} on {server}; create it, or check the name"
             kind: type[RequestRefused] = StreamNotFound

@@ -21,7 +21,7 @@ from millstream.link.errors import LinkError
 _PATIENCE: Final = 2.5  # intervals of silence: two heartbeats are missing, and the third is not due
 
 
-class Line:
+class ReadingLine:
     """One consumer and its subscription; its messages go to `core` until `hang_up`."""
 
     __slots__ = ("_api", "_core", "_end", "_stream", "inbox", "name")
@@ -77,10 +77,10 @@ class Releases:
     __slots__ = ("_lines", "_tasks")
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, ReadingLine] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def add(self, line: Line) -> None:
+    def add(self, line: ReadingLine) -> None:
         self._lines[line.name] = line
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class Releases:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _release(self, line: Line) -> None:
+    async def _release(self, line: ReadingLine) -> None:
         try:
             if await line.release():
                 del self._lines[line.name]

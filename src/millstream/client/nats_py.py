@@ -18,8 +18,8 @@ from nats.errors import Error as NatsError
 
 from millstream.client.core import OrderedCore
 from millstream.link.errors import NoResponders, NotConnected, RequestTimeout
-from millstream.link.frames import Headers
-from millstream.link.headers import header_block, read_headers
+from millstream.link.frames import Headers, header_block
+from millstream.protocol.headers import read_pairs
 
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -73,7 +73,7 @@ class NatsPyCarrier:
         return str(self.connection.new_inbox())
 
     async def request(self, subject: str, payload: bytes, headers: Headers, timeout_s: float) -> bytes:
-        pairs: Any = dict(read_headers(header_block(headers))) or None
+        pairs: Any = dict(read_pairs(header_block(headers))) or None
         try:
             answer = await self.connection.request(subject, payload, timeout=timeout_s, headers=pairs)
         except NoRespondersError:

@@ -20,8 +20,8 @@ from millstream.base.ids import nuid
 from millstream.client.api import Api
 from millstream.client.core import OrderedCore
 from millstream.client.errors import ClientClosed, RequestRefused, ServerUnavailable, StreamChanged
-from millstream.client.lines import HeartbeatWatch, Line, Releases
-from millstream.client.state import ENDED, Event, OrderedMessage, Phase, ResetReason, step
+from millstream.client.lines import HeartbeatWatch, ReadingLine, Releases
+from millstream.client.state import ENDED, OrderedMessage, Phase, ReadingEvent, ResetReason, step
 from millstream.golang.time import Time
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.link.servers import Backoff
@@ -91,7 +91,7 @@ class Reading:
         self._name_prefix = name_prefix
         self._ended = ended
         self._over = False  # the reading is over
-        self._line: Line | None = None
+        self._line: ReadingLine | None = None
         self._releases = Releases()
         self._epoch = 0  # epoch of the connection over which the current line was opened
         self._attempt: asyncio.Timeout | None = None  # opens a line, while that is running
@@ -112,7 +112,7 @@ class Reading:
 
     async def open(self) -> None:
         """Create the first consumer; an error ends the reading and is raised."""
-        self.phase = step(self.phase, Event.OPEN)
+        self.phase = step(self.phase, ReadingEvent.OPEN)
         self._carrier.listen(self._connection_changed)
         try:
             await self._attempt_line()
@@ -121,12 +121,12 @@ class Reading:
             await self._releases.ended()
             self._fail(error if isinstance(error, Exception) else ClientClosed("opening was cancelled"))
             raise
-        self.phase = step(self.phase, Event.MADE)
+        self.phase = step(self.phase, ReadingEvent.MADE)
         self._recover_if_needed()
 
     async def close(self) -> None:
         """End the reading and delete its consumer; a second call does nothing."""
-        self.phase = step(self.phase, Event.CLOSE)
+        self.phase = step(self.phase, ReadingEvent.CLOSE)
         self._stop_watching()
         recovery, self._recovery = self._recovery, None
         if recovery is not None and recovery is not asyncio.current_task():
@@ -142,7 +142,7 @@ class Reading:
         if self.phase in ENDED:
             return
         self.failure = error
-        self.phase = step(self.phase, Event.FAIL)
+        self.phase = step(self.phase, ReadingEvent.FAIL)
         self._stop_watching()
         self._end()
 
@@ -188,13 +188,13 @@ class Reading:
         self.resets += 1
         self.last_reset = reason
         full = reason is ResetReason.BUFFER_FULL
-        self.phase = step(self.phase, Event.FULL if full else Event.LOST)
+        self.phase = step(self.phase, ReadingEvent.FULL if full else ReadingEvent.LOST)
         await self._hang_up()
         if full:
             while not self.core.is_drained() and not self._over:
                 self._drained = asyncio.get_running_loop().create_future()
                 await self._drained
-            self.phase = step(self.phase, Event.DRAINED)
+            self.phase = step(self.phase, ReadingEvent.DRAINED)
         while True:
             await self._pause()
             try:
@@ -208,7 +208,7 @@ class Reading:
             else:
                 break
             await self._hang_up()
-        self.phase = step(self.phase, Event.MADE)
+        self.phase = step(self.phase, ReadingEvent.MADE)
 
     async def _pause(self) -> None:
         """Wait before an attempt, longer after each failure, or until the connection is back."""
@@ -243,7 +243,7 @@ class Reading:
         core = self.core
         if stream.state.last_seq < core.seen_seq:
             raise StreamChanged.went_back(self._stream, stream.state.last_seq, core.seen_seq)
-        line = Line(self._api, self._stream, f"{self._name_prefix}{nuid()}", core)
+        line = ReadingLine(self._api, self._stream, f"{self._name_prefix}{nuid()}", core)
         config = core.ask(stream.state.last_seq)
         self._line = line
         info = await line.open(config)

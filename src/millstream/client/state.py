@@ -48,7 +48,7 @@ class Phase(Enum):
     FAILED = "failed"  # the reading cannot continue
 
 
-class Event(Enum):
+class ReadingEvent(Enum):
     OPEN = "open"
     MADE = "made"
     LOST = "lost"
@@ -58,24 +58,24 @@ class Event(Enum):
     FAIL = "fail"
 
 
-MOVES: Final[dict[tuple[Phase, Event], Phase]] = {
-    (Phase.NEW, Event.OPEN): Phase.OPENING,
-    (Phase.OPENING, Event.MADE): Phase.READING,
-    (Phase.READING, Event.LOST): Phase.RECOVERING,
-    (Phase.READING, Event.FULL): Phase.RESTING,
-    (Phase.RESTING, Event.DRAINED): Phase.RECOVERING,
-    (Phase.RECOVERING, Event.MADE): Phase.READING,
-    (Phase.NEW, Event.CLOSE): Phase.CLOSED,
-    (Phase.OPENING, Event.CLOSE): Phase.CLOSED,
-    (Phase.READING, Event.CLOSE): Phase.CLOSED,
-    (Phase.RECOVERING, Event.CLOSE): Phase.CLOSED,
-    (Phase.RESTING, Event.CLOSE): Phase.CLOSED,
-    (Phase.FAILED, Event.CLOSE): Phase.FAILED,  # the error stays visible
-    (Phase.CLOSED, Event.CLOSE): Phase.CLOSED,
-    (Phase.OPENING, Event.FAIL): Phase.FAILED,
-    (Phase.READING, Event.FAIL): Phase.FAILED,
-    (Phase.RECOVERING, Event.FAIL): Phase.FAILED,
-    (Phase.RESTING, Event.FAIL): Phase.FAILED,
+MOVES: Final[dict[tuple[Phase, ReadingEvent], Phase]] = {
+    (Phase.NEW, ReadingEvent.OPEN): Phase.OPENING,
+    (Phase.OPENING, ReadingEvent.MADE): Phase.READING,
+    (Phase.READING, ReadingEvent.LOST): Phase.RECOVERING,
+    (Phase.READING, ReadingEvent.FULL): Phase.RESTING,
+    (Phase.RESTING, ReadingEvent.DRAINED): Phase.RECOVERING,
+    (Phase.RECOVERING, ReadingEvent.MADE): Phase.READING,
+    (Phase.NEW, ReadingEvent.CLOSE): Phase.CLOSED,
+    (Phase.OPENING, ReadingEvent.CLOSE): Phase.CLOSED,
+    (Phase.READING, ReadingEvent.CLOSE): Phase.CLOSED,
+    (Phase.RECOVERING, ReadingEvent.CLOSE): Phase.CLOSED,
+    (Phase.RESTING, ReadingEvent.CLOSE): Phase.CLOSED,
+    (Phase.FAILED, ReadingEvent.CLOSE): Phase.FAILED,  # the error stays visible
+    (Phase.CLOSED, ReadingEvent.CLOSE): Phase.CLOSED,
+    (Phase.OPENING, ReadingEvent.FAIL): Phase.FAILED,
+    (Phase.READING, ReadingEvent.FAIL): Phase.FAILED,
+    (Phase.RECOVERING, ReadingEvent.FAIL): Phase.FAILED,
+    (Phase.RESTING, ReadingEvent.FAIL): Phase.FAILED,
 }
 
 ENDED: Final = frozenset({Phase.CLOSED, Phase.FAILED})
@@ -84,11 +84,11 @@ ENDED: Final = frozenset({Phase.CLOSED, Phase.FAILED})
 class IllegalMove(ClientError):
     """Raised when a reading is used in a way that its phase does not allow, such as opening it twice."""
 
-    def __init__(self, phase: Phase, event: Event) -> None:
+    def __init__(self, phase: Phase, event: ReadingEvent) -> None:
         super().__init__(f"a reading that is {phase.value} can not {event.value}")
 
 
-def step(phase: Phase, event: Event) -> Phase:
+def step(phase: Phase, event: ReadingEvent) -> Phase:
     """Return the phase after `event`; raises IllegalMove if `phase` does not allow it."""
     try:
         return MOVES[phase, event]

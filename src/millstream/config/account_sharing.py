@@ -6,7 +6,7 @@ a message back to its origin.  Messages and rules are nats-server's.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from millstream.broker.options import GLOBAL_ACCOUNT, Account, Export, ExportKind, Import
+from millstream.broker.options import GLOBAL_ACCOUNT, AccountOptions, Export, ExportKind, Import
 from millstream.config.accounts import AccountBlock
 from millstream.config.errors import Location, Notes
 from millstream.subjects.functions import TransformError
@@ -18,7 +18,7 @@ from millstream.subjects.transform import SubjectTransform, destination_to_patte
 def check_sharing(blocks: Sequence[AccountBlock], notes: Notes) -> None:
     """Note every export to an account that does not exist and every import that cannot work."""
     accounts = {block.account.name: block.account for block in blocks}
-    accounts.setdefault(GLOBAL_ACCOUNT, Account(name=GLOBAL_ACCOUNT))
+    accounts.setdefault(GLOBAL_ACCOUNT, AccountOptions(name=GLOBAL_ACCOUNT))
     chains = _Chains(accounts, {name: [] for name in accounts})
     for block in blocks:
         for export in block.account.exports:
@@ -34,7 +34,7 @@ def check_sharing(blocks: Sequence[AccountBlock], notes: Notes) -> None:
 
 
 def _check_import(
-    importer: Account, item: Import, chains: "_Chains", notes: Notes, at: Location | None
+    importer: AccountOptions, item: Import, chains: "_Chains", notes: Notes, at: Location | None
 ) -> None:
     exporter = chains.accounts.get(item.account)
     if exporter is None:
@@ -47,7 +47,9 @@ def _check_import(
         chains.accepted[importer.name].append(item)
 
 
-def _reason_against(importer: Account, item: Import, exporter: Account, chains: "_Chains") -> str:
+def _reason_against(
+    importer: AccountOptions, item: Import, exporter: AccountOptions, chains: "_Chains"
+) -> str:
     """Return why the import is refused, or an empty string."""
     local = local_subject(item)
     if not _valid(item.subject) or not _valid(local):
@@ -101,7 +103,7 @@ def _transform_problem(item: Import, local: str) -> str:
     return ""
 
 
-def _authorized(importer: Account, item: Import, exporter: Account) -> bool:
+def _authorized(importer: AccountOptions, item: Import, exporter: AccountOptions) -> bool:
     exports = [export for export in exporter.exports if export.kind is item.kind]
     same = [export for export in exports if export.subject == item.subject]
     if same:
@@ -114,7 +116,7 @@ def _authorized(importer: Account, item: Import, exporter: Account) -> bool:
     )
 
 
-def _approved(export: Export, importer: Account, tokens: Sequence[str]) -> bool:
+def _approved(export: Export, importer: AccountOptions, tokens: Sequence[str]) -> bool:
     position = export.account_token_position
     if position:
         return position <= len(tokens) and tokens[position - 1] == importer.name
@@ -124,7 +126,7 @@ def _approved(export: Export, importer: Account, tokens: Sequence[str]) -> bool:
 class _Chains:
     """Follows imports that were already accepted, to find those that lead back to their importer."""
 
-    def __init__(self, accounts: Mapping[str, Account], accepted: Mapping[str, list[Import]]) -> None:
+    def __init__(self, accounts: Mapping[str, AccountOptions], accepted: Mapping[str, list[Import]]) -> None:
         self.accounts = accounts
         self.accepted = accepted
 

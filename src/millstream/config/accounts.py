@@ -13,8 +13,8 @@ from millstream.base.decimals import read_whole
 from millstream.base.nkeys import KeyKind, NkeyError, decode
 from millstream.broker.options import (
     GLOBAL_ACCOUNT,
-    Account,
-    AccountLimits,
+    AccountOptions,
+    AccountQuota,
     AccountTrace,
     Export,
     ExportKind,
@@ -43,7 +43,7 @@ from millstream.config.fields import (
     wrong,
 )
 from millstream.config.jetstream import read_account_jetstream
-from millstream.config.tree import Block, Entry
+from millstream.config.tree import Block, TreeEntry
 from millstream.config.users import read_permissions, read_users, with_default_permissions
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.subjects.functions import TransformError
@@ -52,7 +52,7 @@ from millstream.subjects.transform import WeightedMapping
 
 
 class AccountBlock(msgspec.Struct, frozen=True, kw_only=True):
-    account: Account
+    account: AccountOptions
     users: tuple[User, ...] = ()
     jetstream: AccountJetStreamOptions | None = None
     at: Location | None = None  # where the account's name stands
@@ -60,7 +60,7 @@ class AccountBlock(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[int, Location]  # location of each import and export, by id()
 
 
-def read_accounts(entry: Entry, notes: Notes) -> tuple[AccountBlock, ...]:
+def read_accounts(entry: TreeEntry, notes: Notes) -> tuple[AccountBlock, ...]:
     """Read the `accounts` block: a map of accounts or a list of bare names."""
     if isinstance(entry.value.data, list):
         return _read_names(entry, notes)
@@ -75,23 +75,23 @@ def read_accounts(entry: Entry, notes: Notes) -> tuple[AccountBlock, ...]:
     return tuple(accounts)
 
 
-def _read_names(entry: Entry, notes: Notes) -> tuple[AccountBlock, ...]:
+def _read_names(entry: TreeEntry, notes: Notes) -> tuple[AccountBlock, ...]:
     accounts: dict[str, AccountBlock] = {}
     for item in items(entry):
         name = string(item, notes)
         _check_name(name, item)
         if name in accounts:
             raise refused(item, f'the account "{name}" is listed twice')
-        accounts[name] = AccountBlock(account=Account(name=name), at=item.at, places={})
+        accounts[name] = AccountBlock(account=AccountOptions(name=name), at=item.at, places={})
     return tuple(accounts.values())
 
 
-def _check_name(name: str, entry: Entry) -> None:
+def _check_name(name: str, entry: TreeEntry) -> None:
     if name == GLOBAL_ACCOUNT:
         raise ConfigError(f'"{name}" is a reserved account', entry.at)
 
 
-def _read_account(entry: Entry, notes: Notes) -> AccountBlock:
+def _read_account(entry: TreeEntry, notes: Notes) -> AccountBlock:
     _check_name(entry.key, entry)
     settings = read_block(block(entry), _ACCOUNT, notes)
     users: tuple[User, ...] = settings.get("users", ())
@@ -99,9 +99,9 @@ def _read_account(entry: Entry, notes: Notes) -> AccountBlock:
         users = with_default_permissions(users, permissions)
     exports, imports = settings.get("exports", []), settings.get("imports", [])
     return AccountBlock(
-        account=Account(
+        account=AccountOptions(
             name=entry.key,
-            limits=settings.get("limits", AccountLimits()),
+            limits=settings.get("limits", AccountQuota()),
             exports=tuple(export for export, _ in exports),
             imports=tuple(imported for imported, _ in imports),
             mappings=settings.get("mappings", ()),
@@ -115,7 +115,7 @@ def _read_account(entry: Entry, notes: Notes) -> AccountBlock:
     )
 
 
-def _read_account_nkey(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_account_nkey(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     """Check that the value is a public account nkey, and drop it.
 
     As in nats-server, it is used only in operator mode, which Millstream does not have.
@@ -129,11 +129,11 @@ def _read_account_nkey(entry: Entry, notes: Notes) -> dict[str, Any]:
     return {}
 
 
-def _read_limits(entry: Entry, notes: Notes) -> AccountLimits:
-    return AccountLimits(**read_block(block(entry), _LIMITS, notes))
+def _read_limits(entry: TreeEntry, notes: Notes) -> AccountQuota:
+    return AccountQuota(**read_block(block(entry), _LIMITS, notes))
 
 
-def _read_trace(entry: Entry, notes: Notes) -> AccountTrace | None:
+def _read_trace(entry: TreeEntry, notes: Notes) -> AccountTrace | None:
     """Read `msg_trace`: a destination subject, or a map of `dest` and `sampling`.
 
     `sampling` is the percentage of externally sampled messages that this account traces.
@@ -148,21 +148,21 @@ def _read_trace(entry: Entry, notes: Notes) -> AccountTrace | None:
     return None
 
 
-def _read_trace_dest(entry: Entry, notes: Notes) -> str:
+def _read_trace_dest(entry: TreeEntry, notes: Notes) -> str:
     dest = string(entry, notes)
     if not valid_publish_subject(dest.encode()):
         raise refused(entry, f'Trace destination "{dest}" is not valid')
     return dest
 
 
-def _read_sampling(entry: Entry, notes: Notes) -> int:
+def _read_sampling(entry: TreeEntry, notes: Notes) -> int:
     sampling = _read_weight(entry, notes)
     if not sampling:
         raise refused(entry, "sampling is from 1 to 100 percent")
     return sampling
 
 
-def _read_leaf_limit(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_leaf_limit(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     """Check the value and drop it: no leaf node can connect, so no such limit is ever reached."""
     integer(entry, notes)
     return {}
@@ -174,7 +174,7 @@ def _each(read: Reader) -> Reader:
     An invalid item is noted as an error; the remaining items are still read.
     """
 
-    def read_all(entry: Entry, notes: Notes) -> list[tuple[Any, Location]]:
+    def read_all(entry: TreeEntry, notes: Notes) -> list[tuple[Any, Location]]:
         results: list[tuple[Any, Location]] = []
         for item in items(entry):
             try:
@@ -186,14 +186,14 @@ def _each(read: Reader) -> Reader:
     return read_all
 
 
-def _kind(settings: dict[str, Any], entry: Entry) -> ExportKind:
+def _kind(settings: dict[str, Any], entry: TreeEntry) -> ExportKind:
     kinds = [kind for kind in ExportKind if kind.value in settings]
     if len(kinds) != 1:
         raise refused(entry, "each entry needs either `stream` or `service`")
     return kinds[0]
 
 
-def _read_export(entry: Entry, notes: Notes) -> Export:
+def _read_export(entry: TreeEntry, notes: Notes) -> Export:
     settings = read_block(block(entry), _EXPORT, notes, whole=True)
     kind = _kind(settings, entry)
     if kind is ExportKind.STREAM and "allow_trace" in settings:
@@ -208,7 +208,7 @@ def _read_export(entry: Entry, notes: Notes) -> Export:
     return Export(kind=kind, subject=subject, **settings)
 
 
-def _read_import(entry: Entry, notes: Notes) -> Import:
+def _read_import(entry: TreeEntry, notes: Notes) -> Import:
     settings = read_block(block(entry), _IMPORT, notes, whole=True)
     kind = _kind(settings, entry)
     source = settings.pop(kind.value)
@@ -223,26 +223,26 @@ def _read_import(entry: Entry, notes: Notes) -> Import:
     return Import(kind=kind, **source, **settings)
 
 
-def _read_source(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_source(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     settings = read_block(block(entry), _SOURCE, notes, whole=True)
     if not settings.get("account") or not settings.get("subject"):
         raise refused(entry, "expected an account and a subject")
     return dict(settings)
 
 
-def _read_account_list(entry: Entry, notes: Notes) -> tuple[str, ...] | None:
+def _read_account_list(entry: TreeEntry, notes: Notes) -> tuple[str, ...] | None:
     # Like nats-server, treat an empty list as no list: the export stays public.
     return tuple(string(item, notes) for item in items(entry)) or None
 
 
-def _read_threshold(entry: Entry, notes: Notes) -> float:
+def _read_threshold(entry: TreeEntry, notes: Notes) -> float:
     threshold = duration_text(entry, notes)
     if threshold <= 0:
         raise refused(entry, "must be longer than nothing")
     return threshold
 
 
-def read_mappings(entry: Entry, notes: Notes) -> tuple[SubjectMapping, ...]:
+def read_mappings(entry: TreeEntry, notes: Notes) -> tuple[SubjectMapping, ...]:
     """Read the `mappings` block: source subjects with one destination or several weighted ones."""
     mappings: list[SubjectMapping] = []
     for source in block(entry).values():
@@ -253,7 +253,7 @@ def read_mappings(entry: Entry, notes: Notes) -> tuple[SubjectMapping, ...]:
     return tuple(mappings)
 
 
-def _read_mapping(entry: Entry, notes: Notes) -> SubjectMapping:
+def _read_mapping(entry: TreeEntry, notes: Notes) -> SubjectMapping:
     if not valid_subject(entry.key.encode()):
         raise ConfigError(f'Subject "{entry.key}" is not a valid subject', entry.at)
     data = entry.value.data
@@ -272,14 +272,14 @@ def _read_mapping(entry: Entry, notes: Notes) -> SubjectMapping:
     return SubjectMapping(source=entry.key, destinations=tuple(destinations))
 
 
-def _read_destination(entry: Entry, notes: Notes) -> MapDestination:
+def _read_destination(entry: TreeEntry, notes: Notes) -> MapDestination:
     settings = read_block(block(entry), _DESTINATION, notes, whole=True)
     if not settings.get("subject") or "weight" not in settings:
         raise ConfigError("a mapping destination needs `destination` and `weight`", entry.at)
     return MapDestination(**settings)
 
 
-def _read_weight(entry: Entry, notes: Notes) -> int:
+def _read_weight(entry: TreeEntry, notes: Notes) -> int:
     data = entry.value.data
     if isinstance(data, str) and read_whole(data.removesuffix("%")) is not None:
         weight = read_whole(data.removesuffix("%")) or 0

@@ -20,7 +20,7 @@ from millstream.broker.options import (
 )
 from millstream.config.errors import ConfigError, Notes
 from millstream.config.options import LogOptions, MonitorOptions, Overrides, ProcessOptions, ServerOptions
-from millstream.config.settings import AuthorizationBlock, Settings, split_host_port
+from millstream.config.settings import AuthorizationBlock, FoundSettings, split_host_port
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _PROCESS_FIELDS: Final = ("pid_file", "ports_file_dir")
 _ANONYMOUS: Final = "nats-anonymous"
 
 
-def assemble(settings: Settings, overrides: Overrides, notes: Notes) -> ServerOptions:
+def assemble(settings: FoundSettings, overrides: Overrides, notes: Notes) -> ServerOptions:
     """Build the server's options.  Contradictions between settings are added to `notes`, not raised."""
     _apply_overrides(settings, overrides, notes)
     for name in _ZERO_IS_DEFAULT:
@@ -91,11 +91,11 @@ def assemble(settings: Settings, overrides: Overrides, notes: Notes) -> ServerOp
     return options
 
 
-def _some(settings: Settings, names: Sequence[str]) -> dict[str, Any]:
+def _some(settings: FoundSettings, names: Sequence[str]) -> dict[str, Any]:
     return {name: settings[name] for name in names if name in settings}
 
 
-def _apply_overrides(settings: Settings, overrides: Overrides, notes: Notes) -> None:
+def _apply_overrides(settings: FoundSettings, overrides: Overrides, notes: Notes) -> None:
     given = {
         name: value for name in Overrides.__struct_fields__ if (value := getattr(overrides, name)) is not None
     }
@@ -130,7 +130,7 @@ def _tls_from_flags(flags: dict[str, Any], from_file: TlsOptions | None) -> TlsO
     return replace(from_file, **files) if from_file else options
 
 
-def _broker(settings: Settings, blocks: Sequence[AccountBlock], notes: Notes) -> BrokerOptions:
+def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Notes) -> BrokerOptions:
     values = _some(settings, _BROKER_FIELDS)
     values["max_subscriptions"] = max(0, values.get("max_subscriptions", 0))
     tls: TlsOptions | None = settings.get("tls")
@@ -150,7 +150,7 @@ def _broker(settings: Settings, blocks: Sequence[AccountBlock], notes: Notes) ->
     return broker
 
 
-def _system_account(settings: Settings, blocks: Sequence[AccountBlock], notes: Notes) -> str:
+def _system_account(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Notes) -> str:
     names = {block.account.name for block in blocks}
     name: str = settings.get("system_account", "")
     if name and name not in names and name != SYSTEM_ACCOUNT:
@@ -163,7 +163,7 @@ def _system_account(settings: Settings, blocks: Sequence[AccountBlock], notes: N
 
 
 def _authorization(
-    settings: Settings, blocks: Sequence[AccountBlock], system_account: str, notes: Notes
+    settings: FoundSettings, blocks: Sequence[AccountBlock], system_account: str, notes: Notes
 ) -> Authorization:
     auth: AuthorizationBlock = settings.get("authorization", AuthorizationBlock())
     # A command-line flag has no location; report its problems at the authorization block.
@@ -209,7 +209,9 @@ def _only_system_users(blocks: Sequence[AccountBlock], system_account: str) -> b
     return len(blocks) == 1 and blocks[0].account.name == system_account and bool(blocks[0].users)
 
 
-def _check_no_auth_user(key: str, name: str, users: Sequence[User], settings: Settings, notes: Notes) -> None:
+def _check_no_auth_user(
+    key: str, name: str, users: Sequence[User], settings: FoundSettings, notes: Notes
+) -> None:
     at = settings.at("no_auth_user" if key == "no_auth_user" else "websocket")
     if not users:
         notes.error(f'{key}: "{name}" present, but no users or nkeys are defined', at)
@@ -217,7 +219,7 @@ def _check_no_auth_user(key: str, name: str, users: Sequence[User], settings: Se
         notes.error(f'{key}: "{name}" is no user or nkey of the configuration', at)
 
 
-def _check_broker(broker: BrokerOptions, settings: Settings, notes: Notes) -> None:
+def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) -> None:
     if broker.lame_duck_grace_period_s >= broker.lame_duck_duration_s:
         notes.error(
             f"lame duck grace period ({broker.lame_duck_grace_period_s:g}s) should be strictly lower than "
@@ -245,7 +247,7 @@ def _check_broker(broker: BrokerOptions, settings: Settings, notes: Notes) -> No
 
 
 def _check_websocket(
-    websocket: WebSocketOptions, authorization: Authorization, settings: Settings, notes: Notes
+    websocket: WebSocketOptions, authorization: Authorization, settings: FoundSettings, notes: Notes
 ) -> None:
     at = settings.at("websocket")
     if websocket.no_auth_user:
@@ -258,7 +260,7 @@ def _check_websocket(
         notes.error("websocket: a token is not compatible with the presence of users", at)
 
 
-def _monitor(settings: Settings, broker: BrokerOptions, notes: Notes) -> MonitorOptions:
+def _monitor(settings: FoundSettings, broker: BrokerOptions, notes: Notes) -> MonitorOptions:
     http_port = settings.get("http_port") or None
     https_port = settings.get("https_port") or None
     for number in (http_port, https_port):
@@ -279,7 +281,7 @@ def _monitor(settings: Settings, broker: BrokerOptions, notes: Notes) -> Monitor
     )
 
 
-def _arrow(settings: Settings, broker: BrokerOptions, notes: Notes) -> ArrowOptions:
+def _arrow(settings: FoundSettings, broker: BrokerOptions, notes: Notes) -> ArrowOptions:
     """Return the options of the Arrow endpoint.
 
     With a port it listens on the broker's host, without one on a free port of the loopback interface.
@@ -302,7 +304,7 @@ def _base_path(path: str) -> str:
 
 
 def _jetstream(
-    settings: Settings, blocks: Sequence[AccountBlock], system_account: str, notes: Notes
+    settings: FoundSettings, blocks: Sequence[AccountBlock], system_account: str, notes: Notes
 ) -> JetStreamOptions:
     values = {
         name.removeprefix("jetstream_"): value
@@ -333,7 +335,7 @@ def _jetstream(
     )
 
 
-def _merge_store_dir(values: dict[str, Any], settings: Settings, notes: Notes) -> None:
+def _merge_store_dir(values: dict[str, Any], settings: FoundSettings, notes: Notes) -> None:
     """Choose `store_dir`: a flag, or the file's top level or block; setting both in the file is an error."""
     top = settings.get("store_dir", "")
     from_file = settings.at("store_dir") is not None
@@ -343,7 +345,7 @@ def _merge_store_dir(values: dict[str, Any], settings: Settings, notes: Notes) -
         values["store_dir"] = top
 
 
-def _check_domain(domain: str, settings: Settings, notes: Notes) -> None:
+def _check_domain(domain: str, settings: FoundSettings, notes: Notes) -> None:
     if any(character in domain for character in " \t\r\n\f.*>"):
         notes.error(
             f'jetstream: the domain "{domain}" may not contain blanks, ".", "*" or ">"',

@@ -1,7 +1,7 @@
 """Read blocks of settings: which keys a block may have and how each value is read.
 
-A table of `Field`s describes a block.  `read_block` walks the entries in file order, so a later key wins,
-and collects results under the names that the table gives.  A reader raises `ConfigError`; `read_block`
+A table of `SettingField`s describes a block.  `read_block` walks the entries in file order, so a later key
+wins, and collects results under the names that the table gives.  A reader raises `ConfigError`; `read_block`
 notes it and continues, so that a user sees all mistakes at once.
 
 Not here: which fields exist (config.schema and its parts), how results depend on each other
@@ -16,14 +16,14 @@ import msgspec
 
 from millstream.base.suggestions import did_you_mean
 from millstream.config.errors import AlreadyNoted, ConfigError, Notes
-from millstream.config.settings import Settings, split_host_port
-from millstream.config.tree import Block, Entry, Value
+from millstream.config.settings import FoundSettings, split_host_port
+from millstream.config.tree import Block, TreeEntry, TreeValue
 from millstream.golang.duration import DurationError, parse_duration
 
-Reader: TypeAlias = Callable[[Entry, Notes], Any]
+Reader: TypeAlias = Callable[[TreeEntry, Notes], Any]
 
 
-class Field(msgspec.Struct, frozen=True):
+class SettingField(msgspec.Struct, frozen=True):
     """One setting.  If `into` is empty, the reader returns a dict of several results."""
 
     names: tuple[str, ...]  # the documented spelling first
@@ -31,18 +31,20 @@ class Field(msgspec.Struct, frozen=True):
     into: str = ""
 
 
-def field(names: str, read: Reader, into: str = "") -> Field:
+def field(names: str, read: Reader, into: str = "") -> SettingField:
     """Return a Field; `names` are separated by spaces, the documented spelling first."""
-    return Field(tuple(names.split()), read, into)
+    return SettingField(tuple(names.split()), read, into)
 
 
-def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, whole: bool = False) -> Settings:
+def read_block(
+    block: Block, fields: Sequence[SettingField], notes: Notes, *, whole: bool = False
+) -> FoundSettings:
     """Read the entries of a block.
 
     `whole`: raise AlreadyNoted if any entry is invalid, because the other results are useless without it.
     """
     index = {name: field for field in fields for name in field.names}
-    settings = Settings()
+    settings = FoundSettings()
     mistakes = len(notes.errors)
     for entry in block.values():
         known = index.get(entry.key.lower())
@@ -64,16 +66,16 @@ def read_block(block: Block, fields: Sequence[Field], notes: Notes, *, whole: bo
     return settings
 
 
-def wrong(entry: Entry, expected: str) -> ConfigError:
+def wrong(entry: TreeEntry, expected: str) -> ConfigError:
     """Return the error for a value of the wrong type."""
     return ConfigError(f"{entry.key}: expected {expected}, got {_describe(entry.value)}", entry.at)
 
 
-def refused(entry: Entry, reason: str) -> ConfigError:
+def refused(entry: TreeEntry, reason: str) -> ConfigError:
     return ConfigError(f"{entry.key}: {reason}", entry.at)
 
 
-def _describe(value: Value) -> str:
+def _describe(value: TreeValue) -> str:
     match value.data:
         case bool():
             return "true" if value.data else "false"
@@ -89,26 +91,26 @@ def _describe(value: Value) -> str:
             return "a map"
 
 
-def string(entry: Entry, notes: Notes) -> str:
+def string(entry: TreeEntry, notes: Notes) -> str:
     if not isinstance(entry.value.data, str):
         raise wrong(entry, "a string (quote it if it looks like a number)")
     return entry.value.data
 
 
-def secret(entry: Entry, notes: Notes) -> str:
+def secret(entry: TreeEntry, notes: Notes) -> str:
     """Read a string that error messages must not repeat."""
     if not isinstance(entry.value.data, str):
         raise refused(entry, "expected a string; quote it if it looks like a number")
     return entry.value.data
 
 
-def boolean(entry: Entry, notes: Notes) -> bool:
+def boolean(entry: TreeEntry, notes: Notes) -> bool:
     if not isinstance(entry.value.data, bool):
         raise wrong(entry, "true or false")
     return entry.value.data
 
 
-def integer(entry: Entry, notes: Notes) -> int:
+def integer(entry: TreeEntry, notes: Notes) -> int:
     data = entry.value.data
     if not isinstance(data, int) or isinstance(data, bool):
         raise wrong(entry, "an integer")
@@ -118,7 +120,7 @@ def integer(entry: Entry, notes: Notes) -> int:
 def between(low: int, high: int | None = None) -> Reader:
     """Return a reader of integers from `low` to `high`, both included."""
 
-    def read(entry: Entry, notes: Notes) -> int:
+    def read(entry: TreeEntry, notes: Notes) -> int:
         number = integer(entry, notes)
         if number < low:
             raise refused(entry, f"{number} is too small, the least is {low}")
@@ -132,7 +134,7 @@ def between(low: int, high: int | None = None) -> Reader:
 port = between(-1, 65535)
 
 
-def duration(entry: Entry, notes: Notes) -> float:
+def duration(entry: TreeEntry, notes: Notes) -> float:
     """Read a duration in seconds.  A bare integer means seconds and adds a warning."""
     data = entry.value.data
     if isinstance(data, int) and not isinstance(data, bool):
@@ -143,7 +145,7 @@ def duration(entry: Entry, notes: Notes) -> float:
     return duration_text(entry, notes)
 
 
-def duration_text(entry: Entry, notes: Notes) -> float:
+def duration_text(entry: TreeEntry, notes: Notes) -> float:
     """Read a duration in seconds; a unit is required."""
     text = entry.value.data
     if not isinstance(text, str):
@@ -156,7 +158,7 @@ def duration_text(entry: Entry, notes: Notes) -> float:
         raise refused(entry, f'"{text}" is not a duration such as "90s", "1h30m" or "500ms"') from error
 
 
-def seconds(entry: Entry, notes: Notes) -> float:
+def seconds(entry: TreeEntry, notes: Notes) -> float:
     """Read seconds from a number or a duration."""
     data = entry.value.data
     if isinstance(data, int | float) and not isinstance(data, bool):
@@ -167,7 +169,7 @@ def seconds(entry: Entry, notes: Notes) -> float:
 def positive(read: Reader) -> Reader:
     """Return a reader that also refuses negative values."""
 
-    def checked(entry: Entry, notes: Notes) -> float:
+    def checked(entry: TreeEntry, notes: Notes) -> float:
         number: float = read(entry, notes)
         if number < 0:
             raise refused(entry, "must not be negative")
@@ -176,7 +178,7 @@ def positive(read: Reader) -> Reader:
     return checked
 
 
-def strings(entry: Entry, notes: Notes) -> tuple[str, ...]:
+def strings(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     """Read one string or a list of strings."""
     if isinstance(entry.value.data, str):
         return (entry.value.data,)
@@ -186,7 +188,7 @@ def strings(entry: Entry, notes: Notes) -> tuple[str, ...]:
 def choice(meanings: dict[str, Any]) -> Reader:
     """Return a reader of the words in `meanings`, in any case."""
 
-    def read(entry: Entry, notes: Notes) -> Any:
+    def read(entry: TreeEntry, notes: Notes) -> Any:
         word = entry.value.data
         if not isinstance(word, str) or word.lower() not in meanings:
             raise wrong(entry, " or ".join(f"'{name}'" for name in meanings))
@@ -195,31 +197,31 @@ def choice(meanings: dict[str, Any]) -> Reader:
     return read
 
 
-def block(entry: Entry) -> Block:
+def block(entry: TreeEntry) -> Block:
     """Return the map that the entry holds; raise ConfigError if it holds something else."""
     if not isinstance(entry.value.data, Block):
         raise wrong(entry, "a map")
     return entry.value.data
 
 
-def items(entry: Entry, expected: str = "a list") -> Iterator[Entry]:
+def items(entry: TreeEntry, expected: str = "a list") -> Iterator[TreeEntry]:
     """Return the items of the list that the entry holds, each as an entry with its own location."""
     if not isinstance(entry.value.data, list):
         raise wrong(entry, expected)
-    return (Entry(entry.key, value, value.at) for value in entry.value.data)
+    return (TreeEntry(entry.key, value, value.at) for value in entry.value.data)
 
 
 def listen(prefix: str = "", host: str = "host", port: str = "port") -> Reader:
     """Return a reader of `host:port` or a bare port, which gives two results."""
 
-    def read(entry: Entry, notes: Notes) -> dict[str, Any]:
+    def read(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
         host_text, number = address(entry)
         return {prefix + host: host_text, prefix + port: number}
 
     return read
 
 
-def address(entry: Entry) -> tuple[str, int]:
+def address(entry: TreeEntry) -> tuple[str, int]:
     data = entry.value.data
     if isinstance(data, int) and not isinstance(data, bool):
         host_text, number = "", data
@@ -238,7 +240,7 @@ def address(entry: Entry) -> tuple[str, int]:
 def unsupported(reason: str, *, harmless: tuple[Any, ...] = ()) -> Reader:
     """Return a reader that refuses a setting of nats-server, except with values that change nothing."""
 
-    def read(entry: Entry, notes: Notes) -> dict[str, Any]:
+    def read(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
         data = entry.value.data
         # `0 == False`, so compare the types too.
         if any(type(data) is type(value) and data == value for value in harmless):

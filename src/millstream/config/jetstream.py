@@ -24,7 +24,7 @@ from millstream.config.fields import (
     unsupported,
     wrong,
 )
-from millstream.config.tree import Block, Entry
+from millstream.config.tree import Block, TreeEntry
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits
 
 REFERENCE_SYNC_INTERVAL_S: Final = 120.0  # nats-server's default, which `sync_interval: 0` selects
@@ -35,7 +35,7 @@ _ENCRYPTION = unsupported("encryption at rest")
 _CLUSTER = unsupported("clustering")
 
 
-def read_jetstream(entry: Entry, notes: Notes) -> dict[str, Any]:
+def read_jetstream(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     """Read the server's block; results are named `jetstream` and `jetstream_…`."""
     switch = _read_switch(entry)
     if switch is not None:
@@ -45,14 +45,14 @@ def read_jetstream(entry: Entry, notes: Notes) -> dict[str, Any]:
     return {"jetstream": results.pop("jetstream_enabled", True), **results}
 
 
-def read_account_jetstream(entry: Entry, notes: Notes) -> AccountJetStreamOptions | None:
+def read_account_jetstream(entry: TreeEntry, notes: Notes) -> AccountJetStreamOptions | None:
     switch = _read_switch(entry)
     if switch is not None:
         return AccountJetStreamOptions() if switch else None
     return AccountJetStreamOptions(**read_block(block(entry), _ACCOUNT, notes))
 
 
-def _read_switch(entry: Entry) -> bool | None:
+def _read_switch(entry: TreeEntry) -> bool | None:
     """Return true or false for the short forms, None for a map."""
     data = entry.value.data
     if isinstance(data, Block):
@@ -64,7 +64,7 @@ def _read_switch(entry: Entry) -> bool | None:
     raise wrong(entry, "'enabled', 'disabled', true, false or a map")
 
 
-def _read_size(entry: Entry, notes: Notes) -> int | None:
+def _read_size(entry: TreeEntry, notes: Notes) -> int | None:
     data = entry.value.data
     if isinstance(data, int) and not isinstance(data, bool):
         size = data
@@ -83,29 +83,29 @@ def _read_size(entry: Entry, notes: Notes) -> int | None:
     return size if size >= 0 else None  # negative: unlimited
 
 
-def _read_amount(entry: Entry, notes: Notes) -> int:
+def _read_amount(entry: TreeEntry, notes: Notes) -> int:
     size = _read_size(entry, notes)
     if size is None:
         raise refused(entry, "must not be negative")
     return size
 
 
-def _read_sync(entry: Entry, notes: Notes) -> float | None:
+def _read_sync(entry: TreeEntry, notes: Notes) -> float | None:
     data = entry.value.data
     if isinstance(data, str) and data.lower() == "always":
         return None
     return positive(duration)(entry, notes) or REFERENCE_SYNC_INTERVAL_S
 
 
-def _read_limits(entry: Entry, notes: Notes) -> JetStreamLimits:
+def _read_limits(entry: TreeEntry, notes: Notes) -> JetStreamLimits:
     return JetStreamLimits(**read_block(block(entry), _LIMITS, notes))
 
 
-def _read_batch(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_batch(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     return dict(read_block(block(entry), _BATCH, notes))
 
 
-def _read_tag(entry: Entry, notes: Notes) -> str:
+def _read_tag(entry: TreeEntry, notes: Notes) -> str:
     return string(entry, notes).strip().lower()
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from millstream.config.assemble import assemble
 from millstream.config.errors import ConfigWarning, Notes
 from millstream.config.options import Overrides, ServerOptions
-from millstream.config.settings import Settings
+from millstream.config.settings import FoundSettings
 
 
 class LoadedConfig(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ def read_config(
     overrides = overrides or Overrides()
     notes = Notes()
     if path is None:
-        options = assemble(Settings(), overrides, notes)
+        options = assemble(FoundSettings(), overrides, notes)
     else:
         # Imported here because many servers run without a file and start faster without the parser.
         from millstream.config.digest import config_digest

@@ -31,34 +31,34 @@ from millstream.config.fields import (
     string,
 )
 from millstream.config.settings import split_host_port
-from millstream.config.tree import Block, Entry
+from millstream.config.tree import Block, TreeEntry
 
 
-def read_millstream(entry: Entry, notes: Notes) -> dict[str, Any]:
+def read_millstream(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     return dict(read_block(block(entry), _MILLSTREAM, notes))
 
 
-def _read_arrow(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_arrow(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     if not isinstance(entry.value.data, Block):
         return {"arrow_enabled": boolean(entry, notes)}
     return {f"arrow_{name}": value for name, value in read_block(entry.value.data, _ARROW, notes).items()}
 
 
-def _read_erase_within(entry: Entry, notes: Notes) -> float:
+def _read_erase_within(entry: TreeEntry, notes: Notes) -> float:
     seconds = duration_text(entry, notes)
     if seconds < 1:
         raise refused(entry, "must be at least 1s")
     return seconds
 
 
-def _read_memory_budget(entry: Entry, notes: Notes) -> int:
+def _read_memory_budget(entry: TreeEntry, notes: Notes) -> int:
     size = integer(entry, notes)
     if size < LEAST_BUDGET:
         raise refused(entry, "must be at least 8MB")
     return size
 
 
-def _read_advertise(entry: Entry, notes: Notes) -> str:
+def _read_advertise(entry: TreeEntry, notes: Notes) -> str:
     text = string(entry, notes)
     if ":" in text:
         try:

@@ -19,7 +19,7 @@ from typing import Final
 from millstream.base.reasons import file_reason
 from millstream.config.errors import ConfigError, Location
 from millstream.config.lexer import LINE_END, SEPARATORS, Reference, Scanner
-from millstream.config.tree import Block, Entry, Value
+from millstream.config.tree import Block, TreeEntry, TreeValue
 
 MAX_DEPTH: Final = 100  # nested maps and lists; protects our own stack
 BCRYPT_PREFIX: Final = "2a$"  # `$2a$…` is a password hash, not a variable
@@ -109,9 +109,9 @@ class _Parser:
             scanner.skip(lines=len(self.scopes) > 1, comments=False)
         if not scanner.peek() or scanner.peek() in ",;}" or scanner.peek() in LINE_END:
             scanner.fail(f'the key "{key}" has no value')
-        block.put(Entry(key, self._value(), at))
+        block.put(TreeEntry(key, self._value(), at))
 
-    def _value(self) -> Value:
+    def _value(self) -> TreeValue:
         scanner = self.scanner
         at = scanner.location()
         if scanner.peek() in ("{", "["):
@@ -122,27 +122,27 @@ class _Parser:
             self.depth -= 1
             return value
         scalar = scanner.read_scalar()
-        return self._resolve(scalar, at) if isinstance(scalar, Reference) else Value(scalar, at)
+        return self._resolve(scalar, at) if isinstance(scalar, Reference) else TreeValue(scalar, at)
 
-    def _map(self, at: Location) -> Value:
+    def _map(self, at: Location) -> TreeValue:
         block = Block()
         self.scopes.append(block)
         self.scanner.position += 1
         self._entries(block, at)
         self.scopes.pop()
-        return Value(block, at)
+        return TreeValue(block, at)
 
-    def _list(self, at: Location) -> Value:
+    def _list(self, at: Location) -> TreeValue:
         scanner = self.scanner
         scanner.position += 1
-        items: list[Value] = []
+        items: list[TreeValue] = []
         while True:
             scanner.skip(lines=True)
             if not scanner.peek():
                 raise ConfigError("the [ that stands here is not closed", at)
             if scanner.peek() == "]":
                 scanner.position += 1
-                return Value(items, at)
+                return TreeValue(items, at)
             items.append(self._value())
             scanner.skip(lines=False)
             if scanner.peek() == "," or (scanner.peek() and scanner.peek() in LINE_END):
@@ -165,24 +165,24 @@ class _Parser:
                 raise
             raise ConfigError(f"include: {error.reason}", at) from error
 
-    def _resolve(self, reference: Reference, at: Location) -> Value:
+    def _resolve(self, reference: Reference, at: Location) -> TreeValue:
         name = reference.name
         if name.startswith(BCRYPT_PREFIX):
-            return Value("$" + name, at)
+            return TreeValue("$" + name, at)
         for scope in reversed(self.scopes):
             if (entry := scope.get(name)) is not None:
                 entry.used = True
                 return entry.value.moved(at)
         return self._from_environment(name, at, ())
 
-    def _from_environment(self, name: str, at: Location, asking: tuple[str, ...]) -> Value:
+    def _from_environment(self, name: str, at: Location, asking: tuple[str, ...]) -> TreeValue:
         if name in asking:
             raise ConfigError(f"the variable ${name} refers to itself", at)
         if name not in self.environment:
             raise ConfigError(f"the variable ${name} is neither a key above nor in the environment", at)
         text = self.environment[name]
         if not text.strip():
-            return Value("", at)
+            return TreeValue("", at)
         parser = _EnvironmentParser(Scanner(text, f"${name}"), self.environment, (*asking, name))
         try:
             return parser.parse_value().moved(at)
@@ -197,13 +197,13 @@ class _EnvironmentParser(_Parser):
         super().__init__(scanner, environment, ())
         self.asking = asking
 
-    def parse_value(self) -> Value:
+    def parse_value(self) -> TreeValue:
         self.scanner.skip(lines=True, comments=False)
         value = self._value()
         self._end_of_entry(closing="}")
         return value
 
-    def _resolve(self, reference: Reference, at: Location) -> Value:
+    def _resolve(self, reference: Reference, at: Location) -> TreeValue:
         if reference.name.startswith(BCRYPT_PREFIX):
-            return Value("$" + reference.name, at)
+            return TreeValue("$" + reference.name, at)
         return self._from_environment(reference.name, at, self.asking)

@@ -28,9 +28,9 @@ from millstream.config.fields import (
 )
 from millstream.config.jetstream import read_jetstream
 from millstream.config.millstream import read_millstream
-from millstream.config.settings import Settings
+from millstream.config.settings import FoundSettings
 from millstream.config.tls import read_tls
-from millstream.config.tree import Block, Entry
+from millstream.config.tree import Block, TreeEntry
 from millstream.config.users import read_authorization
 from millstream.config.websocket import read_websocket
 
@@ -41,51 +41,51 @@ _OPERATOR = unsupported("operator (JWT) mode")
 _PROFILING = unsupported("Go profiling", harmless=(0,))
 
 
-def read_settings(root: Block, notes: Notes) -> Settings:
+def read_settings(root: Block, notes: Notes) -> FoundSettings:
     return read_block(root, TOP_LEVEL, notes)
 
 
-def _read_server_name(entry: Entry, notes: Notes) -> str:
+def _read_server_name(entry: TreeEntry, notes: Notes) -> str:
     name = string(entry, notes)
     if " " in name:
         raise refused(entry, "a server name cannot contain spaces")
     return name
 
 
-def _read_trace_verbose(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_trace_verbose(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     verbose = boolean(entry, notes)
     return {"trace_verbose": verbose, "trace": verbose}
 
 
-def _read_max_connections(entry: Entry, notes: Notes) -> int:
+def _read_max_connections(entry: TreeEntry, notes: Notes) -> int:
     # Zero in a file means that no client may connect.
     return integer(entry, notes) or -1
 
 
-def _read_lame_duck(entry: Entry, notes: Notes) -> float:
+def _read_lame_duck(entry: TreeEntry, notes: Notes) -> float:
     length = duration_text(entry, notes)
     if length < _SHORTEST_LAME_DUCK_S:
         raise refused(entry, f"{entry.value.data} is too short, the minimum is 30 seconds")
     return length
 
 
-def _read_tags(entry: Entry, notes: Notes) -> tuple[str, ...]:
+def _read_tags(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     # Tags are unique and lower case.
     return tuple(dict.fromkeys(tag.strip().lower() for tag in strings(entry, notes)))
 
 
-def _read_metadata(entry: Entry, notes: Notes) -> dict[str, str]:
+def _read_metadata(entry: TreeEntry, notes: Notes) -> dict[str, str]:
     return {item.key: string(item, notes) for item in block(entry).values()}
 
 
-def _read_feature_flags(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_feature_flags(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     for flag in block(entry).values():
         if boolean(flag, notes):
             raise refused(flag, "not supported by Millstream: there is no such feature to switch on")
     return {}
 
 
-def _read_js_domains(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_js_domains(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     if block(entry):
         raise refused(entry, "not supported by Millstream: domains of leaf nodes")
     return {}

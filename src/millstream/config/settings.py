@@ -8,7 +8,7 @@ from millstream.broker.options import User
 from millstream.config.errors import Location
 
 
-class Settings(dict[str, Any]):
+class FoundSettings(dict[str, Any]):
     """Results by name, with the location where each was set."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from millstream.config.fields import (
     unsupported,
     wrong,
 )
-from millstream.config.tree import Entry
+from millstream.config.tree import TreeEntry
 
 AUTO_FALLBACK_S: Final = 0.05  # delay before the plain-text fallback of `handshake_first: auto`
 
@@ -69,7 +69,7 @@ POST_QUANTUM_CURVES: Final = frozenset({"X25519MLKEM768", "SecP256r1MLKEM768", "
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
-def read_tls(entry: Entry, notes: Notes) -> TlsOptions:
+def read_tls(entry: TreeEntry, notes: Notes) -> TlsOptions:
     settings = read_block(block(entry), _TLS, notes, whole=True)
     if settings.pop("certs", ()) and "cert_file" in settings:
         raise refused(entry, "cannot combine cert_file with certs")
@@ -96,16 +96,16 @@ def checked_tls(settings: dict[str, Any], at: Location | None) -> TlsOptions:
     return options
 
 
-def _read_ciphers(entry: Entry, notes: Notes) -> tuple[str, ...]:
+def _read_ciphers(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     return _names(entry, notes, CIPHER_SUITES, INSECURE_CIPHER_SUITES, "an insecure cipher suite")
 
 
-def _read_curves(entry: Entry, notes: Notes) -> tuple[str, ...]:
+def _read_curves(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     return _names(entry, notes, CURVES, POST_QUANTUM_CURVES, "a post-quantum key exchange")
 
 
 def _names(
-    entry: Entry, notes: Notes, known: frozenset[str], refused_names: frozenset[str], why: str
+    entry: TreeEntry, notes: Notes, known: frozenset[str], refused_names: frozenset[str], why: str
 ) -> tuple[str, ...]:
     names = tuple(string(item, notes) for item in items(entry))
     if not names:
@@ -118,7 +118,7 @@ def _names(
     return names
 
 
-def _read_pinned(entry: Entry, notes: Notes) -> frozenset[str]:
+def _read_pinned(entry: TreeEntry, notes: Notes) -> frozenset[str]:
     pinned = frozenset(string(item, notes).lower() for item in items(entry))
     for fingerprint in pinned:
         if not _FINGERPRINT.fullmatch(fingerprint):
@@ -126,7 +126,7 @@ def _read_pinned(entry: Entry, notes: Notes) -> frozenset[str]:
     return pinned
 
 
-def _read_handshake_first(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_handshake_first(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     data = entry.value.data
     if isinstance(data, bool):
         first, fallback = data, None
@@ -141,7 +141,7 @@ def _read_handshake_first(entry: Entry, notes: Notes) -> dict[str, Any]:
     return {"handshake_first": first, "handshake_first_fallback_s": fallback}
 
 
-def _read_min_version(entry: Entry, notes: Notes) -> str:
+def _read_min_version(entry: TreeEntry, notes: Notes) -> str:
     version = entry.value.data
     if version not in ("1.2", "1.3"):
         raise wrong(entry, 'the string "1.2" or "1.3"')
@@ -149,19 +149,19 @@ def _read_min_version(entry: Entry, notes: Notes) -> str:
     return version
 
 
-def _read_timeout(entry: Entry, notes: Notes) -> dict[str, float]:
+def _read_timeout(entry: TreeEntry, notes: Notes) -> dict[str, float]:
     timeout = positive(seconds)(entry, notes)
     return {"timeout_s": timeout} if timeout else {}
 
 
-def _read_certs(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_certs(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     pairs = [read_block(block(item), _PAIR, notes) for item in items(entry)]
     if len(pairs) != 1:
         raise refused(entry, "not supported by Millstream: other than exactly one certificate")
     return {"certs": True, "pair": dict(pairs[0])}
 
 
-def _read_insecure(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_insecure(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     """Check the value and drop it: it applies to outgoing connections, which a listener does not make."""
     boolean(entry, notes)
     return {}

@@ -16,35 +16,35 @@ Scalar: TypeAlias = str | int | float | bool | datetime
 Plain: TypeAlias = "Scalar | list[Plain] | dict[str, Plain]"
 
 
-class Value(msgspec.Struct):
-    data: "Scalar | list[Value] | Block"
+class TreeValue(msgspec.Struct):
+    data: "Scalar | list[TreeValue] | Block"
     at: Location
 
-    def moved(self, at: Location) -> "Value":
+    def moved(self, at: Location) -> "TreeValue":
         """Return a copy at another location."""
         return replace(self, at=at)
 
 
-class Entry(msgspec.Struct):
+class TreeEntry(msgspec.Struct):
     """One `key: value`; `at` is where the key begins."""
 
     key: str
-    value: Value
+    value: TreeValue
     at: Location
     used: bool = False  # referred to as `$key`, so the schema need not know it
 
 
-class Block(dict[str, Entry]):
+class Block(dict[str, TreeEntry]):
     """The entries of a map in the order in which they take effect; of equal keys only the last is kept."""
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: TreeEntry) -> None:
         self.pop(entry.key, None)
         self[entry.key] = entry
 
 
-def plain(value: "Value | Block") -> Plain:
+def plain(value: "TreeValue | Block") -> Plain:
     """Return the content without locations, as a JSON reader would."""
-    data = value.data if isinstance(value, Value) else value
+    data = value.data if isinstance(value, TreeValue) else value
     if isinstance(data, Block):
         return {key: plain(entry.value) for key, entry in data.items()}
     if isinstance(data, list):

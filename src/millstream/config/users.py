@@ -30,14 +30,14 @@ from millstream.config.fields import (
     wrong,
 )
 from millstream.config.settings import AuthorizationBlock
-from millstream.config.tree import Block, Entry
+from millstream.config.tree import Block, TreeEntry
 from millstream.subjects.tokens import valid_subject
 
 _NO_PROXIES = unsupported("proxies in front of clients", harmless=(False,))
 _LONG_TIMEOUT_S = 60
 
 
-def read_authorization(entry: Entry, notes: Notes) -> AuthorizationBlock:
+def read_authorization(entry: TreeEntry, notes: Notes) -> AuthorizationBlock:
     settings = read_block(block(entry), _AUTHORIZATION, notes, whole=True)
     permissions = settings.pop("default_permissions", None)
     auth = AuthorizationBlock(**settings, at=entry.at)
@@ -56,7 +56,7 @@ def with_default_permissions(users: tuple[User, ...], default: Permissions) -> t
     return tuple(replace(user, permissions=default) if user.permissions is None else user for user in users)
 
 
-def _read_timeout(entry: Entry, notes: Notes) -> float | None:
+def _read_timeout(entry: TreeEntry, notes: Notes) -> float | None:
     timeout = seconds(entry, notes)
     if timeout > _LONG_TIMEOUT_S:
         notes.warn(
@@ -69,7 +69,7 @@ def _read_timeout(entry: Entry, notes: Notes) -> float | None:
     return timeout or None
 
 
-def read_users(entry: Entry, notes: Notes) -> tuple[User, ...]:
+def read_users(entry: TreeEntry, notes: Notes) -> tuple[User, ...]:
     users: list[User] = []
     for item in items(entry, "a list of users"):
         try:
@@ -79,7 +79,7 @@ def read_users(entry: Entry, notes: Notes) -> tuple[User, ...]:
     return tuple(users)
 
 
-def _read_user(entry: Entry, notes: Notes) -> User:
+def _read_user(entry: TreeEntry, notes: Notes) -> User:
     settings = read_block(block(entry), _USER, notes, whole=True)
     user = User(**settings)
     if not user.name and not user.nkey:
@@ -89,7 +89,7 @@ def _read_user(entry: Entry, notes: Notes) -> User:
     return user
 
 
-def _read_nkey(entry: Entry, notes: Notes) -> str:
+def _read_nkey(entry: TreeEntry, notes: Notes) -> str:
     key = secret(entry, notes)
     try:
         check_user_key(key)
@@ -98,7 +98,7 @@ def _read_nkey(entry: Entry, notes: Notes) -> str:
     return key
 
 
-def _read_connection_types(entry: Entry, notes: Notes) -> frozenset[ConnectionType] | None:
+def _read_connection_types(entry: TreeEntry, notes: Notes) -> frozenset[ConnectionType] | None:
     types: set[ConnectionType] = set()
     for name in strings(entry, notes):
         try:
@@ -109,7 +109,7 @@ def _read_connection_types(entry: Entry, notes: Notes) -> frozenset[ConnectionTy
     return frozenset(types) or None
 
 
-def read_permissions(entry: Entry, notes: Notes) -> Permissions:
+def read_permissions(entry: TreeEntry, notes: Notes) -> Permissions:
     settings = read_block(block(entry), _PERMISSIONS, notes)
     permissions = Permissions(**settings)
     if permissions.allow_responses is not None and permissions.publish.allow is None:
@@ -119,7 +119,7 @@ def read_permissions(entry: Entry, notes: Notes) -> Permissions:
 
 
 def _rules(*, queues: bool) -> Any:
-    def read_subjects(entry: Entry, notes: Notes) -> tuple[str, ...]:
+    def read_subjects(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
         subjects = strings(entry, notes)
         for subject in subjects:
             _check_subject(entry, subject, queues)
@@ -127,7 +127,7 @@ def _rules(*, queues: bool) -> Any:
 
     allow_and_deny = (field("allow", read_subjects, "allow"), field("deny", read_subjects, "deny"))
 
-    def read(entry: Entry, notes: Notes) -> SubjectRules:
+    def read(entry: TreeEntry, notes: Notes) -> SubjectRules:
         if isinstance(entry.value.data, Block):
             settings = read_block(entry.value.data, allow_and_deny, notes)
             return SubjectRules(allow=settings.get("allow") or None, deny=settings.get("deny", ()))
@@ -139,7 +139,7 @@ def _rules(*, queues: bool) -> Any:
     return read
 
 
-def _check_subject(entry: Entry, text: str, queues: bool) -> None:
+def _check_subject(entry: TreeEntry, text: str, queues: bool) -> None:
     if valid_subject(text.encode()):
         return
     words = text.split()
@@ -149,7 +149,7 @@ def _check_subject(entry: Entry, text: str, queues: bool) -> None:
         raise refused(entry, f'queue "{words[1]}" is not a valid queue')
 
 
-def _read_responses(entry: Entry, notes: Notes) -> ResponseRule | None:
+def _read_responses(entry: TreeEntry, notes: Notes) -> ResponseRule | None:
     if isinstance(entry.value.data, bool):
         return ResponseRule() if entry.value.data else None
     if not isinstance(entry.value.data, Block):

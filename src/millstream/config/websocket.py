@@ -20,15 +20,15 @@ from millstream.config.fields import (
     strings,
     unsupported,
 )
-from millstream.config.settings import Settings
+from millstream.config.settings import FoundSettings
 from millstream.config.tls import read_tls
-from millstream.config.tree import Entry
+from millstream.config.tree import TreeEntry
 from millstream.config.users import SIMPLE_AUTHORIZATION
 
 _OWN_HEADERS = frozenset({"host", "content-length", "connection", "upgrade", "nats-no-masking"})
 
 
-def read_websocket(entry: Entry, notes: Notes) -> WebSocketOptions | None:
+def read_websocket(entry: TreeEntry, notes: Notes) -> WebSocketOptions | None:
     settings = read_block(block(entry), _WEBSOCKET, notes, whole=True)
     no_tls = settings.pop("no_tls", False)
     if not settings.get("port"):
@@ -41,14 +41,14 @@ def read_websocket(entry: Entry, notes: Notes) -> WebSocketOptions | None:
     return WebSocketOptions(**settings)
 
 
-def _drop_defaults(settings: Settings) -> None:
+def _drop_defaults(settings: FoundSettings) -> None:
     """Drop settings whose value means "use the default"."""
     for name in ("host", "handshake_timeout_s", "ping_interval_s", "auth_timeout_s"):
         if not settings.get(name, True):
             del settings[name]
 
 
-def _read_origins(entry: Entry, notes: Notes) -> tuple[str, ...]:
+def _read_origins(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     origins = strings(entry, notes)
     for origin in origins:
         try:
@@ -61,7 +61,7 @@ def _read_origins(entry: Entry, notes: Notes) -> tuple[str, ...]:
     return origins
 
 
-def _read_headers(entry: Entry, notes: Notes) -> tuple[tuple[str, str], ...]:
+def _read_headers(entry: TreeEntry, notes: Notes) -> tuple[tuple[str, str], ...]:
     headers = tuple((header.key, string(header, notes)) for header in block(entry).values())
     for name, _ in headers:
         if name.lower() in _OWN_HEADERS or name.lower().startswith("sec-websocket-"):
@@ -69,7 +69,7 @@ def _read_headers(entry: Entry, notes: Notes) -> tuple[tuple[str, str], ...]:
     return headers
 
 
-def _read_authorization(entry: Entry, notes: Notes) -> dict[str, Any]:
+def _read_authorization(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     return dict(read_block(block(entry), SIMPLE_AUTHORIZATION, notes))
 
 

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from typing import Final
 
-from millstream.gateway.alarms import Alarm
+from millstream.gateway.bounds import Alarm
 from millstream.gateway.errors import Overloaded
 
 _FOR_ALL: Final = 32

@@ -40,7 +40,7 @@ from millstream.gateway.settings import (
     Settings,
     Tls,
 )
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.layers import Layer
 from millstream.link.sections import section_layer, section_struct
 from millstream.link.sources import environment_layer, link_options
@@ -161,7 +161,7 @@ def load_settings(
     file = _File() if path is None else _read(path)
     try:
         nats = _nats(file.nats, flags.link, environment or {})
-    except BadOptions as error:
+    except BadLinkOptions as error:
         raise ConfigFileError(f"{path}: nats: {error}" if path is not None else str(error)) from None
     return flags.over(_settings(file, flags.groups, nats))
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from millstream.gateway.alarms import Alarm
 from millstream.gateway.auth import Authenticator
-from millstream.gateway.budget import BodyBudget
+from millstream.gateway.bounds import Alarm, BodyBudget, RateLimit
 from millstream.gateway.cors import CrossOrigin
 from millstream.gateway.links import Links
 from millstream.gateway.metrics import Metrics
-from millstream.gateway.rate import RateLimit
 from millstream.gateway.settings import Logging, Settings
 from millstream.http.access_log import AccessLog
 

@@ -14,10 +14,10 @@ import msgspec
 from millstream.gateway.errors import GatewayError, MethodNotAllowed, Overloaded, Unauthorized
 from millstream.jsapi.errors import Err
 from millstream.link.errors import (
-    ApiError,
     BadMessage,
     ConnectionLost,
     JetStreamOff,
+    LinkApiError,
     LinkError,
     MessageTooLarge,
     NoResponders,
@@ -68,7 +68,7 @@ class Outcome(msgspec.Struct):
 
 def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
     """What to tell; of an error that nobody expected, nothing but that it happened."""
-    if isinstance(error, ApiError):
+    if isinstance(error, LinkApiError):
         code = error.code if 400 <= error.code <= 599 else 500
         status = _STATUS_OF.get(error.err, code) if error.err is not None else code
         return Outcome(status, "Refused By JetStream", error.description, error.err_code)
@@ -90,7 +90,7 @@ def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
 def text_of(error: BaseException) -> str:
     """The words for a failure, those of nats.go where httpmq's callers know them; never where NATS is."""
     match error:
-        case ApiError():
+        case LinkApiError():
             return error.description
         case JetStreamOff():
             return "nats: jetstream not enabled"

@@ -6,10 +6,10 @@ import asyncio
 from typing import Final
 
 from millstream.gateway import auth
-from millstream.gateway.budget import BodyBudget
+from millstream.gateway.bounds import BodyBudget
 from millstream.gateway.errors import BodyTimeout, BodyTooLarge, Disconnected
 from millstream.gateway.presence import WhileThere
-from millstream.http.asgi import CALLER, Caller, Headers, Message, Receive, Scope, Send
+from millstream.http.asgi import CALLER, Headers, Message, Receive, Scope, Send, WaitingCaller
 
 POLICY: Final = b"content-security-policy"
 _NO_PARAMETERS: Final[tuple[str, ...]] = ()
@@ -131,8 +131,8 @@ class Exchange:
         return self._caller is not None or str(self.scope["http_version"]) != "2"
 
     @property
-    def _caller(self) -> Caller | None:
-        caller: Caller | None = (self.scope.get("extensions") or {}).get(CALLER)
+    def _caller(self) -> WaitingCaller | None:
+        caller: WaitingCaller | None = (self.scope.get("extensions") or {}).get(CALLER)
         return caller
 
     def while_there(self) -> WhileThere:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from millstream.gateway.admission import Admission
-from millstream.gateway.alarms import Alarm
+from millstream.gateway.bounds import Alarm
 from millstream.gateway.credentials import Credentials
 from millstream.gateway.errors import Overloaded, Unauthorized
 from millstream.gateway.link import CallerLink

@@ -32,7 +32,7 @@ _ELSEWHERE: Final = ("cross-site", "same-site")
 _OPEN_TO_LINKS: Final = ("/", "/docs", "/v2/docs", "/v2/openapi.json")
 
 
-class Origin(NamedTuple):
+class PageOrigin(NamedTuple):
     """Where a page comes from."""
 
     scheme: str
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
     port: int
 
 
-def parse_origin(text: str) -> Origin | None:
+def parse_origin(text: str) -> PageOrigin | None:
     """None if `text` is no origin: a scheme, a host and perhaps a port, and nothing else."""
     try:
         parts = urlsplit(text.strip().lower())
@@ -52,7 +52,7 @@ def parse_origin(text: str) -> Origin | None:
         return None
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         return None
-    return Origin(parts.scheme, _plain(host), port or _DEFAULT_PORTS.get(parts.scheme, 0))
+    return PageOrigin(parts.scheme, _plain(host), port or _DEFAULT_PORTS.get(parts.scheme, 0))
 
 
 def _plain(host: str) -> str:

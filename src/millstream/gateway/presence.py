@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 
 from millstream.gateway.errors import Disconnected
-from millstream.http.asgi import Caller, Receive
+from millstream.http.asgi import Receive, WaitingCaller
 
 
 class WhileThere:
@@ -17,7 +17,7 @@ class WhileThere:
 
     __slots__ = ("_caller", "_cancelling", "_is_gone", "_later", "_receive", "_release", "_task", "_watcher")
 
-    def __init__(self, caller: Caller | None, receive: Receive) -> None:
+    def __init__(self, caller: WaitingCaller | None, receive: Receive) -> None:
         self._caller = caller
         self._receive = receive
         self._is_gone = False

@@ -25,8 +25,8 @@ from millstream.gateway.logs import set_up_logs
 from millstream.gateway.origins import is_loopback
 from millstream.gateway.settings import Limits, Settings, Tls
 from millstream.http.answers import PHRASES, whole
-from millstream.http.limits import Limits as HttpLimits
-from millstream.http.listener import Listener
+from millstream.http.limits import HttpLimits as HttpLimits
+from millstream.http.listener import HttpListener
 
 _LOG: Final = logging.getLogger("millstream.gateway")
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff"))
@@ -44,7 +44,7 @@ class GatewayServer:
         self.core = Core(settings)
         self._context = None if settings.tls is None else _server_context(settings.tls)
         self._listeners = [
-            Listener(
+            HttpListener(
                 build_app(
                     settings,
                     groups=listener.groups,

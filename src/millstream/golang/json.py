@@ -40,7 +40,7 @@ _ESCAPES: Final = (
 )
 
 
-class Kind(StrEnum):
+class JsonKind(StrEnum):
     """The type of a value; the words are used in error messages."""
 
     OBJECT = "object"
@@ -58,7 +58,7 @@ class Value:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: JsonKind,
         source: bytes,
         start: int,
         end: int,
@@ -151,21 +151,21 @@ class _Scanner:
         start = self._at
         if first == b"{":
             members = self._object(depth)
-            return Value(Kind.OBJECT, self._text, start, self._at, members=members)
+            return Value(JsonKind.OBJECT, self._text, start, self._at, members=members)
         if first == b"[":
             items = self._array(depth)
-            return Value(Kind.ARRAY, self._text, start, self._at, items=items)
+            return Value(JsonKind.ARRAY, self._text, start, self._at, items=items)
         if first == b'"':
             self._string()
             return Value(
-                Kind.STRING, self._text, start, self._at, text=_unescaped(self._text[start : self._at])
+                JsonKind.STRING, self._text, start, self._at, text=_unescaped(self._text[start : self._at])
             )
         if first in _WORDS:
             self._word(_WORDS[first])
-            kind = Kind.NULL if first == b"n" else Kind.BOOL
+            kind = JsonKind.NULL if first == b"n" else JsonKind.BOOL
             return Value(kind, self._text, start, self._at)
         self._number()
-        return Value(Kind.NUMBER, self._text, start, self._at)
+        return Value(JsonKind.NUMBER, self._text, start, self._at)
 
     def expect_end(self) -> None:
         if not self.at_end():

@@ -73,7 +73,7 @@ def status_line(status: int) -> bytes:
     return line
 
 
-class Clock:
+class DateClock:
     """The Date header, formatted once a second."""
 
     __slots__ = ("_second", "line", "value")

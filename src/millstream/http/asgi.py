@@ -1,7 +1,8 @@
 """ASGI's types, and the one extension that our server adds to it.
 
-``scope["extensions"]["millstream.caller"]`` is a `Caller`.  It calls back when the client disconnects, so an
-application needs no task that waits for that.  Other servers lack it, so applications must work without it.
+``scope["extensions"]["millstream.caller"]`` is a `WaitingCaller`.  It calls back when the client disconnects,
+so an application needs no task that waits for that.  Other servers lack it, so applications must work without
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CALLER: Final = "millstream.caller"
 DENIAL: Final = "websocket.http.response"  # ASGI's extension: an HTTP answer to a WebSocket request
 
 
-class Caller(Protocol):
+class WaitingCaller(Protocol):
     """The client of a request, who may disconnect before the answer."""
 
     @property

@@ -14,12 +14,12 @@ import httptools
 
 from millstream.http.asgi import CALLER, DENIAL, Pair
 from millstream.http.http1_cycle import Http1Cycle
-from millstream.http.http1_turns import State, Turns
+from millstream.http.http1_turns import Http1Turns, TurnState
 from millstream.http.line import Line
-from millstream.http.requests import BadRequest, Wishes, framing_of, make_scope, read_wishes
+from millstream.http.requests import BadHttpRequest, Wishes, framing_of, make_scope, read_wishes
 
 if TYPE_CHECKING:
-    from millstream.http.listener import Listener
+    from millstream.http.listener import HttpListener
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _SLICE: Final = 8 * 1024  # bytes parsed at once: bounds the number of requests that wait
@@ -27,12 +27,12 @@ _BODY_SLICE: Final = 64 * 1024
 _DENIALS: Final[dict[str, Any]] = {DENIAL: {}}
 
 
-class Http1(Turns):
+class Http1(Http1Turns):
     """One connection, from its first byte."""
 
     __slots__ = ("_discarded", "_fed", "_framing", "_headers", "_is_resuming", "_quiet", "_target", "_wishes")
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         super().__init__(listener)
         self._target = b""
         self._headers: list[Pair] = []
@@ -48,7 +48,7 @@ class Http1(Turns):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         listener = self.listener
         if not self.attach(transport):
-            self._state = State.CLOSED
+            self._state = TurnState.CLOSED
             self._finish(listener.refusal(503, "there are too many connections"))
             return
         self._since = listener.time()
@@ -57,7 +57,7 @@ class Http1(Turns):
             self._become_http2(b"")
 
     def data_received(self, data: bytes) -> None:
-        if self._state is not State.OPEN:
+        if self._state is not TurnState.OPEN:
             return
         if self._is_fresh and self.listener.http2 and (self._unparsed or data[:1] == b"P"):
             data, self._unparsed = self._unparsed + data, b""
@@ -83,14 +83,14 @@ class Http1(Turns):
                 return
         else:
             at = 0
-            while at < len(data) and self._state is State.OPEN:
+            while at < len(data) and self._state is TurnState.OPEN:
                 if self._is_full():
                     self._unparsed = data[at:]
                     break
                 size = _SLICE if self._incoming is None else _BODY_SLICE
                 piece = data[at : at + size]
                 at += len(piece) - len(self._feed(piece))
-        if self._state is State.OPEN:
+        if self._state is TurnState.OPEN:
             self._read_on()
             self._set_deadline()
 
@@ -112,16 +112,16 @@ class Http1(Turns):
                 return b""
             self._resume()
         except httptools.HttpParserCallbackError as error:
-            if not isinstance(error.__context__, BadRequest):
+            if not isinstance(error.__context__, BadHttpRequest):
                 raise
             self.refuse(error.__context__.status, str(error.__context__))
         except httptools.HttpParserError as error:
             self.refuse(400, str(error) or "this is not HTTP")
-        except BadRequest as error:
+        except BadHttpRequest as error:
             self.refuse(error.status, str(error))
         if not self._in_head and self._incoming is None:
             self._parser = None
-        return rest if self._state is State.OPEN else b""
+        return rest if self._state is TurnState.OPEN else b""
 
     def _resume(self) -> None:
         """Continue after an ignored upgrade: httptools treats its body as another protocol."""
@@ -136,9 +136,9 @@ class Http1(Turns):
         """Limit the size of heads, chunk extensions and trailers."""
         most = self.listener.limits.max_head
         if most and self._quiet > most + _SLICE and self._in_head:
-            raise BadRequest(431, "the head of the request is too long")
+            raise BadHttpRequest(431, "the head of the request is too long")
         if most and self._quiet > most + _BODY_SLICE and self._incoming is not None:
-            raise BadRequest(400, "too much of the body is no body")
+            raise BadHttpRequest(400, "too much of the body is no body")
 
     def on_message_begin(self) -> None:
         if self._is_resuming:
@@ -168,17 +168,17 @@ class Http1(Turns):
             and self._quiet > most
             and sum(len(name) + len(value) + 4 for name, value in headers) + len(self._target) > most
         ):
-            raise BadRequest(431, "the head of the request is too long")
+            raise BadHttpRequest(431, "the head of the request is too long")
         version = parser.get_http_version()
         wishes = read_wishes(version, headers)
         if wishes.upgrade and parser.should_upgrade() and self._may_take_over(wishes):
             if self.current is not None:
-                raise BadRequest(400, "an upgrade waits for the answers before it")
+                raise BadHttpRequest(400, "an upgrade waits for the answers before it")
             self._wishes = wishes
             return
         if parser.should_upgrade():
             if parser.get_method() == b"CONNECT":
-                raise BadRequest(405, "there is no tunnel here")
+                raise BadHttpRequest(405, "there is no tunnel here")
             self._framing = framing_of(headers)
         extensions: dict[str, Any] = {}
         scope = make_scope(
@@ -249,7 +249,7 @@ class Http1(Turns):
             scope = make_scope(
                 kind, version, method, self.scheme, target, headers, self.client, self.server, {**_DENIALS}
             )
-        except BadRequest as error:
+        except BadHttpRequest as error:
             self.refuse(error.status, str(error))
             return
         if kind == "http":
@@ -266,7 +266,7 @@ class Http1(Turns):
 
     def _leave_to(self, other: Line, received: bytes) -> None:
         """Hand the connection over to another protocol."""
-        self._state = State.CLOSED
+        self._state = TurnState.CLOSED
         self._parser = None
         self.hand_over(other)
         if received:

@@ -16,12 +16,12 @@ from millstream.http.http1_cycle import Http1Cycle
 from millstream.http.line import NEVER, Line
 
 if TYPE_CHECKING:
-    from millstream.http.listener import Listener
+    from millstream.http.listener import HttpListener
 
 _READ_AHEAD: Final = 64 * 1024  # bytes of a body that the application has not taken yet
 
 
-class State(IntEnum):
+class TurnState(IntEnum):
     """The state of a connection."""
 
     OPEN = 0
@@ -30,7 +30,7 @@ class State(IntEnum):
     CLOSED = 3
 
 
-class Turns(Line):
+class Http1Turns(Line):
     """The requests and answers of one connection."""
 
     __slots__ = (
@@ -48,9 +48,9 @@ class Turns(Line):
         "current",
     )
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         super().__init__(listener)
-        self._state = State.OPEN
+        self._state = TurnState.OPEN
         self._is_fresh = True  # no request has come yet
         self._parser: Any = None  # of the request that is arriving; None while idle
         self._in_head = False
@@ -67,12 +67,12 @@ class Turns(Line):
         """Close the connection, unless an answer to the peer is still due."""
         cycle = self.current
         if self.listener.limits.answers_after_eof and cycle is not None and cycle.body_ended:
-            self._state = max(self._state, State.LAST)
+            self._state = max(self._state, TurnState.LAST)
             return True
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._state = State.CLOSED
+        self._state = TurnState.CLOSED
         self.detach()
         self._parser = None
         self._unparsed = b""
@@ -103,7 +103,7 @@ class Turns(Line):
 
     def answered(self, cycle: Http1Cycle) -> None:
         """Note that an answer is complete."""
-        if self._state >= State.LINGERING:
+        if self._state >= TurnState.LINGERING:
             return
         if cycle.closes:
             self._end()
@@ -120,19 +120,19 @@ class Turns(Line):
             cycle = self._queue.popleft()
             self._queue = self._queue or None
             self._start(cycle)
-        elif self._state is State.LAST or (self.listener.is_stopping and not self._unparsed):
+        elif self._state is TurnState.LAST or (self.listener.is_stopping and not self._unparsed):
             self._end()
             return
         self._go_on()
 
     def stop(self) -> None:
         """Close the connection if it is idle; otherwise it ends after its answer."""
-        if self._state is State.OPEN and self.current is None and not self._in_head:
+        if self._state is TurnState.OPEN and self.current is None and not self._in_head:
             self._end()
 
     def fail(self, cycle: Http1Cycle) -> None:
         """Answer 500 for an application that failed, or abort the answer that it began."""
-        if self._state >= State.LINGERING:
+        if self._state >= TurnState.LINGERING:
             return
         if cycle.has_begun:
             self.flush()
@@ -147,7 +147,7 @@ class Turns(Line):
         broken, self._incoming = self._incoming, None
         self._in_head = False
         self._unparsed = b""
-        if self._state >= State.LINGERING:
+        if self._state >= TurnState.LINGERING:
             return
         if self.current is None or broken is self.current:
             if broken is not None and broken.has_begun:
@@ -159,7 +159,7 @@ class Turns(Line):
             return
         if broken is not None and self._queue:
             self._queue.remove(broken)
-        self._state = State.LAST
+        self._state = TurnState.LAST
         self._farewell = answer
 
     def _finish(self, answer: bytes) -> None:
@@ -168,7 +168,7 @@ class Turns(Line):
             self.transport.write(answer)
             self._linger()
         else:
-            self._state = State.CLOSED
+            self._state = TurnState.CLOSED
             self.transport.abort()
 
     def _end(self) -> None:
@@ -178,12 +178,12 @@ class Turns(Line):
         elif self._incoming is not None or self._in_head:
             self._linger()
         else:
-            self._state = State.CLOSED
+            self._state = TurnState.CLOSED
             self.close()
 
     def _linger(self) -> None:
         """Let the last answer arrive, and discard input until then."""
-        self._state = State.LINGERING
+        self._state = TurnState.LINGERING
         self._parser = None
         self._read_on()
         self.linger()
@@ -199,7 +199,7 @@ class Turns(Line):
 
     def _read_on(self) -> None:
         """Resume reading if there is room."""
-        reads = self._state is not State.OPEN or not (self._unparsed or self._is_full())
+        reads = self._state is not TurnState.OPEN or not (self._unparsed or self._is_full())
         if reads is not self._reads:
             self._reads = reads
             if reads:
@@ -218,13 +218,13 @@ class Turns(Line):
 
     def taken(self) -> None:
         """Called when the application has taken the buffered body."""
-        if not self._reads and self._state is State.OPEN:
+        if not self._reads and self._state is TurnState.OPEN:
             self._go_on()
 
     def _set_deadline(self) -> None:
         listener = self.listener
         limits = listener.limits
-        if self._state >= State.LINGERING:
+        if self._state >= TurnState.LINGERING:
             return
         cycle = self.current
         if self.is_paused and not (cycle is not None and cycle.has_begun and cycle.is_stream):
@@ -244,13 +244,15 @@ class Turns(Line):
             if not self.has_progress():
                 self.transport.abort()
             self.deadline = self.listener.after(self.listener.limits.write_timeout_s)
-        elif self._state >= State.LINGERING or (self._incoming is not None and self._incoming.is_answered):
+        elif self._state >= TurnState.LINGERING or (
+            self._incoming is not None and self._incoming.is_answered
+        ):
             self.transport.abort()
         elif self._incoming is not None or self._in_head or self._is_fresh:
             self.listener.counts.timeouts += 1
             self.refuse(408, "the request did not arrive in time")
         else:
-            self._state = State.CLOSED
+            self._state = TurnState.CLOSED
             self.close()
 
     def _paused(self) -> None:

@@ -25,10 +25,10 @@ from millstream.http.credit import COSTS, EMPTY
 from millstream.http.http2_answers import Http2Answers
 from millstream.http.http2_cycle import Http2Cycle
 from millstream.http.line import NEVER
-from millstream.http.requests import BadRequest, make_scope
+from millstream.http.requests import BadHttpRequest, make_scope
 
 if TYPE_CHECKING:
-    from millstream.http.listener import Listener
+    from millstream.http.listener import HttpListener
 
 _PIECE: Final = 16 * 1024  # bytes processed in one turn of the loop
 _WINDOW: Final = 256 * 1024  # bytes of all bodies of a connection that the applications have not taken yet
@@ -50,7 +50,7 @@ class Http2(Http2Answers):
     )
 
     def __init__(
-        self, listener: Listener, request: Scope | None = None, settings: bytes | None = None
+        self, listener: HttpListener, request: Scope | None = None, settings: bytes | None = None
     ) -> None:
         super().__init__(listener)
         self._request = request
@@ -174,7 +174,7 @@ class Http2(Http2Answers):
             return
         try:
             scope, expects = self._scope(event.headers)
-        except BadRequest as error:
+        except BadHttpRequest as error:
             with contextlib.suppress(ProtocolError):
                 self._h2.send_headers(number, [(b":status", b"%d" % error.status)], end_stream=True)
             return
@@ -197,7 +197,7 @@ class Http2(Http2Answers):
             headers = [(b"host", authority), *(pair for pair in headers if pair[0] != b"host")]
         method = named[b":method"].decode("latin-1")
         if method == "CONNECT":
-            raise BadRequest(405, "there is no tunnel here")
+            raise BadHttpRequest(405, "there is no tunnel here")
         target = named[b":path"]
         scope = make_scope("http", "2", method, self.scheme, target, headers, self.client, self.server, {})
         return scope, expects

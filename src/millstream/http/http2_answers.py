@@ -18,7 +18,7 @@ from millstream.http.http2_cycle import Http2Cycle
 from millstream.http.line import Line
 
 if TYPE_CHECKING:
-    from millstream.http.listener import Listener
+    from millstream.http.listener import HttpListener
 
 _CONFIG: Final = h2.config.H2Configuration(
     client_side=False,
@@ -33,7 +33,7 @@ class Http2Answers(Line):
 
     __slots__ = ("_blocked", "_credit", "_cycles", "_h2", "_is_closed", "_is_due", "_received", "_since")
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         super().__init__(listener)
         limits = listener.limits
         self._h2 = h2.connection.H2Connection(_CONFIG)

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from millstream.http.listener import Listener
+    from millstream.http.listener import HttpListener
 
 NEVER: Final = math.inf
 _AT_ONCE: Final = 64 * 1024  # gathered bytes that are written before the end of the turn
@@ -39,7 +39,7 @@ class Line(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         self.listener = listener
         self.deadline = NEVER
         self.is_paused = False  # the peer has not read everything that was written

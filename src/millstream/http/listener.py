@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.descriptors import is_kept
-from millstream.http.answers import PHRASES, Clock, whole
+from millstream.http.answers import PHRASES, DateClock, whole
 from millstream.http.asgi import Application, Scope
 from millstream.http.cycle import Cycle
 from millstream.http.http1 import Http1
-from millstream.http.limits import Limits
+from millstream.http.limits import HttpLimits
 from millstream.http.line import NEVER, Line
 
 _LOG: Final = logging.getLogger("millstream.http")
@@ -53,7 +53,7 @@ def plain_refusal(status: int, detail: str) -> bytes:
     return whole(status, [(b"Content-Type", _TEXT)], text.encode())
 
 
-class Listener:
+class HttpListener:
     """Serves `application` from `start` to `stop`.
 
     `refusal` makes the answer to malformed requests: a whole HTTP/1.1 answer, or an empty one to abort the
@@ -63,7 +63,7 @@ class Listener:
     def __init__(
         self,
         application: Application,
-        limits: Limits,
+        limits: HttpLimits,
         *,
         refusal: Refusal = plain_refusal,
         http2: bool = True,
@@ -79,7 +79,7 @@ class Listener:
         self.h2c_upgrade = http2 and h2c_upgrade
         self.websockets = websockets
         self.counts = Counts() if counts is None else counts
-        self.clock = Clock()
+        self.clock = DateClock()
         self.is_secure = False
         self.is_stopping = False
         self.loop: asyncio.AbstractEventLoop

@@ -20,7 +20,7 @@ _VERSIONS: Final = ("1.1", "1.0")
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
-class BadRequest(MillstreamError):
+class BadHttpRequest(MillstreamError):
     """Raised for a request that is refused with `status`."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -40,9 +40,9 @@ class Wishes:
 
 
 def read_wishes(version: str, headers: list[Pair]) -> Wishes:
-    """Read and check the headers that control the connection; raises BadRequest."""
+    """Read and check the headers that control the connection; raises BadHttpRequest."""
     if version not in _VERSIONS:
-        raise BadRequest(505, f"HTTP/{version} is not spoken here")
+        raise BadHttpRequest(505, f"HTTP/{version} is not spoken here")
     wishes = Wishes()
     hosts = 0
     for name, value in headers:
@@ -57,9 +57,9 @@ def read_wishes(version: str, headers: list[Pair]) -> Wishes:
         elif name == b"http2-settings":
             wishes.settings = value
         elif version == "1.0" or value.lower() != b"chunked":
-            raise BadRequest(400, "the only Transfer-Encoding is chunked, of HTTP/1.1")
+            raise BadHttpRequest(400, "the only Transfer-Encoding is chunked, of HTTP/1.1")
     if hosts > 1 or (hosts == 0 and version == "1.1"):
-        raise BadRequest(400, "a request has one Host header")
+        raise BadHttpRequest(400, "a request has one Host header")
     return wishes
 
 
@@ -72,14 +72,14 @@ def framing_of(headers: list[Pair]) -> bytes:
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:
-    """Return path and query as they were sent; raises BadRequest."""
+    """Return path and query as they were sent; raises BadHttpRequest."""
     if b"#" in target:
-        raise BadRequest(400, "a target has no fragment")
+        raise BadHttpRequest(400, "a target has no fragment")
     if not target.startswith(b"/") and b"://" in target:
         try:
             url = httptools.parse_url(target)
         except httptools.HttpParserInvalidURLError:
-            raise BadRequest(400, "the target cannot be read") from None
+            raise BadHttpRequest(400, "the target cannot be read") from None
         return url.path or b"/", url.query or b""
     path, _, query = target.partition(b"?")
     return path, query
@@ -96,7 +96,7 @@ def make_scope(
     server: tuple[str, int] | None,
     extensions: dict[str, Any],
 ) -> Scope:
-    """Return the scope of a request; raises BadRequest if its target is invalid."""
+    """Return the scope of a request; raises BadHttpRequest if its target is invalid."""
     raw, query = split_target(target)
     path = raw.decode("latin-1")
     if "%" in path:

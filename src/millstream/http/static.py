@@ -47,7 +47,7 @@ class NotServable(MillstreamError):
     """Raised for a folder that contains something that cannot be served."""
 
 
-class File(NamedTuple):
+class StaticFile(NamedTuple):
     """One file with its headers."""
 
     body: bytes
@@ -59,7 +59,7 @@ class StaticFiles:
     """The files of `folder` by their path below it; the path of a folder serves its `index.html`."""
 
     def __init__(self, folder: Path) -> None:
-        self._files: dict[str, File] = {}
+        self._files: dict[str, StaticFile] = {}
         size = 0
         for path in sorted(folder.rglob("*")):
             if not path.is_file() or path.is_symlink():
@@ -73,18 +73,18 @@ class StaticFiles:
                 raise NotServable(f"{folder}: more than {_MOST_BYTES} bytes are not kept in memory")
             digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()[:18])
             name = path.relative_to(folder).as_posix()
-            self._files[name] = File(body, b'"%b"' % digest, kind)
+            self._files[name] = StaticFile(body, b'"%b"' % digest, kind)
             if path.name == _INDEX:
                 self._files[name.removesuffix(_INDEX)] = self._files[name]
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def find(self, path: str) -> File | None:
+    def find(self, path: str) -> StaticFile | None:
         """Return the file at a decoded path below the folder."""
         return self._files.get(path.removeprefix("/"))
 
-    def answer(self, file: File, if_none_match: bytes) -> tuple[int, list[Pair], bytes]:
+    def answer(self, file: StaticFile, if_none_match: bytes) -> tuple[int, list[Pair], bytes]:
         """Return status, headers and body for a GET; a HEAD has the same without the body."""
         headers = [(b"etag", file.etag), *_ALWAYS]
         tags = {tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b",")}

@@ -24,7 +24,7 @@ from millstream.http.line import Line
 if TYPE_CHECKING:
     from wsproto.connection import Connection
 
-    from millstream.http.listener import Listener
+    from millstream.http.listener import HttpListener
 
 _SLICE: Final = 4 * 1024  # deflate expands this at most a thousand times
 _WAITING: Final = 64 * 1024  # bytes of messages that the application has not taken yet
@@ -61,7 +61,7 @@ class WebSocket(Line):
         "is_gone",
     )
 
-    def __init__(self, listener: Listener, scope: Scope) -> None:
+    def __init__(self, listener: HttpListener, scope: Scope) -> None:
         super().__init__(listener)
         self._scope = scope
         self._handshake: wsproto.WSConnection | None = wsproto.WSConnection(wsproto.ConnectionType.SERVER)

@@ -17,9 +17,9 @@ from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.config.registry import StreamConfigs
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources, Usage
-from millstream.jetstream.store_folder import STREAM
 from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.meta import STREAM_FILES
 from millstream.jetstream.stream.start_sync import sync_streams
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
 from millstream.jsapi.enums import StorageType
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.config.limits import StreamLimits
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.ports import Cancel, World
-    from millstream.jetstream.publish.batch_fast_path import Staging as BatchStaging
+    from millstream.jetstream.publish.batch_fast_path import BatchStaging as BatchStaging
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
     from millstream.store.log import Log
@@ -180,7 +180,7 @@ class AccountJetStream:
         """Move a stream that could not be started out of the way of a restored one."""
         if name in self.unrecovered:
             aside = f"{self._folder}/damaged/{name}.{nuid()}"
-            others = self._fs.strangers(self._stream_folder(name), STREAM)
+            others = self._fs.strangers(self._stream_folder(name), STREAM_FILES)
             if others:
                 raise StoreError(
                     "move",
@@ -234,7 +234,7 @@ class AccountJetStream:
         stream.log.close()
         stream.log.free_subjects()
         if stream.in_memory:
-            self._memory.remove_ours(self._stream_folder(stream.name), STREAM)
+            self._memory.remove_ours(self._stream_folder(stream.name), STREAM_FILES)
         else:
             self._remove_later(grave)
         stream.abandon()
@@ -245,7 +245,7 @@ class AccountJetStream:
         The whole folder is moved, unless it contains files of others, which are not moved.
         """
         folder = self._stream_folder(name)
-        if self._fs.strangers(folder, STREAM):
+        if self._fs.strangers(folder, STREAM_FILES):
             meta.remove(self._fs, folder)
             return folder
         grave = f"{self._graves}/{name}.{nuid()}"
@@ -268,7 +268,7 @@ class AccountJetStream:
 
         def remove() -> None:
             nonlocal left
-            left = self._fs.remove_ours(folder, STREAM)
+            left = self._fs.remove_ours(folder, STREAM_FILES)
 
         def ended(error: Exception | None) -> None:
             self._doomed.popleft()
@@ -326,9 +326,9 @@ class AccountJetStream:
 
     def _has_files(self, folder: str) -> bool:
         """Return True if a folder has a file of ours."""
-        if any(map(STREAM.is_file, self._fs.list(folder))):
+        if any(map(STREAM_FILES.is_file, self._fs.list(folder))):
             return True
-        return any(STREAM.is_file(f"log/{each}") for each in self._fs.list(f"{folder}/log"))
+        return any(STREAM_FILES.is_file(f"log/{each}") for each in self._fs.list(f"{folder}/log"))
 
     def _give_up(self, name: str, reason: str) -> None:
         self.unrecovered[name] = reason

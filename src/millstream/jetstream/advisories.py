@@ -33,7 +33,7 @@ from millstream.jsapi.enums import AdvisoryAction, BatchAbandonReason
 from millstream.jsapi.go_types import Int64, UInt64, always, no_items
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Request, World
+    from millstream.jetstream.ports import ClientRequest, World
 
 _API: Final = names.ADVISORY_API.encode()
 _STREAM_ACTIONS: Final = {
@@ -143,12 +143,12 @@ class Advisories:
             event = ApiLimitReached(server=self._server_name, domain=self._domain, dropped=dropped)
             _publish(self._system, event, subject)
 
-    def api_audit(self, subject: bytes, request: Request, response: bytes) -> None:
+    def api_audit(self, subject: bytes, request: ClientRequest, response: bytes) -> None:
         """Report a request and its response."""
         if self._world.has_interest(_API):
             event = ApiAudit(
                 server=self._server_name,
-                client=self._world.describe_client(request.client),
+                client=request.requester.describe(),
                 subject=subject.decode(errors="replace"),
                 request=request.payload.decode(errors="replace"),
                 response=response.decode(),

@@ -20,10 +20,10 @@ import msgspec
 from millstream.base import guard
 from millstream.base.complaints import Complaints
 from millstream.base.lanes import Lane, Unwanted
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.long_answers import Encoded, Steps
-from millstream.jetstream.ports import Request
-from millstream.jetstream.read.lookup import Commits, Durable, Later
+from millstream.jetstream.ports import ClientRequest
+from millstream.jetstream.read.lookup import Durable, Later, PendingCommit
 from millstream.jsapi import responses
 from millstream.jsapi.codec import JsonError, encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.advisories import Advisories
     from millstream.jetstream.consumers import api as consumers_api
-    from millstream.jetstream.ports import World
+    from millstream.jetstream.ports import Messaging
     from millstream.jetstream.snapshots.api import ArchiveApi
     from millstream.jetstream.stream.stream import Stream
 
@@ -110,7 +110,7 @@ class _Call(msgspec.Struct):
     kind: Kind
     name: str  # what the subject has in place of the wildcards
     subject: bytes
-    request: Request
+    request: ClientRequest
 
 
 class Waiting(msgspec.Struct):
@@ -120,7 +120,7 @@ class Waiting(msgspec.Struct):
     count: int = 0
 
 
-class Api:
+class AccountApi:
     """The API of one account."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Api:
         if self._archives is not None:
             self._archives.stop()
 
-    def answer(self, subject: bytes, request: Request) -> None:
+    def answer(self, subject: bytes, request: ClientRequest) -> None:
         endpoint, name = find_endpoint(subject)
         if not endpoint:
             return
@@ -281,7 +281,7 @@ class Api:
         reply = call.request.reply
         if call.endpoint in _CHANGING or call.endpoint in _CREATING_CONSUMERS:
             return True
-        if not getattr(call.request.client, "closed", False):
+        if not call.request.requester.closed:
             return True
         return bool(reply) and self._account.world.has_interest(reply)
 
@@ -299,7 +299,7 @@ class Api:
 
         self._wait(call, answer.commits, commit_ended)
 
-    def _wait(self, call: _Call, stream: Commits, go_on: Callable[[StoreError | None], None]) -> None:
+    def _wait(self, call: _Call, stream: PendingCommit, go_on: Callable[[StoreError | None], None]) -> None:
         """Continue after the next commit; beyond a limit of waiting requests, drop the request."""
         waiting = self._infos if call.endpoint in _INFOS else self._requests
         if waiting.count >= waiting.limit:
@@ -325,7 +325,7 @@ class Api:
     def _send(self, call: _Call, response: responses.Response | Encoded, block: bytes | None = None) -> None:
         text = response.text if isinstance(response, Encoded) else encode(response)
         if call.request.reply:
-            self._account.world.answer(call.request, text, headers=block)
+            call.request.answer(text, headers=block)
         if call.endpoint == "STREAM.MSG.GET.*" and not _failed(response):
             return  # neither counted nor audited, like any other way to get a message
         if call.endpoint == _RESET:
@@ -344,7 +344,7 @@ class Api:
 class DisabledApi:
     """The API of an account without JetStream on a server with it; responds with an error."""
 
-    def __init__(self, world: World, advisories: Advisories) -> None:
+    def __init__(self, world: Messaging, advisories: Advisories) -> None:
         self._world = world
         self._advisories = advisories
         self._listening = Listening(world, self.answer)
@@ -355,7 +355,7 @@ class DisabledApi:
     def stop(self) -> None:
         self._listening.stop()
 
-    def answer(self, subject: bytes, request: Request) -> None:
+    def answer(self, subject: bytes, request: ClientRequest) -> None:
         endpoint, _ = find_endpoint(subject)
         if not endpoint or endpoint == _RESET or not request.reply:
             return
@@ -365,7 +365,7 @@ class DisabledApi:
         elif beyond_ours(request.headers):
             refusal = Err.REQUIRED_API_LEVEL
         text = encode(kind_of(endpoint)(error=ApiError(refusal).body))
-        self._world.answer(request, text)
+        request.answer(text)
         self._advisories.api_audit(subject, request, text)
 
 
@@ -373,7 +373,7 @@ class Listening:
     """The subscriptions of an API.  Subjects of a domain are mapped to them before."""
 
     def __init__(
-        self, world: World, answer: Callable[[bytes, Request], None], *, everything: bool = False
+        self, world: Messaging, answer: Callable[[bytes, ClientRequest], None], *, everything: bool = False
     ) -> None:
         self._world = world
         self._answer = answer
@@ -388,7 +388,7 @@ class Listening:
             self._world.release(self._handle)
             self._handle = None
 
-    def _receive(self, request: Request) -> None:
+    def _receive(self, request: ClientRequest) -> None:
         self._answer(request.subject, request)
 
 
@@ -422,7 +422,7 @@ def _needs_cluster(_: str, __: bytes) -> responses.Response:
     raise ApiError(Err.CLUSTER_REQUIRED)
 
 
-def _check_level(endpoint: str, request: Request) -> None:
+def _check_level(endpoint: str, request: ClientRequest) -> None:
     """Raise ApiError if a request needs a higher API level, except for endpoints of clusters."""
     if endpoint not in _CLUSTER_ONLY and beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)

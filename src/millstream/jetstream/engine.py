@@ -14,7 +14,7 @@ from millstream.base.slices import Pieces
 from millstream.jetstream import store_folder
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.api import Api, DisabledApi
+from millstream.jetstream.api import AccountApi, DisabledApi
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream import meta
@@ -61,7 +61,7 @@ class Engine:
         self._server_version = server_version
         self._system_account = system_account
         self._lock: FolderLock | None = None
-        self._apis: dict[str, Api | DisabledApi | SystemApi] = {}  # by account
+        self._apis: dict[str, AccountApi | DisabledApi | SystemApi] = {}  # by account
         self._reserve = Reserve(os.path.join(self.folder, store_folder.RESERVE))
         self._fs = RealFileSystem(self._reserve)
         self._system: World | None = None
@@ -194,7 +194,7 @@ class Engine:
         account.recover(self._unreplayed)
         self._serve(
             name,
-            Api(
+            AccountApi(
                 account,
                 self.server_name,
                 self._server_version,
@@ -230,7 +230,7 @@ class Engine:
         if doomed and self._system is not None:
             self._system.in_slices("purge of an account", _deleting(doomed))
 
-    def _serve(self, name: str, api: Api | DisabledApi | SystemApi) -> None:
+    def _serve(self, name: str, api: AccountApi | DisabledApi | SystemApi) -> None:
         before = self._apis.pop(name, None)
         if before is not None:
             before.stop()

@@ -1,7 +1,8 @@
 """The interface of JetStream to the world, so that every rule can be tested with a list and a clock.
 
-One ``World`` per account.  Messages pass in batches where it matters: captured messages arrive while a chunk
-of input is processed, and acks are sent a commit at a time.
+Two ports: a ``Host`` has time, threads and the disk; a ``Messaging`` has the messages of one account.  A
+``World`` is both; a class that needs only one takes only one.  Messages pass in batches where it matters:
+captured messages arrive while a chunk of input is processed, and acks are sent a commit at a time.
 """
 
 from __future__ import annotations
@@ -24,14 +25,45 @@ if TYPE_CHECKING:
     from millstream.store.commit import Commit
 
 
-class Request(msgspec.Struct):
+class Requester(Protocol):
+    """Who sent a request: a client, or this server itself."""
+
+    @property
+    def closed(self) -> bool:
+        """Return True if it is a client that has disconnected."""
+
+    def describe(self) -> ClientInfo | None:
+        """Return the client as in advisories; None if it cannot be named."""
+
+    def answer(self, reply: bytes, payload: bytes, headers: bytes | None) -> None:
+        """Send a response to `reply`; to this client alone if it may not publish to that subject."""
+
+    def outlet(self, reply: bytes) -> Outlet:
+        """Return an outlet for responses to `reply`; as in ``answer``, perhaps to this client alone."""
+
+
+class ClientRequest(msgspec.Struct):
     """A request to the API, or any other message that JetStream subscribes to."""
 
     subject: bytes
     reply: bytes
     headers: bytes  # the whole block; empty if there is none
     payload: bytes
-    client: Any = None  # who asked; ``World.describe_client`` knows
+    requester: Requester
+
+    def answer(self, payload: bytes, headers: bytes | None = None) -> None:
+        self.requester.answer(self.reply, payload, headers)
+
+    def outlet(self) -> Outlet:
+        """Return an outlet for the responses."""
+        return self.requester.outlet(self.reply)
+
+
+class MessageLimits(msgspec.Struct, frozen=True):
+    """Limits for what a client publishes, in bytes."""
+
+    payload: int
+    subject: int
 
 
 # Takes messages published to a stream's subjects: subject and frame.  The frame is only lent.
@@ -105,16 +137,8 @@ class NoJournal:
         then()
 
 
-class World(Protocol):
-    """The account around a set of streams."""
-
-    @property
-    def max_payload(self) -> int:
-        """Return the largest message that a client may publish."""
-
-    @property
-    def max_subject(self) -> int:
-        """Return the longest subject that a client may publish to, in bytes."""
+class Host(Protocol):
+    """The process around JetStream: its clocks, timers and threads, and whom it reads from."""
 
     def now_ns(self) -> int:
         """Return the wall clock, for times that are stored, shown or given by clients; it may be set."""
@@ -152,6 +176,13 @@ class World(Protocol):
     def release_publishers(self) -> None:
         """Read again from the clients that were held; costs nothing if there are none."""
 
+
+class Messaging(Protocol):
+    """The messages of one account."""
+
+    @property
+    def limits(self) -> MessageLimits: ...
+
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
     ) -> None:
@@ -164,16 +195,22 @@ class World(Protocol):
         that names a subject cannot make requests in our name.
         """
 
-    def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
-        """Answer a request; see ``answer_outlet``."""
-
-    def answer_outlet(self, request: Request) -> Outlet:
-        """Return an outlet for the response: to its client alone if it may not publish to the subject."""
-
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         """Send ``start + sequence + end`` to each of `acks`; called at the end of the current work."""
 
     def has_interest(self, subject: bytes) -> bool: ...
+
+    def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
+        """Return an outlet for messages under their own subjects to the subscribers of `subject`.
+
+        With a `queue`, only its members count as subscribers.
+        """
+
+    def flush(self) -> None:
+        """Send what went to outlets to the clients when the current work is done."""
+
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
+        """Call back whenever `subject` gets or loses a subscriber; the handle is for ``release``."""
 
     def capture(
         self,
@@ -193,7 +230,7 @@ class World(Protocol):
     def serve(
         self,
         subject: bytes,
-        callback: Callable[[Request], None],
+        callback: Callable[[ClientRequest], None],
         queue: bytes | None = None,
         *,
         spared: tuple[bytes, ...] = (),
@@ -205,24 +242,12 @@ class World(Protocol):
         gets what it does not answer.
         """
 
-    def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Any:
+    def hear(self, inbox: bytes, callback: Callable[[ClientRequest], None]) -> Any:
         """Call back for every response to `inbox`, also of the server; the handle is for ``release``."""
 
-    def release(self, handle: Any) -> None: ...
+    def release(self, handle: Any) -> None:
+        """End what ``capture``, ``serve``, ``hear`` or ``watch`` began."""
 
-    def describe_client(self, client: Any) -> ClientInfo | None:
-        """Return the client as in advisories; None if it cannot be named."""
 
-    def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
-        """Return an outlet for messages under their own subjects to the subscribers of `subject`.
-
-        With a `queue`, only its members count as subscribers.
-        """
-
-    def flush(self) -> None:
-        """Send what went to outlets to the clients when the current work is done."""
-
-    def watch(self, subject: bytes, changed: Callable[[], None]) -> Any:
-        """Call back whenever `subject` gets or loses a subscriber; ``unwatch`` with the handle."""
-
-    def unwatch(self, handle: Any) -> None: ...
+class World(Host, Messaging, Protocol):
+    """The surroundings of the streams of one account."""

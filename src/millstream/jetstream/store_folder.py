@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from millstream.base.owned import Owned, few
+from millstream.base.owned import few
 from millstream.jetstream.stream import meta
 from millstream.store import commit_journal, reserve
 from millstream.store.errors import StoreError
@@ -44,12 +44,6 @@ _MARK_TEXTS: Final = {
 }
 _MOST_OF_A_MARK: Final = 4096
 
-# Every name in the folder of a stream, also while it is created, restored or deleted.
-STREAM: Final = Owned(
-    files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
-    r"|(log|consumers)/[0-9]{10}\.(log|sum|log\.new|log\.erase\.new|sum\.new)",
-    folders=r"log|consumers",
-)
 _PARTS: Final = ("streams", "staging", "deleted", "damaged")  # of an account
 _NATS_SERVER_S: Final = frozenset(("meta.inf", "meta.sum", "meta.key", "msgs"))  # never in one of ours
 _ROOT_FILES: Final = frozenset((MARK, f"{MARK}.new", "lock", RESERVE))
@@ -73,7 +67,7 @@ _ELSEWHERE: Final = "move them away, or choose another store_dir (-sd)"
 
 
 class _Survey(msgspec.Struct):
-    """What was found in a store."""
+    """The contents found in a store."""
 
     marked: bool
     strangers: list[str] = []  # relative paths of what we did not write
@@ -239,12 +233,12 @@ def _survey_stream(entry: os.DirEntry[str], path: str, found: _Survey) -> None:
     if not entry.is_dir(follow_symlinks=False):
         found.add(entry, path)
         return
-    inside = STREAM.strangers(entry.path)
+    inside = meta.STREAM_FILES.strangers(entry.path)
     if _is_nats_servers(inside):
         found.nats_server.append(entry.name)
         return
     for inner in inside:
-        (found.impostors if STREAM.knows(inner) else found.strangers).append(f"{path}/{inner}")
+        (found.impostors if meta.STREAM_FILES.knows(inner) else found.strangers).append(f"{path}/{inner}")
     if not found.marked and _has_files(entry.path) and not meta.is_sound(RealFileSystem(), entry.path):
         found.unproved.append(path)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.api import Listening
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jsapi import responses
 from millstream.jsapi.codec import encode
 from millstream.jsapi.errors import ApiError, Err
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Request, World
+    from millstream.jetstream.ports import ClientRequest, Messaging
 
 _INFO: Final = "$JS.API.INFO"
 _PURGE: Final = "$JS.API.ACCOUNT.PURGE."
@@ -31,7 +31,7 @@ _SILENT: Final = frozenset(
 class SystemApi:
     """The system API of one server."""
 
-    def __init__(self, world: World, purge: Callable[[str], None]) -> None:
+    def __init__(self, world: Messaging, purge: Callable[[str], None]) -> None:
         self._world = world
         self._purge = purge  # deletes all streams of the account of this name, if there is one
         self._listening = Listening(world, self.answer, everything=True)
@@ -42,12 +42,12 @@ class SystemApi:
     def stop(self) -> None:
         self._listening.stop()
 
-    def answer(self, subject: bytes, request: Request) -> None:
+    def answer(self, subject: bytes, request: ClientRequest) -> None:
         response = self._response(subject.decode(errors="replace"), request)
         if response is not None and request.reply:
-            self._world.answer(request, encode(response))
+            request.answer(encode(response))
 
-    def _response(self, subject: str, request: Request) -> responses.Response | None:
+    def _response(self, subject: str, request: ClientRequest) -> responses.Response | None:
         refusal = ApiError(Err.NOT_ENABLED_FOR_ACCOUNT).body
         if subject in _SILENT:
             return None

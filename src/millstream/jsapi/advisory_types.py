@@ -208,7 +208,7 @@ class GroupUnpinned(Event):
 
 
 class ConsumerAckMetric(Event):
-    """How long the ack of a sampled message took."""
+    """The time that the ack of a sampled message took."""
 
     type: str = always(metric_type("consumer_ack"))
     stream: str = always("")

@@ -4,6 +4,8 @@ The default of a field is the zero value of its type: what an absent field of a 
 server applies its own defaults.  Durations are nanoseconds.
 """
 
+import msgspec
+
 from millstream.golang.time import ZERO_TIME, Time
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
 from millstream.jsapi.go_types import (
@@ -91,3 +93,29 @@ class ConsumerInfo(Struct):
     pause_remaining: Duration = 0
     ts: Time = always(ZERO_TIME)
     priority_groups: list[PriorityGroupState] = no_items()
+
+
+class ConsumerState(msgspec.Struct):
+    """The position of a consumer, as servers store it.
+
+    `sseq` is a sequence of the stream, `dseq` counts deliveries of the consumer, `at` is ns since 1970.
+    """
+
+    delivered_dseq: int = 0
+    delivered_sseq: int = 0
+    floor_dseq: int = 0
+    floor_sseq: int = 0  # everything up to it is settled
+    pending: dict[int, tuple[int, int]] = {}  # sseq: (dseq, at)
+    redelivered: dict[int, int] = {}  # sseq: deliveries after the first
+
+    def go_on(self, reserved: int, *, torn: bool) -> None:
+        """Prepare the state for further deliveries: after `reserved`, with the right floor."""
+        if reserved <= self.delivered_dseq and not torn:
+            return
+        self.delivered_dseq = max(self.delivered_dseq, reserved)
+        if not self.pending:
+            self.floor_dseq, self.floor_sseq = self.delivered_dseq, self.delivered_sseq
+        elif torn:
+            lowest = min(self.pending)
+            self.floor_dseq = max(self.floor_dseq, self.pending[lowest][0] - 1)
+            self.floor_sseq = max(self.floor_sseq, lowest - 1)

@@ -23,7 +23,7 @@ class StorageType(StrEnum):
     MEMORY = "memory"
 
 
-class Compression(StrEnum):
+class StoreCompression(StrEnum):
     NONE = "none"
     S2 = "s2"
 
@@ -81,7 +81,7 @@ class BatchAbandonReason(StrEnum):
 
 
 class WordRule(NamedTuple):
-    """How a word is read.  `complaint` may contain the bytes as {raw} or, in Go's quotes, as {quoted}."""
+    """The rule for a word.  `complaint` may contain the bytes as {raw} or, in Go's quotes, as {quoted}."""
 
     complaint: str = "can not unmarshal {quoted}"
     any_case: bool = False
@@ -93,7 +93,7 @@ WORD_RULES: Final[dict[type[Enum], WordRule]] = {
     RetentionPolicy: WordRule(),
     DiscardPolicy: WordRule(any_case=True),
     StorageType: WordRule(),
-    Compression: WordRule(complaint="unknown compression algorithm", any_spelling=True),
+    StoreCompression: WordRule(complaint="unknown compression algorithm", any_spelling=True),
     PersistMode: WordRule(aliases=(("", "default"),)),
     DeliverPolicy: WordRule(aliases=(("undefined", "all"),)),
     AckPolicy: WordRule(),

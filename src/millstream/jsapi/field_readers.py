@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Protocol, Union, get_args, get_origin,
 import msgspec
 
 from millstream.base.errors import MillstreamError
-from millstream.golang.json import Kind, Value
+from millstream.golang.json import JsonKind, Value
 from millstream.golang.quote import quoted
 from millstream.golang.time import Time, TimeError, parse_time
 from millstream.jsapi.enums import WORD_RULES
@@ -69,9 +69,9 @@ class _Text:
     go_type = "string"
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.STRING:
+        if value.kind is JsonKind.STRING:
             return value.text
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return current
         raise walk.mismatch(value, self.go_type, path)
 
@@ -80,9 +80,9 @@ class _Flag:
     go_type = "bool"
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.BOOL:
+        if value.kind is JsonKind.BOOL:
             return value.raw == b"true"
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return current
         raise walk.mismatch(value, self.go_type, path)
 
@@ -94,9 +94,9 @@ class _Whole:
         self._form = _WHOLE if go_int.least else _UNSIGNED
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return current
-        if value.kind is not Kind.NUMBER:
+        if value.kind is not JsonKind.NUMBER:
             raise walk.mismatch(value, self.go_type, path)
         # Longer numbers do not fit; skip the conversion, whose cost grows with the digits.
         if self._form.fullmatch(value.raw) and len(value.raw) <= 20 and int(value.raw) in self._range:
@@ -108,9 +108,9 @@ class _Moment:
     go_type = "time.Time"
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return current
-        if value.kind is not Kind.STRING:
+        if value.kind is not JsonKind.STRING:
             raise walk.mismatch(value, self.go_type, path)
         try:
             return parse_time(value.text)
@@ -122,9 +122,9 @@ class _Bytes:
     go_type = "[]uint8"
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return b""
-        if value.kind is not Kind.STRING:
+        if value.kind is not JsonKind.STRING:
             raise walk.mismatch(value, self.go_type, path)
         try:
             return base64.b64decode(value.text, validate=True)
@@ -143,12 +143,12 @@ class _Word:
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
         if self._rule.any_spelling:
-            if value.kind not in (Kind.STRING, Kind.NULL):
+            if value.kind not in (JsonKind.STRING, JsonKind.NULL):
                 raise walk.mismatch(value, self.go_type, ())
             spelling = value.text
         else:
             # The word must be spelled without escapes, and null is not a word.
-            spelling = value.raw[1:-1].decode(errors="replace") if value.kind is Kind.STRING else "\0"
+            spelling = value.raw[1:-1].decode(errors="replace") if value.kind is JsonKind.STRING else "\0"
         if self._rule.any_case:
             spelling = spelling.lower()
         if spelling in self._words:
@@ -164,9 +164,9 @@ class _List:
         self._empty = empty
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return []
-        if value.kind is not Kind.ARRAY:
+        if value.kind is not JsonKind.ARRAY:
             raise walk.mismatch(value, self.go_type, path)
         return [
             self._item.read(walk, each, self._empty(), (*path, index))
@@ -181,9 +181,9 @@ class _Map:
         self._empty = empty
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return {}
-        if value.kind is not Kind.OBJECT:
+        if value.kind is not JsonKind.OBJECT:
             raise walk.mismatch(value, self.go_type, path)
         found = dict(current or {})
         for key, each in value.members:
@@ -197,7 +197,7 @@ class _Optional:
         self._inner = inner
 
     def read(self, walk: Walk, value: Value, current: Any, path: Path) -> Any:
-        return None if value.kind is Kind.NULL else self._inner.read(walk, value, current, path)
+        return None if value.kind is JsonKind.NULL else self._inner.read(walk, value, current, path)
 
 
 class StructReader:
@@ -219,9 +219,9 @@ class StructReader:
 
     def fill(self, walk: Walk, value: Value, struct: Struct, path: Path) -> None:
         """Set the fields of `struct` that occur in `value`."""
-        if value.kind is Kind.NULL:
+        if value.kind is JsonKind.NULL:
             return
-        if value.kind is not Kind.OBJECT:
+        if value.kind is not JsonKind.OBJECT:
             raise walk.mismatch(value, self.go_type, path)
         for key, member in value.members:
             field = self._fields.get(key.lower())

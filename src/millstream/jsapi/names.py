@@ -79,7 +79,6 @@ _DOMAIN_MAPPINGS: Final = {
 
 # -- messages to and from consumers, streams and archives -------------------------------------------
 
-ACK_PREFIX: Final = "$JS.ACK."
 FLOW_CONTROL_PREFIX: Final = "$JS.FC."
 SNAPSHOT_ACK_PREFIX: Final = "$JS.SNAPSHOT.ACK."
 SNAPSHOT_RESTORE_PREFIX: Final = "$JS.SNAPSHOT.RESTORE."

@@ -150,7 +150,7 @@ class ConsumerUnpinRequest(Struct):
     group: str = always("")
 
 
-class PullRequest(Struct):
+class NextRequest(Struct):
     """CONSUMER.MSG.NEXT, and the text after +NXT in an ack."""
 
     go_name = ""  # error messages leave it out

@@ -7,7 +7,7 @@ server applies its own defaults.  Durations are nanoseconds.
 from typing import Annotated
 
 from millstream.golang.time import ZERO_TIME, Time
-from millstream.jsapi.enums import Compression, DiscardPolicy, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType, StoreCompression
 from millstream.jsapi.errors import ErrorBody
 from millstream.jsapi.go_types import (
     Duration,
@@ -95,7 +95,7 @@ class StreamConfig(Struct):
     placement: Placement | None = None
     mirror: StreamSource | None = None
     sources: Annotated[list[StreamSource], GoName("[]*server.StreamSource")] = no_items()
-    compression: Compression = always(Compression.NONE)
+    compression: StoreCompression = always(StoreCompression.NONE)
     first_seq: UInt64 = 0
     subject_transform: SubjectTransformConfig | None = None
     republish: RePublish | None = None

@@ -5,7 +5,7 @@
     from millstream.link.link import Link                     # with a loop
     async with Link(options) as link:
         link.publish("a.b", b"x", headers={"K": "v"})
-        link.subscribe("a.>", deliver=take)                   # take([Message, …]) for each read of the socket
+        link.subscribe("a.>", deliver=take)                   # take([LinkMessage, …]) for each read
         async for message in link.subscribe("a.>"): …         # or a bounded buffer
         message = await link.request("help", b"?", timeout_s=1)
         fields = await link.api("STREAM.INFO.ORDERS")         # the answer as it came, a dict
@@ -19,10 +19,10 @@
         sid = link.subscribe("a.>"); message = link.next_message(timeout_s=1)
         BlockingPublisher(link).publish(receipts, b"a.b", b"", b"x")
 
-A `Message` has subject, payload, reply, status, headers (a dict) and block (the raw headers).  `errors` has
-the errors.
+A `LinkMessage` has subject, payload, reply, status, headers (a dict) and block (the raw headers).  `errors`
+has the errors.
 
-    sans-IO       parser, deliveries, frames, headers, publish_window, login, servers, requests, verbs,
+    sans-IO       parser, deliveries, frames, publish_window, login, servers, requests, verbs,
                   dialogue
     with a loop   connection (one socket), outbox, subscriptions, calls, link, publisher
     without       socket_line (one socket), blocking_link, blocking_publisher

@@ -33,7 +33,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.jsapi.errors import not_enabled
-from millstream.link.deliveries import Direct, Message, Receiver, copy_message
+from millstream.link.deliveries import Direct, LinkMessage, Receiver, copy_message
 from millstream.link.dialogue import Dialogue
 from millstream.link.errors import (
     AuthorizationViolation,
@@ -48,7 +48,7 @@ from millstream.link.errors import (
 from millstream.link.frames import Headers, message_frame
 from millstream.link.login import ServerInfo
 from millstream.link.options import LinkOptions, ServerAddress
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 from millstream.link.servers import Backoff
 from millstream.link.socket_line import SocketLine
 from millstream.link.verbs import Answer, Verb, read_answer, read_fields, request_body, verb_of
@@ -65,9 +65,9 @@ class Question:
     def __init__(self, subject: str) -> None:
         self.subject: Final = subject
         self.reply = ""
-        self.outcome: Message | LinkError | None = None
+        self.outcome: LinkMessage | LinkError | None = None
 
-    def settle(self, outcome: Message | LinkError) -> None:
+    def settle(self, outcome: LinkMessage | LinkError) -> None:
         self.outcome = outcome
 
 
@@ -75,9 +75,9 @@ class _Strays(Receiver):
     """Keeps the messages that came during a wait for something else."""
 
     def __init__(self) -> None:
-        self.kept: Final[deque[Message]] = deque()
+        self.kept: Final[deque[LinkMessage]] = deque()
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         self.kept.append(copy_message(parser))
         return False
 
@@ -87,7 +87,7 @@ class BlockingLink:
 
     def __init__(self, options: LinkOptions) -> None:
         self.options: Final = options
-        self.parser: Final = Parser()
+        self.parser: Final = LinkParser()
         self.dialogue: Final = Dialogue(options)
         self.inbox: Final = self.dialogue.requests.inbox
         self.proof_key: Final = secrets.token_hex(16)  # known to the server alone
@@ -240,11 +240,11 @@ class BlockingLink:
         run, parser = self.dialogue.dispatcher.run, self.parser
         waiting = parser.rest()
         op = run(parser)
-        if op == Op.NEED_MORE and parser.rest() == waiting:
+        if op == LinkOp.NEED_MORE and parser.rest() == waiting:
             if not self.fill(timeout_s):
                 return False
             op = run(parser)
-        while op != Op.NEED_MORE:
+        while op != LinkOp.NEED_MORE:
             self.take(op)
             op = run(parser)
         return True
@@ -265,7 +265,7 @@ class BlockingLink:
         self.send(message_frame(subject, payload, reply, headers, self.dialogue.info.max_payload))
 
     def subscribe(
-        self, subject: str, queue: str = "", handler: Callable[[Parser], object] | None = None
+        self, subject: str, queue: str = "", handler: Callable[[LinkParser], object] | None = None
     ) -> int:
         """Subscribe to a subject; return the number that each message has as `sid`.
 
@@ -283,7 +283,7 @@ class BlockingLink:
         if frame and self.connected:
             self.send(frame)
 
-    def next_message(self, timeout_s: float) -> Message | None:
+    def next_message(self, timeout_s: float) -> LinkMessage | None:
         """Return the next message of any subscription without a handler, or None if none came in time."""
         kept = self._strays.kept
         deadline = time.monotonic() + timeout_s
@@ -305,7 +305,7 @@ class BlockingLink:
 
     def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
-    ) -> Message:
+    ) -> LinkMessage:
         """Send a request and return the first answer."""
         return self.answer_to(self.send_request(subject, payload, headers), timeout_s)
 
@@ -324,7 +324,7 @@ class BlockingLink:
             raise
         return question
 
-    def answer_to(self, question: Question, timeout_s: float | None = None) -> Message:
+    def answer_to(self, question: Question, timeout_s: float | None = None) -> LinkMessage:
         """Return the first answer to a question; may be called once for each."""
         timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
         try:
@@ -344,7 +344,7 @@ class BlockingLink:
     def api(self, name: str, request: object = b"", timeout_s: float | None = None) -> dict[str, Any]:
         """Send the API request of this name, such as ``STREAM.INFO.ORDERS``; return the answer as a dict.
 
-        Raises ApiError for an error of JetStream, and JetStreamOff if the server has no JetStream.
+        Raises LinkApiError for an error of JetStream, and JetStreamOff if the server has no JetStream.
         """
         verb_of(name)
         return read_fields(self._ask(f"{self.options.api}.{name}", request, timeout_s), name)

@@ -8,7 +8,7 @@ import asyncio
 from typing import Any, Final
 
 from millstream.jsapi.errors import not_enabled
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import JetStreamOff, NoResponders, NotConnected
 from millstream.link.frames import Headers
 from millstream.link.options import LinkOptions
@@ -35,7 +35,7 @@ class Calls:
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
-    ) -> Message:
+    ) -> LinkMessage:
         """Send a request and return the first answer."""
         raise NotImplementedError
 
@@ -44,7 +44,7 @@ class Calls:
     ) -> dict[str, Any]:
         """Send the API request of this name, such as ``STREAM.INFO.ORDERS``; return the answer as a dict.
 
-        Raises ApiError for an error of JetStream, and JetStreamOff if the server has no JetStream.  With
+        Raises LinkApiError for an error of JetStream, and JetStreamOff if the server has no JetStream.  With
         `repeat_s`, a request that is safe to repeat is repeated for that long when the connection is missing
         or lost.
         """
@@ -70,7 +70,7 @@ class Calls:
         request: object,
         timeout_s: float | None,
         repeat_s: float,
-    ) -> Message:
+    ) -> LinkMessage:
         body = request_body(request)
         loop = asyncio.get_running_loop()
         give_up = loop.time() + (repeat_s if verb.repeatable else 0.0)

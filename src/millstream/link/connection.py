@@ -15,7 +15,7 @@ from millstream.link.dialogue import Dialogue
 from millstream.link.errors import LinkError, NotConnected, ProtocolViolation, TlsFailure
 from millstream.link.login import ServerInfo, connect_frames, read_info, refusal, tls_context, wants_tls
 from millstream.link.options import LinkOptions, ServerAddress
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 
 PING_INTERVAL_S: Final = 20.0
 _ROOM: Final = 128 * 1024  # bytes of one read
@@ -33,11 +33,11 @@ class Owner(Protocol):
     def writable(self) -> None:
         """Called when the server reads again."""
 
-    def ended(self, connection: "Connection", reason: LinkError) -> None:
+    def ended(self, connection: "LinkConnection", reason: LinkError) -> None:
         """Called once when a connection has ended, if it was logged in."""
 
 
-class Connection(asyncio.BufferedProtocol):
+class LinkConnection(asyncio.BufferedProtocol):
     """One connection; `is_open` is true from the end of the login to the end of the connection."""
 
     def __init__(self, server: ServerAddress, dialogue: Dialogue, owner: Owner) -> None:
@@ -47,12 +47,12 @@ class Connection(asyncio.BufferedProtocol):
         self.is_open = False
         self._dialogue = dialogue
         self._owner = owner
-        self._parser = Parser()
+        self._parser = LinkParser()
         self._transport: asyncio.Transport | None = None
         self._reason: LinkError | None = None  # why it ends, if known
         self._gone: LinkError | None = None  # it has ended
         self._awaited: asyncio.Future[None] | None = None
-        self._awaited_op = Op.NEED_MORE
+        self._awaited_op = LinkOp.NEED_MORE
         self._greeted = False
         self._options = dialogue.options
         self._pings = 0
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         while True:
             try:
                 op = run(parser)
-                if op == Op.NEED_MORE:
+                if op == LinkOp.NEED_MORE:
                     break
                 answer = dialogue.take(op, parser)
                 if answer:
@@ -170,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         options = self._options
         first = options.tls is not None and options.tls.first
         if not self._greeted:  # INFO may have come already
-            await self._wait_for(Op.INFO)
+            await self._wait_for(LinkOp.INFO)
         if not first and wants_tls(options, self.server, self.info):
             if self._parser.rest():
                 raise ProtocolViolation("the server spoke in the clear where TLS should begin")
@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
                 raise self._gone or ConnectionResetError
             self._transport = transport
         self.write(connect_frames(options, self.server, self.info))
-        await self._wait_for(Op.PONG)
+        await self._wait_for(LinkOp.PONG)
         if self._gone is not None:  # sent together
             raise self._gone
         self.is_open = True
@@ -192,20 +192,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def _log_in_further(self) -> None:
         try:
-            while (op := self._parser.next()) != Op.NEED_MORE:
-                if op == Op.INFO:
+            while (op := self._parser.next()) != LinkOp.NEED_MORE:
+                if op == LinkOp.INFO:
                     self.info = read_info(self._parser.line())
                     self._greeted = True
-                elif op == Op.PING:
+                elif op == LinkOp.PING:
                     self.write(b"PONG\r\n")
-                elif op == Op.ERR:
+                elif op == LinkOp.ERR:
                     raise refusal(self.server, self._parser.line(), self._options)
                 if op == self._awaited_op and self._awaited is not None and not self._awaited.done():
                     self._awaited.set_result(None)
         except LinkError as error:
             self.abort(error)
 
-    async def _wait_for(self, op: Op) -> None:
+    async def _wait_for(self, op: LinkOp) -> None:
         if self._gone is not None:
             raise self._gone
         self._awaited_op = op
@@ -213,12 +213,12 @@ class Connection(asyncio.BufferedProtocol):
         try:
             await self._awaited
         finally:
-            self._awaited_op = Op.NEED_MORE
+            self._awaited_op = LinkOp.NEED_MORE
             self._awaited = None
 
 
 async def open_connection(
-    connection: Connection,
+    connection: LinkConnection,
     options: LinkOptions,
     *,
     tls_name: str = "",

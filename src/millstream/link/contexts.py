@@ -22,8 +22,8 @@ from millstream.base.errors import UNREADABLE_JSON
 from millstream.base.owned import visible
 from millstream.base.reasons import file_reason
 from millstream.base.suggestions import did_you_mean
-from millstream.link.errors import BadOptions
-from millstream.link.fields import Field, Kind
+from millstream.link.errors import BadLinkOptions
+from millstream.link.fields import Field, OptionKind
 from millstream.link.layers import Layer
 from millstream.link.options import FIELDS
 
@@ -54,7 +54,7 @@ def selected_context(environment: Mapping[str, str]) -> str:
 
 
 def load_context(name: str, environment: Mapping[str, str]) -> Layer:
-    """Return the options of a context; raises BadOptions with the file and the key that cannot be used.
+    """Return the options of a context; raises BadLinkOptions with the file and the key that cannot be used.
 
     As for the tool, `name` may also be the path of a ``.json`` file.
     """
@@ -63,22 +63,24 @@ def load_context(name: str, environment: Mapping[str, str]) -> Layer:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise BadOptions(f"there is no NATS context {_shown(name)}: {path}{_near(name, path)}") from None
+        raise BadLinkOptions(f"there is no NATS context {_shown(name)}: {path}{_near(name, path)}") from None
     except OSError as error:
-        raise BadOptions(f"NATS context {_shown(name)}: cannot read {path}: {file_reason(error)}") from None
+        raise BadLinkOptions(
+            f"NATS context {_shown(name)}: cannot read {path}: {file_reason(error)}"
+        ) from None
     return read_context(data, path, environment)
 
 
 def read_context(data: bytes, path: Path, environment: Mapping[str, str]) -> Layer:
     """Return the options in the bytes of a file; `path` is for error messages."""
     if len(data) > _MOST_BYTES:
-        raise BadOptions(f"{path}: a NATS context has at most {_MOST_BYTES} bytes")
+        raise BadLinkOptions(f"{path}: a NATS context has at most {_MOST_BYTES} bytes")
     try:
         document = msgspec.json.decode(data)
     except UNREADABLE_JSON as error:
-        raise BadOptions(f"{path}: not JSON: {error}") from None
+        raise BadLinkOptions(f"{path}: not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise BadOptions(f"{path}: a NATS context is an object")
+        raise BadLinkOptions(f"{path}: a NATS context is an object")
     return _layer(document, path, environment)
 
 
@@ -86,7 +88,7 @@ def _path(name: str, environment: Mapping[str, str]) -> Path:
     if name.endswith(".json") and os.path.isfile(os.path.expanduser(name)):
         return Path(name).expanduser()
     if not name or ".." in name or "/" in name or "\\" in name or "\0" in name:
-        raise BadOptions(f'no NATS context can have the name {_shown(name)}: it has a "/", "\\" or ".."')
+        raise BadLinkOptions(f'no NATS context can have the name {_shown(name)}: it has a "/", "\\" or ".."')
     return contexts_folder(environment) / f"{name}.json"
 
 
@@ -104,7 +106,7 @@ def _near(name: str, path: Path) -> str:
 def _layer(document: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> Layer:
     for key in _NOT_SUPPORTED:
         if document.get(key):
-            raise BadOptions(f'{path}: key "{key}" is not supported; connect without this context')
+            raise BadLinkOptions(f'{path}: key "{key}" is not supported; connect without this context')
     layer = Layer()
     for each in FIELDS:
         key = each.names.context
@@ -112,8 +114,10 @@ def _layer(document: Mapping[str, Any], path: Path, environment: Mapping[str, st
             continue
         word = f'key "{key}" of {path}'
         value = document[key]
-        if not isinstance(value, bool if each.names.kind is Kind.SWITCH else str):
-            raise BadOptions(f"{word} is {'true or false' if each.names.kind is Kind.SWITCH else 'a text'}")
+        if not isinstance(value, bool if each.names.kind is OptionKind.SWITCH else str):
+            raise BadLinkOptions(
+                f"{word} is {'true or false' if each.names.kind is OptionKind.SWITCH else 'a text'}"
+            )
         if isinstance(value, str):
             _put(layer, each, value, word, environment)
         else:
@@ -123,14 +127,14 @@ def _layer(document: Mapping[str, Any], path: Path, environment: Mapping[str, st
 
 def _put(layer: Layer, option: Field, value: str, word: str, environment: Mapping[str, str]) -> None:
     """Add a text, or the value that a reference stands for."""
-    is_file = option.names.kind is Kind.FILE
+    is_file = option.names.kind is OptionKind.FILE
     scheme = value.partition(":")[0].lower()
     if not (is_file or option.names.secret) or ":" not in value or scheme not in _SCHEMES:
         layer.put(option, _expanded(value, environment) if is_file else value, word)
     elif scheme == "file" and is_file:
         layer.put(option, value.partition("://")[2], word)
     elif is_file and option.path not in _TEXT_OF:
-        raise BadOptions(f"{word} is a path, not {scheme}:…")
+        raise BadLinkOptions(f"{word} is a path, not {scheme}:…")
     else:
         layer.put(_TEXT_OF.get(option.path, option), _resolved(scheme, value, word, environment), word)
 
@@ -147,7 +151,7 @@ def _resolved(scheme: str, value: str, word: str, environment: Mapping[str, str]
         case "env":
             found = environment.get(value.partition("://")[2], "")
             if not found:
-                raise BadOptions(f"{word}: {visible(value)} is not in the environment")
+                raise BadLinkOptions(f"{word}: {visible(value)} is not in the environment")
             return found
         case "file":
             place = value.partition("://")[2]
@@ -155,7 +159,7 @@ def _resolved(scheme: str, value: str, word: str, environment: Mapping[str, str]
                 return Path(place).read_text(encoding="utf-8").strip()
             except (OSError, ValueError) as error:
                 reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
-                raise BadOptions(f"{word}: cannot read {visible(place)}: {reason}") from None
+                raise BadLinkOptions(f"{word}: cannot read {visible(place)}: {reason}") from None
         case "data":
             head, _, body = value.partition(",")
             try:
@@ -163,8 +167,8 @@ def _resolved(scheme: str, value: str, word: str, environment: Mapping[str, str]
                     raise ValueError
                 return base64.b64decode(body, validate=True).decode().strip()
             except (ValueError, binascii.Error):
-                raise BadOptions(f"{word}: the data is no text in base64") from None
-    raise BadOptions(f"{word}: {scheme}:// takes another program and is not supported; use a file")
+                raise BadLinkOptions(f"{word}: the data is no text in base64") from None
+    raise BadLinkOptions(f"{word}: {scheme}:// takes another program and is not supported; use a file")
 
 
 def _expanded(path: str, environment: Mapping[str, str]) -> str:

@@ -1,11 +1,11 @@
 """Delivery of messages from the parser to subscriptions, many at a time.
 
-    Parser ─▶ Dispatcher.run ─▶ Receiver.take            once for each message, compiled
+    LinkParser ─▶ Dispatcher.run ─▶ Receiver.take            once for each message, compiled
                      │
-                     └─▶ chunk_ended ─▶ Batch ─▶ deliver([Message, …])      once for each read of the socket
+                     └─▶ chunk_ended ─▶ BatchReceiver ─▶ deliver([LinkMessage, …])   once for each read
 
-A ``Receiver`` takes the parser's current message.  ``Batch`` copies messages into a list and delivers the
-list once everything that was read together is parsed, so a message costs no task, future or queue.  A
+A ``Receiver`` takes the parser's current message.  ``BatchReceiver`` copies messages into a list and delivers
+the list once everything that was read together is parsed, so a message costs no task, future or queue.  A
 subscription without a receiver has just ended; its messages are dropped.
 
 This module does no I/O.  `subscriptions` has the buffers that readers wait at.
@@ -13,15 +13,15 @@ This module does no I/O.  `subscriptions` has the buffers that readers wait at.
 
 from collections.abc import Callable
 
-from millstream.link.headers import read_headers
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
+from millstream.protocol.headers import read_pairs
 
 _MSG = 1
 _NO_SUBJECT = ""
 _NO_BYTES = b""
 
 
-class Message:
+class LinkMessage:
     """One message.  `block` has the raw headers; `status` is 0 unless it is a status message."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Message:
     @property
     def headers(self) -> dict[str, str]:
         """The headers by name; the last value counts if a name is repeated."""
-        return dict(read_headers(self.block)) if self.block else {}
+        return dict(read_pairs(self.block)) if self.block else {}
 
     @property
     def description(self) -> str:
@@ -56,9 +56,9 @@ class Message:
         )
 
 
-def copy_message(parser: Parser) -> Message:
+def copy_message(parser: LinkParser) -> LinkMessage:
     """Return a copy of the parser's current message."""
-    return Message(
+    return LinkMessage(
         parser.subject().decode("utf-8", "replace"),
         parser.payload(),
         parser.reply().decode("utf-8", "replace") if parser.reply_size else _NO_SUBJECT,
@@ -71,7 +71,7 @@ def copy_message(parser: Parser) -> Message:
 class Receiver:
     """Takes the messages of one subscription."""
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Take the parser's current message; return True to get `chunk_ended`."""
         raise NotImplementedError
 
@@ -82,22 +82,22 @@ class Receiver:
 class Direct(Receiver):
     """Passes the parser to `handler`, which copies what it needs."""
 
-    def __init__(self, handler: Callable[[Parser], object]) -> None:
+    def __init__(self, handler: Callable[[LinkParser], object]) -> None:
         self._handler = handler
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         self._handler(parser)
         return False
 
 
-class Batch(Receiver):
+class BatchReceiver(Receiver):
     """Passes lists of messages to `deliver`."""
 
-    def __init__(self, deliver: Callable[[list[Message]], object]) -> None:
+    def __init__(self, deliver: Callable[[list[LinkMessage]], object]) -> None:
         self._deliver = deliver
-        self._messages: list[Message] = []
+        self._messages: list[LinkMessage] = []
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         self._messages.append(copy_message(parser))
         return True
 
@@ -121,7 +121,7 @@ class Dispatcher:
     def remove(self, sid: int) -> None:
         self._receivers.pop(sid, None)
 
-    def run(self, parser: Parser) -> int:
+    def run(self, parser: LinkParser) -> int:
         """Take messages up to the next operation of another kind, and return its `parser.Op`."""
         while True:
             op = parser.next()
@@ -131,7 +131,7 @@ class Dispatcher:
             if receiver is not None and receiver.take(parser):
                 self._touched[parser.sid] = receiver
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Take the parser's current message; return False if it has no receiver."""
         receiver = self._receivers.get(parser.sid)
         if receiver is None:

@@ -18,7 +18,7 @@ from millstream.link.errors import LinkError, PermissionViolation
 from millstream.link.frames import end_frame, subscription_frame
 from millstream.link.login import ServerInfo, new_inbox, read_info, refusal
 from millstream.link.options import LinkOptions, ServerAddress
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 from millstream.link.requests import Requests
 from millstream.link.servers import ServerPool
 
@@ -134,18 +134,18 @@ class Dialogue:
         self.pool.learn(info)
         self.pool.connected(server)
 
-    def take(self, op: int, parser: Parser) -> bytes:
+    def take(self, op: int, parser: LinkParser) -> bytes:
         """Process an operation that is no message; return bytes to send.  Raises what ends the connection."""
-        if op == Op.PING:
+        if op == LinkOp.PING:
             return b"PONG\r\n"
-        if op == Op.PONG:
+        if op == LinkOp.PONG:
             self.pongs += 1
-        elif op == Op.INFO:
+        elif op == LinkOp.INFO:
             self.info = read_info(parser.line())
             self.pool.learn(self.info)
             if self.info.ldm and self.server is not None:
                 self.pool.avoid(self.server)
-        elif op == Op.ERR:
+        elif op == LinkOp.ERR:
             self._take_error(parser.line())
         return b""
 

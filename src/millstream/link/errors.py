@@ -9,12 +9,12 @@
     ├── RequestTimeout                no answer in time: the request may or may not have been executed
     ├── NoResponders                  no subscriber: the request was not executed
     │   └── JetStreamOff              the server has no JetStream
-    ├── ApiError                      JetStream answered with an error
+    ├── LinkApiError                  JetStream answered with an error
     ├── PermissionViolation           publishing or subscribing is not permitted: it was not done
     ├── BadMessage                    a message that no server accepts: it was not sent
     │   └── MessageTooLarge           more bytes than this server accepts
     ├── SlowConsumer                  messages came faster than they were read, and some are lost
-    └── BadOptions                    options that contradict each other: nothing was tried
+    └── BadLinkOptions                options that contradict each other: nothing was tried
 
 Texts name the server and the cause, and never a secret.
 """
@@ -29,7 +29,7 @@ class LinkError(MillstreamError):
     """The base of all errors of this package."""
 
 
-class BadOptions(LinkError):
+class BadLinkOptions(LinkError):
     """Raised for options that contradict each other, or a file that cannot be used."""
 
 
@@ -85,7 +85,7 @@ class SlowConsumer(LinkError):
     """Raised when a subscription was ended because its reader was too slow."""
 
 
-class ApiError(LinkError):
+class LinkApiError(LinkError):
     """Raised when JetStream answers a request with an error.
 
     `code` resembles an HTTP status, `err_code` is JetStream's own number, and `err` is its entry in
@@ -100,7 +100,7 @@ class ApiError(LinkError):
         what = f"{context}: " if context else ""
         super().__init__(f"{what}{description} ({err_code or code})")
 
-    def __reduce__(self) -> tuple[type["ApiError"], tuple[int, int, str, str]]:
+    def __reduce__(self) -> tuple[type["LinkApiError"], tuple[int, int, str, str]]:
         return type(self), (self.code, self.err_code, self.description, self.context)
 
     @property
@@ -124,7 +124,7 @@ def summary(failures: list[LinkError]) -> LinkError:
     for error in failures:
         if isinstance(error, AuthorizationViolation):
             return AuthorizationViolation(text, error.said)
-    for kind in (BadOptions, TlsFailure):
+    for kind in (BadLinkOptions, TlsFailure):
         if failures and all(isinstance(error, kind) for error in failures):
             return kind(text)
     return NotConnected(text)

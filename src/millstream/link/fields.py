@@ -17,7 +17,7 @@ NO_LIMIT_S: Final = 86_400.0  # the meaning of zero seconds
 _NAMES: Final = "names"
 
 
-class Kind(Enum):
+class OptionKind(Enum):
     """The kinds of option values, which decide how their text is read."""
 
     TEXT = auto()
@@ -32,7 +32,7 @@ class Kind(Enum):
 class Names:
     """The names of one option; an empty name means that it cannot be given there."""
 
-    kind: Kind
+    kind: OptionKind
     help: str  # without a capital and without a full stop: a row of a table, or a line of help
     metavar: str = ""  # what the help calls the value
     flags: tuple[str, ...] = ()
@@ -61,9 +61,9 @@ class Field:
     @property
     def default_text(self) -> str:
         """The default as a user would write it, or an empty string."""
-        if self.names.kind is Kind.SECONDS:
+        if self.names.kind is OptionKind.SECONDS:
             return f"{self.default:g}s"
-        if self.names.kind is Kind.SWITCH:
+        if self.names.kind is OptionKind.SWITCH:
             return str(self.default).lower()
         return self.default if isinstance(self.default, str) else ""
 
@@ -83,29 +83,29 @@ def fields_of(kind: type, nested: Mapping[str, type]) -> Iterator[Field]:
             yield Field(field.name, field.default, field.metadata[_NAMES])
 
 
-def read_value(kind: Kind, raw: object) -> Any:
+def read_value(kind: OptionKind, raw: object) -> Any:
     """Return the value of a raw text; raises ValueError whose text completes "this option …"."""
     match kind, raw:
-        case Kind.SWITCH, bool():
+        case OptionKind.SWITCH, bool():
             return raw
-        case Kind.SWITCH, str() if raw.strip().lower() in ("true", "false"):
+        case OptionKind.SWITCH, str() if raw.strip().lower() in ("true", "false"):
             return raw.strip().lower() == "true"
-        case Kind.SWITCH, _:
+        case OptionKind.SWITCH, _:
             raise ValueError(f"is true or false, not {raw!r}")
-        case Kind.SECONDS, (int() | float() | str()) if not isinstance(raw, bool):
+        case OptionKind.SECONDS, (int() | float() | str()) if not isinstance(raw, bool):
             return _limit(read_seconds(raw) if isinstance(raw, str) else float(raw), raw)
-        case Kind.SERVERS, (list() | tuple()) if all(isinstance(each, str) for each in raw):
+        case OptionKind.SERVERS, (list() | tuple()) if all(isinstance(each, str) for each in raw):
             return ",".join(raw)
-        case _, str() if kind is not Kind.SECONDS:
+        case _, str() if kind is not OptionKind.SECONDS:
             return _read_text(kind, raw)
     raise ValueError(f"is a text, not {raw!r}")
 
 
-def _read_text(kind: Kind, raw: str) -> str:
+def _read_text(kind: OptionKind, raw: str) -> str:
     match kind:
-        case Kind.FILE:
+        case OptionKind.FILE:
             return os.path.expanduser(raw)
-        case Kind.SUBJECT:
+        case OptionKind.SUBJECT:
             raw = raw.rstrip(".")
     if not is_sendable(raw):
         raise ValueError("is no text in UTF-8")

@@ -3,13 +3,16 @@
 Text that contains a line break is refused, so a caller's text can never become another command.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from millstream.link.errors import BadMessage, MessageTooLarge
-from millstream.link.headers import header_block
+from millstream.protocol.headers import make_text
 
 LONGEST_SUBJECT: Final = 3072  # bytes; a line has 4,096 by default, and also holds a reply subject and sizes
+_NAME: Final = re.compile(r"[!-9;-~]+")  # printable ASCII without the colon
+_NOT_IN_VALUES: Final = frozenset("\r\n\0")
 _BREAKS: Final = frozenset(" \t\r\n\f\0")
 
 Headers = bytes | Mapping[str, str] | Iterable[tuple[str, str]]
@@ -21,6 +24,20 @@ def check_subject(subject: str) -> None:
         raise BadMessage(f"{subject[:256]!r} is no subject")
     if len(subject) * 4 > LONGEST_SUBJECT and len(subject.encode(errors="surrogatepass")) > LONGEST_SUBJECT:
         raise BadMessage(f"a subject has at most {LONGEST_SUBJECT} bytes: {subject[:64]!r}…")
+
+
+def header_block(headers: Headers) -> bytes:
+    """Return the block of names and values; bytes are one already.
+
+    Raises BadMessage for text that would break out of its line.
+    """
+    if isinstance(headers, bytes):
+        return headers
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+    for name, value in pairs:
+        if not _NAME.fullmatch(name) or not _NOT_IN_VALUES.isdisjoint(value):
+            raise BadMessage(f"the header {name!r} has a character that no header may have")
+    return make_text(pairs)
 
 
 def message_frame(

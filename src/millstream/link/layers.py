@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from millstream.link.errors import BadOptions
-from millstream.link.fields import Field, Kind, read_value
+from millstream.link.errors import BadLinkOptions
+from millstream.link.fields import Field, OptionKind, read_value
 from millstream.link.options import (
     FIELDS,
     Contradiction,
     LinkOptions,
-    TlsOptions,
+    LinkTlsOptions,
     parse_servers,
     replace_values,
 )
@@ -38,15 +38,15 @@ class Layer:
         return f"Layer({', '.join(self.values)})"
 
     def put(self, option: Field, raw: object, word: str) -> None:
-        """Add an option unless it is empty; raises BadOptions if it cannot be read."""
+        """Add an option unless it is empty; raises BadLinkOptions if it cannot be read."""
         if raw in ("", None, [], ()):
             return
         try:
             value = read_value(option.names.kind, raw)
         except ValueError as error:
             shown = str(error) if not option.names.secret else "cannot be read"
-            raise BadOptions(f"{word} {shown}") from None
-        if option.names.kind is Kind.SERVERS:
+            raise BadLinkOptions(f"{word} {shown}") from None
+        if option.names.kind is OptionKind.SERVERS:
             value = parse_servers(value)
             if not value:
                 return
@@ -62,7 +62,7 @@ class Layer:
 
 
 def together(layers: Iterable[Layer]) -> LinkOptions:
-    """Return the combined options of layers, the strongest first; raises BadOptions if they conflict."""
+    """Return the combined options of layers, the strongest first; raises BadLinkOptions if they conflict."""
     found = Layer()
     decided: set[tuple[str, str]] = set()
     for layer in layers:
@@ -84,7 +84,7 @@ def _made(layer: Layer) -> LinkOptions:
     values = dict(layer.values)
     encrypted = values.pop(TLS, False)
     try:
-        base = LinkOptions(tls=TlsOptions()) if encrypted else LinkOptions()
+        base = LinkOptions(tls=LinkTlsOptions()) if encrypted else LinkOptions()
         return replace_values(base, values)
     except Contradiction as error:
-        raise BadOptions(error.in_words(layer.words)) from None
+        raise BadLinkOptions(error.in_words(layer.words)) from None

@@ -33,12 +33,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from millstream.link.calls import Calls
-from millstream.link.connection import PING_INTERVAL_S, Connection, open_connection
-from millstream.link.deliveries import Batch, Message, Receiver
+from millstream.link.connection import PING_INTERVAL_S, LinkConnection, open_connection
+from millstream.link.deliveries import BatchReceiver, LinkMessage, Receiver
 from millstream.link.dialogue import Dialogue
 from millstream.link.errors import (
     AuthorizationViolation,
-    BadOptions,
+    BadLinkOptions,
     ConnectionLost,
     LinkError,
     NotConnected,
@@ -48,14 +48,14 @@ from millstream.link.errors import (
 from millstream.link.frames import Headers, message_frame
 from millstream.link.login import new_inbox
 from millstream.link.options import LinkOptions
-from millstream.link.outbox import Outgoing
+from millstream.link.outbox import LinkOutbox
 from millstream.link.servers import Backoff, Reconnect
 from millstream.link.subscriptions import (
     DEFAULT_BUFFER,
     DEFAULT_BUFFER_BYTES,
     Deliver,
+    LinkSubscription,
     Overflow,
-    Subscription,
 )
 
 _LOG: Final = logging.getLogger("millstream.link")
@@ -90,17 +90,17 @@ class Link(Calls):
     ) -> None:
         super().__init__(options)
         self.dialogue: Final = Dialogue(options)
-        self.out: Final = Outgoing(hold_bytes)
+        self.out: Final = LinkOutbox(hold_bytes)
         self.generation = 0
         self.on_state = on_state
         self._reconnect = reconnect or Reconnect()
         self._ping_interval_s = ping_interval_s
         self._context = context
-        self._connection: Connection | None = None
+        self._connection: LinkConnection | None = None
         self._closed: LinkError | None = None
         self._mender: asyncio.Task[None] | None = None
         self._listeners: set[Callable[[], None]] = set()
-        self._subscriptions: dict[int, Subscription] = {}
+        self._subscriptions: dict[int, LinkSubscription] = {}
         self._pongs: deque[asyncio.Future[None]] = deque()
         self._sweeper: asyncio.TimerHandle | None = None
         self._leave_timer: asyncio.TimerHandle | None = None
@@ -200,7 +200,7 @@ class Link(Calls):
         failures: list[LinkError] = []
         pool = self.dialogue.pool
         for server in pool.round():
-            connection = Connection(server, self.dialogue, self)
+            connection = LinkConnection(server, self.dialogue, self)
             try:
                 await open_connection(
                     connection,
@@ -209,7 +209,7 @@ class Link(Calls):
                     ping_interval_s=self._ping_interval_s,
                     context=self._context,
                 )
-            except (NotConnected, BadOptions) as error:
+            except (NotConnected, BadLinkOptions) as error:
                 failures.append(error)
                 continue
             if self._closed is not None or self._connection is not None:  # meanwhile
@@ -221,14 +221,14 @@ class Link(Calls):
         self.out.detach(problem)
         raise problem
 
-    def _adopt(self, connection: Connection) -> None:
+    def _adopt(self, connection: LinkConnection) -> None:
         self._connection = connection
         self.generation += 1
         self.dialogue.greeted(connection.server, connection.info)
         self.out.attach(connection, self.dialogue.restored())
         self._tell(LinkState.CONNECTED, None)
 
-    def ended(self, connection: Connection, reason: LinkError) -> None:
+    def ended(self, connection: LinkConnection, reason: LinkError) -> None:
         """Called by the connection when it has ended."""
         if connection is not self._connection:
             return
@@ -314,7 +314,7 @@ class Link(Calls):
         if not waiting and self.out.is_idle:
             self._left(connection)
 
-    def _left(self, connection: Connection) -> None:
+    def _left(self, connection: LinkConnection) -> None:
         if connection is self._connection:
             connection.abort(NotConnected(f"{connection.server} is about to shut down"))
 
@@ -353,14 +353,14 @@ class Link(Calls):
         buffer: int = DEFAULT_BUFFER,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         overflow: Overflow = Overflow.DROP,
-    ) -> Subscription:
+    ) -> LinkSubscription:
         """Subscribe to a subject, in a `queue` group if named, until `max_messages` have come.
 
         With `deliver`, messages go there in lists; otherwise iterate over the subscription.  Without a
         connection, the subscription is made with the next one.
         """
-        made = Subscription(self, subject, deliver, buffer, buffer_bytes, overflow)
-        made.sid = self._subscribe(subject, queue, Batch(made.take), max_messages, made.fail)
+        made = LinkSubscription(self, subject, deliver, buffer, buffer_bytes, overflow)
+        made.sid = self._subscribe(subject, queue, BatchReceiver(made.take), max_messages, made.fail)
         self._subscriptions[made.sid] = made
         return made
 
@@ -410,7 +410,7 @@ class Link(Calls):
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers = b"", timeout_s: float | None = None
-    ) -> Message:
+    ) -> LinkMessage:
         """Send a request and return the first answer; `timeout_s` 0 waits for ever.
 
         Raises NoResponders without a subscriber, RequestTimeout without an answer in time,
@@ -420,11 +420,11 @@ class Link(Calls):
         self.out.check()
         timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Message] = loop.create_future()
+        future: asyncio.Future[LinkMessage] = loop.create_future()
 
-        def settle(outcome: Message | LinkError) -> None:
+        def settle(outcome: LinkMessage | LinkError) -> None:
             if not future.done():
-                if isinstance(outcome, Message):
+                if isinstance(outcome, LinkMessage):
                     future.set_result(outcome)
                 else:
                     future.set_exception(outcome)

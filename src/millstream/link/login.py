@@ -23,13 +23,13 @@ from millstream.base.reasons import file_reason
 from millstream.base.tls_files import TlsFileError, client_context
 from millstream.link.errors import (
     AuthorizationViolation,
-    BadOptions,
+    BadLinkOptions,
     LinkError,
     NotConnected,
     ProtocolViolation,
     TlsFailure,
 )
-from millstream.link.options import LinkOptions, ServerAddress, TlsOptions
+from millstream.link.options import LinkOptions, LinkTlsOptions, ServerAddress
 
 if TYPE_CHECKING:
     from millstream.base.seeds import Signer
@@ -83,16 +83,16 @@ def wants_tls(options: LinkOptions, server: ServerAddress, info: ServerInfo) -> 
 
 
 def tls_context(options: LinkOptions) -> ssl.SSLContext:
-    """Return the TLS context of the options; raises BadOptions if a file is missing or invalid."""
-    tls = options.tls or TlsOptions()
+    """Return the TLS context of the options; raises BadLinkOptions if a file is missing or invalid."""
+    tls = options.tls or LinkTlsOptions()
     try:
         return client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
     except TlsFileError as error:
-        raise BadOptions(str(error)) from None
+        raise BadLinkOptions(str(error)) from None
 
 
 def check_files(options: LinkOptions) -> None:
-    """Raise BadOptions if a file of the options cannot be used; nothing is sent."""
+    """Raise BadLinkOptions if a file of the options cannot be used; nothing is sent."""
     if options.tls is not None:
         tls_context(options)
     credentials = load_credentials(options, options.servers[0])
@@ -101,7 +101,7 @@ def check_files(options: LinkOptions) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class LinkCredentials:
     """The credentials that CONNECT sends, read from the files."""
 
     fields: dict[str, Any]
@@ -111,7 +111,7 @@ class Credentials:
         return f"Credentials({', '.join(sorted(self.fields)) or 'none'})"
 
 
-def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials:
+def load_credentials(options: LinkOptions, server: ServerAddress) -> LinkCredentials:
     """Return the credentials for `server`: those of the options, or else of its URL."""
     if options.creds_file or options.creds_text:
         from millstream.base.seeds import (
@@ -123,23 +123,23 @@ def load_credentials(options: LinkOptions, server: ServerAddress) -> Credentials
             jwt, seed = read_credentials(text)
         except MillstreamError as error:
             what = f"the credentials file {options.creds_file}" if options.creds_file else "the credentials"
-            raise BadOptions(f"{what} cannot be used: {error}") from None
-        return Credentials({"jwt": jwt} if jwt else {}, seed)
+            raise BadLinkOptions(f"{what} cannot be used: {error}") from None
+        return LinkCredentials({"jwt": jwt} if jwt else {}, seed)
     if options.nkey_file:
         seed = _read(options.nkey_file, "nkey seed").strip()
         _signer(seed, f"nkey file {options.nkey_file}")
-        return Credentials({}, seed)
+        return LinkCredentials({}, seed)
     if options.nkey_seed or options.jwt:
-        return Credentials({"jwt": options.jwt} if options.jwt else {}, options.nkey_seed)
+        return LinkCredentials({"jwt": options.jwt} if options.jwt else {}, options.nkey_seed)
     if options.token:
-        return Credentials({"auth_token": options.token})
+        return LinkCredentials({"auth_token": options.token})
     if options.user:
-        return Credentials({"user": options.user, "pass": options.password})
+        return LinkCredentials({"user": options.user, "pass": options.password})
     if server.user and server.password:
-        return Credentials({"user": server.user, "pass": server.password})
+        return LinkCredentials({"user": server.user, "pass": server.password})
     if server.user:
-        return Credentials({"auth_token": server.user})
-    return Credentials({})
+        return LinkCredentials({"auth_token": server.user})
+    return LinkCredentials({})
 
 
 def _read(path: str, what: str) -> str:
@@ -147,7 +147,7 @@ def _read(path: str, what: str) -> str:
         return Path(path).read_text()
     except (OSError, ValueError) as error:
         reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
-        raise BadOptions(f"cannot read the {what} in {path}: {reason}") from None
+        raise BadLinkOptions(f"cannot read the {what} in {path}: {reason}") from None
 
 
 def connect_frames(
@@ -189,7 +189,7 @@ def _signer(seed: str, what: str = "nkey seed") -> "Signer":
     try:
         return Signer(seed)
     except MillstreamError as error:
-        raise BadOptions(f"the {what} cannot be used: {error}") from None
+        raise BadLinkOptions(f"the {what} cannot be used: {error}") from None
 
 
 def refusal(server: ServerAddress, line: bytes, options: LinkOptions) -> LinkError:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from millstream.base.addresses import DEFAULT_PORT, BadAddress, parse_address
-from millstream.link.errors import BadOptions
-from millstream.link.fields import Field, Kind, Names, declared, fields_of
+from millstream.link.errors import BadLinkOptions
+from millstream.link.fields import Field, Names, OptionKind, declared, fields_of
 
 DEFAULT_CONNECT_S: Final = 5.0
 DEFAULT_REQUEST_S: Final = 10.0
@@ -20,7 +20,7 @@ _LOGIN: Final = "way to log in"
 _API: Final = "name of the JetStream API"
 
 
-class Contradiction(BadOptions):
+class Contradiction(BadLinkOptions):
     """Raised for options that exclude each other; `paths` has their paths in `LinkOptions`."""
 
     def __init__(self, text: str, *paths: str) -> None:
@@ -67,30 +67,31 @@ class ServerAddress:
         try:
             found = parse_address(text)
         except BadAddress as error:
-            raise BadOptions(str(error)) from None
+            raise BadLinkOptions(str(error)) from None
         return cls(found.host, found.port, found.scheme == "tls", found.user, found.password)
 
 
 @dataclass(frozen=True, slots=True)
-class TlsOptions:
+class LinkTlsOptions:
     """TLS files in PEM; without `ca_file` the system's authorities are trusted."""
 
     ca_file: str = declared("", Names(
-        kind=Kind.FILE, metavar="FILE", help="file with the certificates to trust; also switches TLS on",
+        kind=OptionKind.FILE, metavar="FILE",
+        help="file with the certificates to trust; also switches TLS on",
         flags=("--tlsca",), variable="NATS_CA", spark="nats.tls.ca", key="tls.ca", also=("tls.authorities",),
         context="ca",
     ))  # fmt: skip
     cert_file: str = declared("", Names(
-        kind=Kind.FILE, metavar="FILE", help="file with the client's certificate",
+        kind=OptionKind.FILE, metavar="FILE", help="file with the client's certificate",
         flags=("--tlscert",), variable="NATS_CERT", spark="nats.tls.cert", key="tls.cert",
         also=("tls.certificate",), context="cert",
     ))  # fmt: skip
     key_file: str = declared("", Names(
-        kind=Kind.FILE, metavar="FILE", help="file with the key of the client's certificate",
+        kind=OptionKind.FILE, metavar="FILE", help="file with the key of the client's certificate",
         flags=("--tlskey",), variable="NATS_KEY", spark="nats.tls.key", key="tls.key", context="key",
     ))  # fmt: skip
     first: bool = declared(False, Names(
-        kind=Kind.SWITCH, help="begin with TLS, before the server says anything",
+        kind=OptionKind.SWITCH, help="begin with TLS, before the server says anything",
         flags=("--tlsfirst",), spark="nats.tls.first", key="tls.first", context="tls_first",
     ))  # fmt: skip
     verify: bool = True  # False accepts any certificate
@@ -105,75 +106,78 @@ class LinkOptions:
     """All options of a connection, with at most one kind of credentials."""
 
     servers: tuple[ServerAddress, ...] = declared((ServerAddress("127.0.0.1"),), Names(
-        kind=Kind.SERVERS, metavar="URL", help="address of the server; several of a cluster with commas",
+        kind=OptionKind.SERVERS, metavar="URL",
+        help="address of the server; several of a cluster with commas",
         flags=("--server", "-s"), variable="NATS_URL", spark="nats.servers", key="servers",
         also=("server_uri",), context="url",
     ))  # fmt: skip
     context: str = declared("", Names(
-        kind=Kind.TEXT, metavar="NAME", help="NATS context, of the `nats` tool, for what is not given here",
+        kind=OptionKind.TEXT, metavar="NAME",
+        help="NATS context, of the `nats` tool, for what is not given here",
         flags=("--context",), variable="NATS_CONTEXT", spark="nats.context", key="context",
     ))  # fmt: skip
     user: str = declared("", Names(
-        kind=Kind.TEXT, metavar="NAME", help="user name", choice=(_LOGIN, "user"),
+        kind=OptionKind.TEXT, metavar="NAME", help="user name", choice=(_LOGIN, "user"),
         flags=("--user",), variable="NATS_USER", spark="nats.user", key="user", context="user",
     ))  # fmt: skip
     password: str = declared("", Names(
-        kind=Kind.TEXT, metavar="PASSWORD", help="password of the user", secret=True, choice=(_LOGIN, "user"),
+        kind=OptionKind.TEXT, metavar="PASSWORD",
+        help="password of the user", secret=True, choice=(_LOGIN, "user"),
         flags=("--password",), variable="NATS_PASSWORD", spark="nats.password", key="password",
         context="password",
     ))  # fmt: skip
     token: str = declared("", Names(
-        kind=Kind.TEXT, metavar="TOKEN", help="token instead of user and password", secret=True,
+        kind=OptionKind.TEXT, metavar="TOKEN", help="token instead of user and password", secret=True,
         choice=(_LOGIN, "token"),
         flags=("--token",), variable="NATS_TOKEN", spark="nats.token", key="token", context="token",
     ))  # fmt: skip
     creds_file: str = declared("", Names(
-        kind=Kind.FILE, metavar="FILE", help="file with a user's JWT and seed, as `nsc` writes it",
+        kind=OptionKind.FILE, metavar="FILE", help="file with a user's JWT and seed, as `nsc` writes it",
         choice=(_LOGIN, "creds"),
         flags=("--creds",), variable="NATS_CREDS", spark="nats.creds", key="creds",
         also=("credentials_file",), context="creds",
     ))  # fmt: skip
     creds_text: str = declared("", Names(
-        kind=Kind.TEXT, help="text of such a file", secret=True, choice=(_LOGIN, "creds text"),
+        kind=OptionKind.TEXT, help="text of such a file", secret=True, choice=(_LOGIN, "creds text"),
         spark="nats.creds.secret",
     ))  # fmt: skip
     nkey_file: str = declared("", Names(
-        kind=Kind.FILE, metavar="FILE", help="file with the seed of an NKey user",
+        kind=OptionKind.FILE, metavar="FILE", help="file with the seed of an NKey user",
         choice=(_LOGIN, "nkey file"),
         flags=("--nkey",), variable="NATS_NKEY", spark="nats.nkey", key="nkey_file", context="nkey",
     ))  # fmt: skip
     nkey_seed: str = declared("", Names(
-        kind=Kind.TEXT, metavar="SEED", help="seed of an NKey user, or of a JWT", secret=True,
+        kind=OptionKind.TEXT, metavar="SEED", help="seed of an NKey user, or of a JWT", secret=True,
         choice=(_LOGIN, "seed"),
         flags=("--seed",), variable="NATS_SEED", spark="nats.nkey.secret", key="nkey_seed",
         context="user_seed",
     ))  # fmt: skip
     jwt: str = declared("", Names(
-        kind=Kind.TEXT, metavar="JWT", help="JWT of a user; needs the seed unless it is a bearer token",
+        kind=OptionKind.TEXT, metavar="JWT", help="JWT of a user; needs the seed unless it is a bearer token",
         secret=True, choice=(_LOGIN, "seed"),
         flags=("--jwt",), variable="NATS_JWT", spark="nats.jwt.secret", key="jwt", context="user_jwt",
     ))  # fmt: skip
-    tls: TlsOptions | None = None  # None: only if the server asks for it
+    tls: LinkTlsOptions | None = None  # None: only if the server asks for it
     domain: str = declared("", Names(
-        kind=Kind.TEXT, metavar="NAME", help="JetStream domain", choice=(_API, "domain"),
+        kind=OptionKind.TEXT, metavar="NAME", help="JetStream domain", choice=(_API, "domain"),
         flags=("--js-domain",), spark="nats.jsDomain", key="domain", context="jetstream_domain",
     ))  # fmt: skip
     api_prefix: str = declared("", Names(
-        kind=Kind.SUBJECT, metavar="PREFIX", choice=(_API, "prefix"),
+        kind=OptionKind.SUBJECT, metavar="PREFIX", choice=(_API, "prefix"),
         help="prefix of the JetStream API, for imports from another account",
         flags=("--js-api-prefix",), spark="nats.apiPrefix", key="api_prefix", context="jetstream_api_prefix",
     ))  # fmt: skip
     inbox_prefix: str = declared("_INBOX", Names(
-        kind=Kind.SUBJECT, metavar="PREFIX", help="prefix of the subjects that answers are sent to",
+        kind=OptionKind.SUBJECT, metavar="PREFIX", help="prefix of the subjects that answers are sent to",
         flags=("--inbox-prefix",), spark="nats.inboxPrefix", key="inbox_prefix", context="inbox_prefix",
     ))  # fmt: skip
     connect_timeout_s: float = declared(DEFAULT_CONNECT_S, Names(
-        kind=Kind.SECONDS, metavar="TIME", help="how long to wait for one server to answer",
+        kind=OptionKind.SECONDS, metavar="TIME", help="how long to wait for one server to answer",
         flags=("--connect-timeout",), spark="nats.connectTimeout", key="connect_timeout",
         also=("connect_timeout_sec",),
     ))  # fmt: skip
     request_timeout_s: float = declared(DEFAULT_REQUEST_S, Names(
-        kind=Kind.SECONDS, metavar="TIME", help="how long to wait for the answer to a request",
+        kind=OptionKind.SECONDS, metavar="TIME", help="how long to wait for the answer to a request",
         flags=("--timeout",), variable="NATS_TIMEOUT", spark="nats.requestTimeout", key="request_timeout",
         also=("request_timeout_sec",),
     ))  # fmt: skip
@@ -182,7 +186,7 @@ class LinkOptions:
 
     def __post_init__(self) -> None:
         if not self.servers:
-            raise BadOptions("no server is given")
+            raise BadLinkOptions("no server is given")
         for what in (_LOGIN, _API):
             ways: dict[str, str] = {}
             for each in FIELDS:
@@ -227,7 +231,7 @@ class LinkOptions:
         values = {
             each.path: place(found)
             for each in FIELDS
-            if each.names.kind is Kind.FILE and (found := value_of(self, each.path))
+            if each.names.kind is OptionKind.FILE and (found := value_of(self, each.path))
         }
         return replace_values(self, values) if values else self
 
@@ -244,7 +248,7 @@ def replace_values(options: LinkOptions, values: Mapping[str, Any]) -> LinkOptio
     flat = {path: value for path, value in values.items() if "." not in path}
     inner = {path.partition(".")[2]: value for path, value in values.items() if "." in path}
     if any(inner.values()):
-        flat["tls"] = dataclasses.replace(options.tls or TlsOptions(), **inner)
+        flat["tls"] = dataclasses.replace(options.tls or LinkTlsOptions(), **inner)
     return dataclasses.replace(options, **flat)
 
 
@@ -254,4 +258,4 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[ServerAddress, ...]:
     return tuple(ServerAddress.parse(text) for text in texts if text.strip())
 
 
-FIELDS: Final[tuple[Field, ...]] = tuple(fields_of(LinkOptions, {"tls": TlsOptions}))
+FIELDS: Final[tuple[Field, ...]] = tuple(fields_of(LinkOptions, {"tls": LinkTlsOptions}))

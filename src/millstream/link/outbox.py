@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from millstream.link.connection import Connection
+from millstream.link.connection import LinkConnection
 from millstream.link.errors import LinkError, NotConnected
 from millstream.link.publish_window import FrameBuffer
 
@@ -18,7 +18,7 @@ WRITE_AT: Final = 128 * 1024  # gathered bytes that are written before the end o
 _MOST_UNSENT: Final = 64 * 1024 * 1024  # unread bytes beyond which frames are refused
 
 
-class Outgoing:
+class LinkOutbox:
     """The output of one link; to write to `frames` directly, call `plan_write` afterwards."""
 
     def __init__(self, hold_bytes: int) -> None:
@@ -26,12 +26,12 @@ class Outgoing:
         self.before_write: Final[set[Callable[[float], None]]] = set()  # called with the time of each write
         self._hold_bytes = hold_bytes
         self._held = bytearray()
-        self._connection: Connection | None = None
+        self._connection: LinkConnection | None = None
         self._problem: LinkError = NotConnected("there is no connection to NATS yet")
         self._planned = False
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def attach(self, connection: Connection, restored: bytes) -> None:
+    def attach(self, connection: LinkConnection, restored: bytes) -> None:
         """Write to `connection` from now on, first `restored`, then the kept frames."""
         held, self._held = self._held, bytearray()
         self._connection = connection

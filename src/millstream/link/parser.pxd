@@ -1,5 +1,7 @@
 cimport cython
 
+from millstream.protocol.digits cimport read_number
+
 cdef int _NEED_MORE
 cdef int _MSG
 cdef Py_ssize_t _SMALLEST
@@ -11,11 +13,11 @@ cdef unsigned char _LF
 cdef unsigned char _CR
 cdef unsigned char _SPACE
 cdef unsigned char _TAB
-cdef unsigned char _ZERO
 cdef unsigned char _LOWER
+cdef Py_ssize_t _STATUS
 
 @cython.final
-cdef class Parser:
+cdef class LinkParser:
     cdef public Py_ssize_t max_line
     cdef public Py_ssize_t max_body
     cdef readonly bytearray buffer
@@ -59,8 +61,7 @@ cdef class Parser:
         size=Py_ssize_t, header_size=Py_ssize_t, sid="long long", start=Py_ssize_t,
     )
     cdef int _message(self, Py_ssize_t i, Py_ssize_t end, bint with_headers) except -1
-    @cython.locals(p="const unsigned char*", i=Py_ssize_t, value="long long", digit="unsigned char")
-    cdef long long _number(self, Py_ssize_t start, Py_ssize_t end, int most) noexcept
+    cdef inline long long _number(self, Py_ssize_t start, Py_ssize_t end, int most) noexcept
     cdef int _control(self, Py_ssize_t i, Py_ssize_t end) except -1
     cdef object _violation(self, str what, Py_ssize_t end)
 

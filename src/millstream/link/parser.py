@@ -21,13 +21,15 @@ from typing import Any
 import cython
 
 from millstream.link.errors import ProtocolViolation
+from millstream.protocol.digits import read_number
+from millstream.protocol.headers import VERSION
 
 if cython.compiled:
     from cython.cimports.libc.string import memchr, memcpy, memmove
 
 
-class Op(IntEnum):
-    """The operations that ``Parser.next`` finds."""
+class LinkOp(IntEnum):
+    """The operations that ``LinkParser.next`` finds."""
 
     NEED_MORE = 0
     MSG = 1  # with or without headers
@@ -39,8 +41,8 @@ class Op(IntEnum):
 
 
 # The same numbers for C (parser.pxd): a C-declared name is invisible to Python.
-_NEED_MORE = Op.NEED_MORE
-_MSG = Op.MSG
+_NEED_MORE = LinkOp.NEED_MORE
+_MSG = LinkOp.MSG
 
 DEFAULT_MAX_LINE = 1024 * 1024  # bytes; the INFO of a large cluster is the longest line there is
 DEFAULT_MAX_BODY = 128 * 1024 * 1024  # bytes; a server can be told to take messages of 64 MiB
@@ -56,11 +58,11 @@ _LF = ord("\n")
 _CR = ord("\r")
 _SPACE = ord(" ")
 _TAB = ord("\t")
-_ZERO = ord("0")
+_STATUS = len(VERSION) + 1  # where a status begins in a header block
 _LOWER = 0x20  # the bit that makes an ASCII letter lower case
 
 
-class Parser:
+class LinkParser:
     """The parser of one connection; its limits may change between any two calls."""
 
     def __init__(self, max_line: int = DEFAULT_MAX_LINE, max_body: int = DEFAULT_MAX_BODY) -> None:
@@ -158,7 +160,7 @@ class Parser:
     # -- operations out -----------------------------------------------------------------------------
 
     def next(self) -> int:
-        """Return the ``Op`` of the next operation; raises ProtocolViolation for malformed input."""
+        """Return the ``LinkOp`` of the next operation; raises ProtocolViolation for malformed input."""
         if self._end - self._position < self._wanted:
             return _NEED_MORE
         i = self._position
@@ -283,30 +285,21 @@ class Parser:
 
     def _number(self, start: int, end: int, most: int) -> int:
         """Return the value of decimal digits, or -1 if there are none or too many."""
-        if end - start > most or end == start:
-            return -1
-        p = self.buffer
-        value = 0
-        for i in range(start, end):
-            digit = p[i]
-            if digit < _ZERO or digit > _ZERO + 9:
-                return -1
-            value = value * 10 + (digit - _ZERO)
-        return value
+        return -1 if end - start > most else read_number(self.buffer, start, end)
 
     def _control(self, i: int, end: int) -> int:
         line = bytes(self.buffer[i:end]).rstrip(b"\r")
         word = line[:5].upper()
         if word.startswith(b"PING"):
-            op = Op.PING
+            op = LinkOp.PING
         elif word.startswith(b"PONG"):
-            op = Op.PONG
+            op = LinkOp.PONG
         elif word.startswith(b"+OK"):
-            op = Op.OK
+            op = LinkOp.OK
         elif word in (b"INFO ", b"INFO\t"):
-            op = Op.INFO
+            op = LinkOp.INFO
         elif word.startswith(b"-ERR"):
-            op = Op.ERR
+            op = LinkOp.ERR
         else:
             raise self._violation("no NATS operation", end)
         arguments = line[4:]
@@ -344,7 +337,7 @@ class Parser:
         """Return the status on the first line of the headers, such as 404, or 0."""
         if self.header_size < 12:
             return 0
-        start = self.header_start + 9  # after "NATS/1.0 "
+        start = self.header_start + _STATUS  # after the version and a blank
         if self.buffer[start - 1] != _SPACE:
             return 0
         status = self._number(start, start + 3, 3)

@@ -1,12 +1,12 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer
-from millstream.link.parser cimport Parser
+from millstream.link.parser cimport LinkParser
+from millstream.protocol.digits cimport digits_end, read_number
 
 cdef Py_ssize_t _LINE_ROOM
 cdef Py_ssize_t _LONGEST_SUBJECT
 cdef int _NO_RESPONDERS
-cdef unsigned char _ZERO
 cdef bytes _SEQUENCE_KEY
 cdef tuple _DUPLICATE_ENDS
 cdef bytes _PUB
@@ -84,19 +84,16 @@ cdef class PublishWindow:
     ) except *
 
     @cython.locals(number="long long", slot=Py_ssize_t, receipts=Receipts, place=Py_ssize_t)
-    cpdef bint settle(self, Parser parser) except *
-    @cython.locals(
-        p="const unsigned char*", start=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t, value="long long",
-        digit="unsigned char",
-    )
-    cdef long long _number_of(self, Parser parser) noexcept
+    cpdef bint settle(self, LinkParser parser) except *
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
+    cdef long long _number_of(self, LinkParser parser) noexcept
     @cython.locals(
         p="const unsigned char*", base="const unsigned char*", expected="const unsigned char*",
-        known=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, i=Py_ssize_t, end=Py_ssize_t, value="unsigned long long",
+        known=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, i=Py_ssize_t, end=Py_ssize_t, value="long long",
     )
-    cdef bint _settle_usual(self, Parser parser, Receipts receipts, Py_ssize_t place) except *
+    cdef bint _settle_usual(self, LinkParser parser, Receipts receipts, Py_ssize_t place) except *
     @cython.locals(payload=bytes, at=Py_ssize_t)
-    cdef _settle_other(self, Parser parser, Receipts receipts, Py_ssize_t place)
+    cdef _settle_other(self, LinkParser parser, Receipts receipts, Py_ssize_t place)
     cdef _close_slot(self, Py_ssize_t slot, Receipts receipts)
 
     cpdef mark(self, double now)

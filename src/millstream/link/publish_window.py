@@ -26,15 +26,16 @@ from millstream.base.buffer import GrowingBuffer
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.jsapi.errors import ErrorBody
 from millstream.link.errors import (
-    ApiError,
     BadMessage,
+    LinkApiError,
     LinkError,
     MessageTooLarge,
     NoResponders,
     ProtocolViolation,
     RequestTimeout,
 )
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
+from millstream.protocol.digits import digits_end, read_number
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
@@ -43,7 +44,6 @@ DEFAULT_LIMIT = 4000  # messages; a larger window is no faster with a server on 
 _LONGEST_SUBJECT = 3072  # bytes, of the 4,096 that a line has by default
 _LINE_ROOM = 64  # bytes for the words and numbers of a line
 _NO_RESPONDERS = 503
-_ZERO = ord("0")
 _SEQUENCE_KEY = b'"seq":'
 _DUPLICATE_ENDS = (b',"duplicate": true}', b',"duplicate":true}')
 
@@ -53,7 +53,7 @@ _BLANK = b" "
 _CRLF = b"\r\n"
 
 
-class Origin(NamedTuple):
+class StoredIn(NamedTuple):
     """Where a message was stored."""
 
     stream: str
@@ -78,13 +78,13 @@ _ACK: Any = msgspec.json.Decoder(_Answer)
 
 
 def read_ack(payload: bytes) -> PubAck:
-    """Return the PubAck of an answer; raises ApiError for an error, ProtocolViolation if it is malformed."""
+    """Return the PubAck of an answer; LinkApiError for an error, ProtocolViolation if it is malformed."""
     try:
         ack = _ACK.decode(payload)
     except UNREADABLE_JSON:
         raise ProtocolViolation(f"the answer to a publish can not be read: {payload[:60]!r}") from None
     if ack.error is not None:
-        raise ApiError(ack.error.code, ack.error.err_code, ack.error.description, "publish")
+        raise LinkApiError(ack.error.code, ack.error.err_code, ack.error.description, "publish")
     if not ack.seq and not ack.stream:
         raise ProtocolViolation(f"the answer to a publish is none: {payload[:60]!r}")
     return PubAck(ack.stream, ack.seq, ack.duplicate, ack.domain, ack.val)
@@ -98,7 +98,7 @@ class Receipts:
 
     def __init__(self, done: "Callable[[Receipts], None] | None" = None) -> None:
         self.sequences: list[int] = []
-        self.origins: list[Origin | None] = []
+        self.origins: list[StoredIn | None] = []
         self.duplicates: set[int] = set()  # places of duplicates
         self.errors: dict[int, LinkError] = {}  # by place
         self.values: dict[int, str] = {}  # values of counters by place
@@ -229,7 +229,7 @@ class PublishWindow:
         self._open = 0
         self._marks: deque[tuple[int, float]] = deque()  # numbers below … were written at …
         self._known = b""  # the prefix of the last answer on the fast path
-        self._origin: Origin | None = None
+        self._origin: StoredIn | None = None
 
     # -- messages in --------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class PublishWindow:
 
     # -- outcomes -----------------------------------------------------------------------------------
 
-    def settle(self, parser: Parser) -> bool:
+    def settle(self, parser: LinkParser) -> bool:
         """Record the parser's current message as an outcome; return False if nothing waits for it."""
         number = self._number_of(parser)
         if number < self._lowest or number >= self._next:
@@ -337,22 +337,13 @@ class PublishWindow:
         self._close_slot(slot, receipts)
         return True
 
-    def _number_of(self, parser: Parser) -> int:
+    def _number_of(self, parser: LinkParser) -> int:
         """Return the number at the end of the subject, or -1."""
         start = parser.subject_start + self._prefix_size
         end = parser.subject_start + parser.subject_size
-        if end <= start or end - start > 18:
-            return -1
-        p = parser.buffer
-        value = 0
-        for i in range(start, end):
-            digit = p[i]
-            if digit < _ZERO or digit > _ZERO + 9:
-                return -1
-            value = value * 10 + (digit - _ZERO)
-        return value
+        return read_number(parser.buffer, start, end)
 
-    def _settle_usual(self, parser: Parser, receipts: Receipts, place: int) -> bool:
+    def _settle_usual(self, parser: LinkParser, receipts: Receipts, place: int) -> bool:
         """Record an answer that has the last one's prefix and only a sequence; return False for any other."""
         known = len(self._known)
         size = parser.payload_size
@@ -367,13 +358,10 @@ class PublishWindow:
                 return False
         elif p[start : start + known] != self._known:
             return False
-        i = start + known
         end = start + size
-        value = 0
-        while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
-            value = value * 10 + (p[i] - _ZERO)
-            i += 1
-        if i == end or i - start - known > 18:
+        i = digits_end(p, start + known, end)
+        value = read_number(p, start + known, i)
+        if i == end or value < 0:
             return False
         if i + 1 == end and p[i] == 0x7D:  # }
             pass
@@ -385,7 +373,7 @@ class PublishWindow:
         receipts.origins[place] = self._origin
         return True
 
-    def _settle_other(self, parser: Parser, receipts: Receipts, place: int) -> None:
+    def _settle_other(self, parser: LinkParser, receipts: Receipts, place: int) -> None:
         payload = parser.payload()
         if parser.status() == _NO_RESPONDERS and not payload:
             receipts.errors[place] = NoResponders("nobody answers: no stream takes this subject")
@@ -396,7 +384,7 @@ class PublishWindow:
             receipts.errors[place] = error
             return
         receipts.sequences[place] = ack.seq
-        receipts.origins[place] = Origin(ack.stream, ack.domain)
+        receipts.origins[place] = StoredIn(ack.stream, ack.domain)
         if ack.duplicate:
             receipts.duplicates.add(place)
         if ack.val:

@@ -12,13 +12,13 @@ import secrets
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from millstream.link.deliveries import Message, Receiver, copy_message
+from millstream.link.deliveries import LinkMessage, Receiver, copy_message
 from millstream.link.errors import LinkError, NoResponders, PermissionViolation, RequestTimeout
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
 
 _NO_RESPONDERS: Final = 503
 
-Settle = Callable[[Message | LinkError], None]
+Settle = Callable[[LinkMessage | LinkError], None]
 
 
 class _Open(NamedTuple):
@@ -53,7 +53,7 @@ class Requests(Receiver):
         """Forget a request; its answer is ignored."""
         self._open.pop(reply[self._prefix_size :], None)
 
-    def take(self, parser: Parser) -> bool:
+    def take(self, parser: LinkParser) -> bool:
         """Settle the request whose answer is the parser's current message."""
         message = copy_message(parser)
         asked = self._open.pop(message.subject[self._prefix_size :], None)

@@ -14,17 +14,17 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from millstream.base.reasons import file_reason
-from millstream.link.errors import BadOptions
-from millstream.link.fields import Field, Kind
+from millstream.link.errors import BadLinkOptions
+from millstream.link.fields import Field, OptionKind
 from millstream.link.layers import TLS, Layer
 from millstream.link.options import FIELDS
 
 _FILE: Final = "_file"
 _ENV: Final = "_env"
-_TYPES: Final[dict[Kind, Any]] = {
-    Kind.SERVERS: str | list[str],
-    Kind.SECONDS: int | float | str,
-    Kind.SWITCH: bool,
+_TYPES: Final[dict[OptionKind, Any]] = {
+    OptionKind.SERVERS: str | list[str],
+    OptionKind.SECONDS: int | float | str,
+    OptionKind.SWITCH: bool,
 }
 
 StructField = tuple[str, Any, Any]
@@ -90,13 +90,13 @@ def _meaning(option: Field, key: str, how: str) -> str:
 
 
 def section_layer(section: Struct, environment: Mapping[str, str]) -> Layer:
-    """Return the options of a table; BadOptions for a repeated option, or a missing file or variable."""
+    """Return the options of a table; BadLinkOptions for a repeated option, or a missing file or variable."""
     given: dict[str, str] = {}
     for option, key, _ in _keys(secrets=True, old_keys=True):
         if _value(section, key) not in (UNSET, "", []):
             other = given.setdefault(option.path, key)
             if other != key:
-                raise BadOptions(f'give {option.names.help} once, not as key "{other}" and key "{key}"')
+                raise BadLinkOptions(f'give {option.names.help} once, not as key "{other}" and key "{key}"')
     layer = Layer()
     for option, key, how in _keys(secrets=True, old_keys=True):
         if given.get(option.path) == key:
@@ -117,10 +117,10 @@ def _value(section: Struct, key: str) -> Any:
 def _secret(raw: str, word: str, how: str, environment: Mapping[str, str]) -> str:
     if how == _ENV:
         if raw not in environment:
-            raise BadOptions(f"{word}: {raw} is not in the environment")
+            raise BadLinkOptions(f"{word}: {raw} is not in the environment")
         return environment[raw]
     try:
         return Path(os.path.expanduser(raw)).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         reason = file_reason(error) if isinstance(error, OSError) else "it is no text"
-        raise BadOptions(f"{word}: cannot read {raw}: {reason}") from None
+        raise BadLinkOptions(f"{word}: cannot read {raw}: {reason}") from None

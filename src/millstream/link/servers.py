@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.login import ServerInfo
 from millstream.link.options import LinkOptions, ServerAddress
 
@@ -68,7 +68,7 @@ class ServerPool:
         for url in info.connect_urls[:_MOST_LEARNT]:
             try:
                 told = ServerAddress.parse(url)
-            except BadOptions:
+            except BadLinkOptions:
                 continue  # a server may announce protocols that we do not support
             if _key(told) not in seen:
                 seen.add(_key(told))

@@ -13,7 +13,7 @@ from millstream.base.reasons import connection_reason
 from millstream.link.errors import NotConnected, ProtocolViolation
 from millstream.link.login import ServerInfo, connect_frames, read_info, refusal, tls_context, wants_tls
 from millstream.link.options import LinkOptions, ServerAddress
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 
 _ROOM: Final = 512 * 1024  # bytes of one read
 _RECEIVE_BUFFER: Final = (
@@ -25,7 +25,7 @@ class SocketLine:
     """A connected and logged-in socket; the constructor raises NotConnected or a subclass."""
 
     def __init__(
-        self, server: ServerAddress, options: LinkOptions, parser: Parser, tls_name: str, proof_key: str
+        self, server: ServerAddress, options: LinkOptions, parser: LinkParser, tls_name: str, proof_key: str
     ) -> None:
         self.server: Final = server
         self.info = ServerInfo()
@@ -60,7 +60,7 @@ class SocketLine:
         first = self._options.tls is not None and self._options.tls.first
         if first:
             self._encrypt()
-        self._await_op(Op.INFO, deadline)
+        self._await_op(LinkOp.INFO, deadline)
         self.info = read_info(self._parser.line())
         if not first and wants_tls(self._options, self.server, self.info):
             if self._parser.rest():
@@ -68,20 +68,20 @@ class SocketLine:
             self._encrypt()
         frames = connect_frames(self._options, self.server, self.info, proof_key)
         self.send(frames, self._options.connect_timeout_s)
-        self._await_op(Op.PONG, deadline)
+        self._await_op(LinkOp.PONG, deadline)
 
     def _encrypt(self) -> None:
         context = tls_context(self._options)
         self._socket = context.wrap_socket(self._socket, server_hostname=self._tls_name)
 
-    def _await_op(self, wanted: Op, deadline: float) -> None:
+    def _await_op(self, wanted: LinkOp, deadline: float) -> None:
         while True:
             op = self._parser.next()
             if op == wanted:
                 return
-            if op == Op.ERR:
+            if op == LinkOp.ERR:
                 raise refusal(self.server, self._parser.line(), self._options)
-            if op == Op.NEED_MORE:
+            if op == LinkOp.NEED_MORE:
                 try:
                     left_s = deadline - time.monotonic()
                     come = left_s > 0 and self.fill(left_s)
@@ -95,7 +95,7 @@ class SocketLine:
                         f"cannot connect to {self.server}: it did not say {wanted.name} in time; check that "
                         "it is a NATS server"
                     )
-            elif op == Op.INFO:
+            elif op == LinkOp.INFO:
                 self.info = read_info(self._parser.line())
 
     # -- bytes --------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from typing import Any
 
 from millstream.base.durations import write_seconds
 from millstream.link.contexts import load_context, selected_context
-from millstream.link.fields import Kind
+from millstream.link.fields import OptionKind
 from millstream.link.layers import Layer, together
-from millstream.link.options import FIELDS, LinkOptions, TlsOptions, value_of
+from millstream.link.options import FIELDS, LinkOptions, LinkTlsOptions, value_of
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
@@ -42,7 +42,7 @@ def link_options(
     environment: Mapping[str, str] = os.environ,
     defaults: Mapping[str, Any] | None = None,
 ) -> LinkOptions:
-    """Return the combined options of all layers, the strongest first; raises BadOptions if they conflict.
+    """Return the combined options of all layers, the strongest first; raises BadLinkOptions if they conflict.
 
     The context that they name is weaker than all of them; `defaults`, by field names, are weaker still.  With
     `selected`, the context that the `nats` tool has selected is used if no layer names a context or a server.
@@ -62,20 +62,20 @@ def spark_options(options: LinkOptions) -> dict[str, str]:
         value = value_of(options, each.path)
         if not each.names.spark or each.path == "context" or value in ("", None, False):
             continue
-        if each.names.kind is Kind.SERVERS or value != each.default:
+        if each.names.kind is OptionKind.SERVERS or value != each.default:
             result[each.names.spark] = _text(each.names.kind, value)
-    if options.tls == TlsOptions():  # Spark has no option for TLS without further options
+    if options.tls == LinkTlsOptions():  # Spark has no option for TLS without further options
         servers = [dataclasses.replace(server, tls=True) for server in options.servers]
-        result["nats.servers"] = _text(Kind.SERVERS, servers)
+        result["nats.servers"] = _text(OptionKind.SERVERS, servers)
     return result
 
 
-def _text(kind: Kind, value: Any) -> str:
+def _text(kind: OptionKind, value: Any) -> str:
     match kind:
-        case Kind.SERVERS:
+        case OptionKind.SERVERS:
             return ",".join(server.full_url for server in value)
-        case Kind.SECONDS:
+        case OptionKind.SECONDS:
             return write_seconds(value)
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             return str(value).lower()
     return str(value)

@@ -17,7 +17,7 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import LinkError, SlowConsumer
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ DEFAULT_BUFFER: Final = 65_536  # messages
 DEFAULT_BUFFER_BYTES: Final = 64 * 1024 * 1024
 _DRAIN_S: Final = 2.0
 
-Deliver = Callable[[list[Message]], object]
+Deliver = Callable[[list[LinkMessage]], object]
 
 
 class Overflow(Enum):
@@ -37,7 +37,7 @@ class Overflow(Enum):
     END = "end"
 
 
-class Subscription:
+class LinkSubscription:
     """A subscription of a link; it outlives connections and ends with `unsubscribe`, `drain` or the link."""
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Subscription:
         self._most_messages = buffer
         self._most_bytes = buffer_bytes
         self._overflow = overflow
-        self._buffer: deque[Message] | None = None
+        self._buffer: deque[LinkMessage] | None = None
         self._buffered_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
@@ -86,7 +86,7 @@ class Subscription:
 
     # -- messages -----------------------------------------------------------------------------------
 
-    def take(self, messages: list[Message]) -> None:
+    def take(self, messages: list[LinkMessage]) -> None:
         """Called by the link with the messages of one read."""
         self.received += len(messages)
         if self._link.dialogue.received(self.sid, len(messages)):
@@ -96,7 +96,7 @@ class Subscription:
         else:
             self._keep(messages)
 
-    def _keep(self, messages: list[Message]) -> None:
+    def _keep(self, messages: list[LinkMessage]) -> None:
         if self._buffer is None:
             self._buffer = deque()
         for message in messages:
@@ -112,7 +112,7 @@ class Subscription:
             self._buffered_bytes += size
         self._wake()
 
-    async def next(self, timeout_s: float | None = None) -> Message:
+    async def next(self, timeout_s: float | None = None) -> LinkMessage:
         """Return the next message; raises TimeoutError, or at the end `error` or StopAsyncIteration."""
         async with asyncio.timeout(timeout_s):
             while not self._buffer:
@@ -132,7 +132,7 @@ class Subscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> LinkMessage:
         return await self.next()
 
     # -- its end ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from millstream.jsapi import names
 from millstream.jsapi import responses as answers
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.errors import ErrorBody
-from millstream.link.errors import ApiError, BadMessage, ProtocolViolation
+from millstream.link.errors import BadMessage, LinkApiError, ProtocolViolation
 
 Answer = TypeVar("Answer", bound=answers.Response)
 
@@ -88,7 +88,7 @@ def request_body(request: object) -> bytes:
 
 
 def read_fields(payload: bytes, context: str) -> dict[str, Any]:
-    """Return the answer as a dict; raises ApiError for an error, ProtocolViolation if it is malformed."""
+    """Return the answer as a dict; raises LinkApiError for an error, ProtocolViolation if it is malformed."""
     try:
         fields = msgspec.json.decode(payload)
     except UNREADABLE_JSON:
@@ -101,12 +101,12 @@ def read_fields(payload: bytes, context: str) -> dict[str, Any]:
     return fields
 
 
-def _refusal(error: Any, context: str) -> ApiError:
+def _refusal(error: Any, context: str) -> LinkApiError:
     try:
         body = msgspec.convert(error, ErrorBody, strict=False)
     except msgspec.ValidationError:
-        return ApiError(500, 0, "the server refused, and does not say why", context)
-    return ApiError(body.code, body.err_code, body.description, context)
+        return LinkApiError(500, 0, "the server refused, and does not say why", context)
+    return LinkApiError(body.code, body.err_code, body.description, context)
 
 
 def read_answer(payload: bytes, verb: Verb[Answer]) -> Answer:
@@ -116,5 +116,5 @@ def read_answer(payload: bytes, verb: Verb[Answer]) -> Answer:
     except JsonError as error:
         raise ProtocolViolation(f"the answer to {verb.name} can not be read: {error}") from None
     if answer.error is not None:
-        raise ApiError(answer.error.code, answer.error.err_code, answer.error.description, verb.name)
+        raise LinkApiError(answer.error.code, answer.error.err_code, answer.error.description, verb.name)
     return answer

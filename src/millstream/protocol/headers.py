@@ -1,4 +1,4 @@
-"""Header blocks: find, remove and add headers.
+"""Header blocks: read, write, find, remove and add headers.
 
     NATS/1.0[ status[ description]]\\r\\n
     Key: Value\\r\\n
@@ -13,12 +13,15 @@ the block to leave no second header that a reader could take for the server's.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-START: Final = b"NATS/1.0\r\n"
+Pairs = list[tuple[str, str]]
+
+VERSION: Final = b"NATS/1.0"
+START: Final = VERSION + b"\r\n"
 _LINE: Final = b"\r\n"
 _END: Final = b"\r\n\r\n"
-_VERSION: Final = b"NATS/1.0"
 _BLANK: Final = ord(" ")
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 
@@ -37,13 +40,13 @@ def find(block: bytes, key: bytes) -> bytes | None:
 def status(block: bytes) -> bytes:
     """Return the status and description on the first line; empty if there are none."""
     line, _, _ = block.partition(b"\r\n")
-    return line[len(b"NATS/1.0") :].strip()
+    return line[len(VERSION) :].strip()
 
 
 def without_status(block: bytes) -> bytes:
     """Return the block without its status; empty if it has no headers."""
     line, separator, rest = block.partition(b"\r\n")
-    if not separator or len(line) <= len(b"NATS/1.0"):
+    if not separator or len(line) <= len(VERSION):
         return block
     return START + rest if len(rest) > len(b"\r\n") else b""
 
@@ -84,8 +87,8 @@ def without(block: bytes, *keys: bytes) -> bytes:
     """
     unwanted = {key.lower() for key in keys}
     first, *lines = _LINE_END.split(block)
-    if not first.startswith(_VERSION):
-        first, lines = _VERSION, [first, *lines] if first else lines
+    if not first.startswith(VERSION):
+        first, lines = VERSION, [first, *lines] if first else lines
     kept = [first]
     for line in lines:
         if not line:
@@ -99,7 +102,7 @@ def without(block: bytes, *keys: bytes) -> bytes:
 def is_sound(block: bytes, key: bytes) -> bool:
     """Return True if the block is well-formed and nowhere contains `key`, so that it can be appended."""
     return (
-        block.startswith(_VERSION)
+        block.startswith(VERSION)
         and block.find(_END) == len(block) - len(_END)
         and block.count(b"\r") == block.count(b"\n") == block.count(b"\r\n")
         and key.lower() not in block.lower()
@@ -110,3 +113,33 @@ def make(*headers: tuple[bytes, bytes]) -> bytes:
     """Return a block of these headers."""
     lines = b"".join(b"%b: %b\r\n" % header for header in headers)
     return START + lines + b"\r\n"
+
+
+def make_status(text: bytes, *headers: tuple[bytes, bytes]) -> bytes:
+    """Return a block with a status, such as ``404 No Messages``, and these headers."""
+    lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"%b %b\r\n%b\r\n" % (VERSION, text, lines)
+
+
+def read_pairs(block: bytes) -> Pairs:
+    """Return the names and values of a block, in their order; a name may come more than once."""
+    found: Pairs = []
+    for line in block.split(b"\r\n"):
+        name, colon, value = line.partition(b":")
+        if colon and not line.startswith(VERSION):
+            found.append((text_of(name), text_of(value).strip()))
+    return found
+
+
+def make_text(pairs: Iterable[tuple[str, str]]) -> bytes:
+    """Return the block of these names and values; empty if there are none.  The caller has checked them."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in pairs])
+    return START + lines.encode(errors="surrogatepass") + b"\r\n" if lines else b""
+
+
+def text_of(value: bytes) -> str:
+    """Return a name or value as text: UTF-8, or Latin-1 if it is not."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,5 +1,7 @@
 cimport cython
 
+from millstream.protocol.digits cimport read_number
+
 cdef int _NEED_MORE
 cdef int _PUB
 cdef int _UNCLEAN_PUB
@@ -21,7 +23,6 @@ cdef unsigned char _TAB
 cdef unsigned char _LF
 cdef unsigned char _CR
 cdef unsigned char _SPACE
-cdef unsigned char _ZERO
 cdef unsigned char _LOWER
 cdef object _WORD
 cdef object _CONTROL
@@ -93,8 +94,8 @@ cdef class Parser:
         size=Py_ssize_t, header_size=Py_ssize_t, end=Py_ssize_t,
     )
     cdef int _publish(self, Py_ssize_t i, bint with_headers) except? -1
-    @cython.locals(p="const unsigned char*", i=Py_ssize_t, value=Py_ssize_t, digit="unsigned char")
-    cdef Py_ssize_t _number(self, Py_ssize_t start, Py_ssize_t end)
+    @cython.final
+    cdef inline Py_ssize_t _number(self, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef Py_ssize_t _end_of_arguments(self, Py_ssize_t start, Py_ssize_t line_end) except? -1
     cdef int _keep_word(self, Py_ssize_t word_end) except? -1
     cdef int _cut_line(self, Py_ssize_t line_start) except? -1

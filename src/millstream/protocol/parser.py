@@ -29,6 +29,8 @@ from typing import Any
 
 import cython
 
+from millstream.protocol.digits import read_number
+
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_WRITE
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -81,7 +83,6 @@ _TAB = ord("\t")
 _LF = ord("\n")
 _CR = ord("\r")
 _SPACE = ord(" ")
-_ZERO = ord("0")
 _LOWER = 0x20  # OR-ed with an ASCII letter, makes it lower case
 
 _WORD = re.compile(rb"[^ \t]+")
@@ -407,16 +408,7 @@ class Parser:
         return found
 
     def _number(self, start: int, end: int) -> int:
-        if end - start > _MAX_DIGITS or end == start:
-            return -1
-        p = self._buf
-        value = 0
-        for i in range(start, end):
-            digit = p[i]
-            if digit < _ZERO or digit > _ZERO + 9:
-                return -1
-            value = value * 10 + (digit - _ZERO)
-        return value
+        return -1 if end - start > _MAX_DIGITS else read_number(self._buf, start, end)
 
     def _end_of_arguments(self, start: int, line_end: int) -> int:
         """Return the end of the arguments that begin at `start` and precede the LF at `line_end`."""

@@ -10,7 +10,7 @@ NATS uses a websocket as a stream of bytes, so message boundaries mean nothing: 
 arrives, text like binary, joined for each read.  Only a compressed message (RFC 7692, without context
 takeover) is collected first; its size is limited before and after decompression.
 
-Always true:  after `Close` or `Failure` there are no more events;  the server never masks.
+Always true:  after `Close` or `FrameFailure` there are no more events;  the server never masks.
 Not here:     the HTTP upgrade and the negotiation (broker.websocket_upgrade),
               sockets and timers (broker.websocket).
 """
@@ -74,14 +74,14 @@ class Close(msgspec.Struct, frozen=True):
     reply: bytes
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FrameFailure(msgspec.Struct, frozen=True):
     """The peer violated the protocol; send a close frame with this status and text, then disconnect."""
 
     status: CloseStatus
     message: str
 
 
-Event = bytes | Ping | Close | Failure
+Event = bytes | Ping | Close | FrameFailure
 
 
 class _Refused(MillstreamError):
@@ -134,7 +134,7 @@ class FrameDecoder:
         except _Refused as refused:
             self._ended = True
             self._flush(events)
-            events.append(Failure(refused.status, refused.message))
+            events.append(FrameFailure(refused.status, refused.message))
         self._flush(events)
         return events
 

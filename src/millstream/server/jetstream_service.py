@@ -63,8 +63,8 @@ class JetStreamService:
         self.engine = Engine(
             options,
             self._make_world,
-            server_name=broker.server_name,
-            server_id=broker.server_id,
+            server_name=broker.identity.server_name,
+            server_id=broker.identity.server_id,
             server_version=SERVER_VERSION,
             system_account=broker.options.system_account,
             max_pending=broker.options.max_pending,
@@ -83,12 +83,12 @@ class JetStreamService:
             self.engine.expect_journals,
         )
         self._refuse_others(self.engine)
-        broker.jetstream_domain = options.domain
+        broker.identity.jetstream_domain = options.domain
 
     def stop(self) -> None:
         """Make everything durable and close the store."""
         self._view = None
-        self._server.broker.jetstream_domain = None
+        self._server.broker.identity.jetstream_domain = None
         if self.engine is not None:
             self.engine.stop(self._end_work)
             self.engine = None

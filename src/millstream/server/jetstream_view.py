@@ -25,7 +25,7 @@ from millstream.jsapi.limits import API_LEVEL
 from millstream.server.monitor.formats import nanoseconds
 from millstream.server.monitor.healthz import HealthError, HealthErrorType, HealthzOptions
 from millstream.server.monitor.json_page import Listing
-from millstream.server.monitor.jsz import ApiStats, JszOptions
+from millstream.server.monitor.jsz import ApiCounts, JszOptions
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.engine import Engine
     from millstream.jetstream.stream.stream import Stream
-    from millstream.server.monitor.exposition import Table
+    from millstream.server.monitor.exposition import MetricTable
 
 _ACCOUNTS_PER_PAGE: Final = 1024
 _AT_ONCE: Final = 128  # streams of a piece of work
@@ -53,7 +53,7 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     strict: bool = False
 
 
-class Limits(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class LimitsDocument(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     max_request_batch: int = 0
     max_ack_pending: int = 0
     max_ha_assets: int = 0
@@ -72,13 +72,13 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     reserved_storage: int = 0
     accounts: int = 0
     ha_assets: int = 0
-    api: ApiStats = ApiStats()
+    api: ApiCounts = ApiCounts()
 
 
-class Varz(msgspec.Struct, frozen=True, kw_only=True):
+class JetStreamVarz(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     stats: Stats
-    limits: Limits
+    limits: LimitsDocument
 
 
 class StreamDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -97,7 +97,7 @@ class Jsz(Stats, frozen=True, kw_only=True):
     server_id: str
     now: str
     config: Config
-    limits: Limits
+    limits: LimitsDocument
     streams: int
     streams_leader: int | msgspec.UnsetType = msgspec.UNSET
     consumers: int
@@ -116,8 +116,8 @@ class EngineView:
 
     # -- /varz and /jsz ---------------------------------------------------------------------------
 
-    def varz(self) -> Varz:
-        return Varz(config=self._config(), stats=self._stats(), limits=self._limits())
+    def varz(self) -> JetStreamVarz:
+        return JetStreamVarz(config=self._config(), stats=self._stats(), limits=self._limits())
 
     def jsz(self, options: JszOptions) -> Pieces[Jsz]:
         engine = self._engine
@@ -167,9 +167,9 @@ class EngineView:
             strict=options.strict,
         )
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> LimitsDocument:
         limits = self._engine.options.limits
-        return Limits(
+        return LimitsDocument(
             max_request_batch=limits.max_request_batch,
             max_ack_pending=limits.max_ack_pending,
             max_ha_assets=limits.max_ha_assets,
@@ -190,7 +190,7 @@ class EngineView:
             reserved_memory=resources.reserved(StorageType.MEMORY),
             reserved_storage=resources.reserved(StorageType.FILE),
             accounts=len(accounts),
-            api=ApiStats(
+            api=ApiCounts(
                 level=API_LEVEL,
                 total=sum(account.api_total for account in accounts),
                 errors=sum(account.api_errors for account in accounts),
@@ -219,7 +219,7 @@ class EngineView:
             storage=account.used(StorageType.FILE),
             reserved_memory=account.options.max_memory % _UNSIGNED,
             reserved_storage=account.options.max_store % _UNSIGNED,
-            api=ApiStats(total=account.api_total, errors=account.api_errors),
+            api=ApiCounts(total=account.api_total, errors=account.api_errors),
         )
         detail = {"name": account.name, "id": account.name, **msgspec.structs.asdict(stats)}
         if _shows_streams(options) and account.streams:
@@ -328,10 +328,10 @@ class EngineView:
             value=stats.api.errors,
         )
 
-    def stream_metrics(self) -> Table:
+    def stream_metrics(self) -> MetricTable:
         from prometheus_client.metrics_core import GaugeMetricFamily
 
-        from millstream.server.monitor.exposition import Table
+        from millstream.server.monitor.exposition import MetricTable
 
         labels = ["account", "stream"]
         gauges = [
@@ -345,7 +345,7 @@ class EngineView:
                 ("read_only", "1 if the disk does not take writes."),
             )
         ]
-        return Table(gauges, labels, self._stream_rows())
+        return MetricTable(gauges, labels, self._stream_rows())
 
     def _stream_rows(self) -> Iterator[tuple[list[str], list[float]] | None]:
         for account in list(self._engine.accounts.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from millstream.base import guard
 from millstream.base.slices import Pieces
@@ -12,7 +12,7 @@ from millstream.broker.internal import (
     OURSELVES,
     CallbackSubscriber,
     CaptureSubscriber,
-    Message,
+    InternalMessage,
     ServiceSubscriber,
 )
 from millstream.broker.options import ConnectionType
@@ -22,8 +22,9 @@ from millstream.broker.router import REPLY_PREFIX, Subscription
 from millstream.broker.watchdog import PART_S
 from millstream.golang.time import Time
 from millstream.jetstream.api import find_endpoint, name_of_endpoint
-from millstream.jetstream.ports import JournalOfCommits, Request, Sink, Traced
+from millstream.jetstream.ports import ClientRequest, JournalOfCommits, MessageLimits, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
+from millstream.protocol.headers import make_status
 from millstream.protocol.inlet import Inlet, Responder
 from millstream.protocol.parser import make_frame
 
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from millstream.base.clock import Clock
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
-    from millstream.broker.session import Session
+    from millstream.broker.session import ClientSession
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
 
 _TOKENS_NAMED: Final = 4  # of other requests: $JS.API.DIRECT.GET, $JS.API.CONSUMER.MSG
-_FAILED: Final = b"NATS/1.0 500 Internal Error\r\n\r\n"  # to whoever asked for what raised an exception
+_FAILED: Final = make_status(b"500 Internal Error")  # to whoever asked for what raised an exception
 
 
 class AccountWorld:
@@ -51,12 +52,9 @@ class AccountWorld:
         self.steady_ns = clock.steady_ns
 
     @property
-    def max_payload(self) -> int:
-        return self._broker.options.max_payload
-
-    @property
-    def max_subject(self) -> int:
-        return self._broker.options.max_control_line
+    def limits(self) -> MessageLimits:
+        options = self._broker.options
+        return MessageLimits(options.max_payload, options.max_control_line)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return self._broker.turns.later(delay_s, callback)
@@ -93,16 +91,6 @@ class AccountWorld:
     def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
         self._broker.publish(self._account, subject, payload, reply=reply, headers=headers, source=OURSELVES)
 
-    def answer(self, request: Request, payload: bytes, headers: bytes | None = None) -> None:
-        if getattr(request.client, "permissions", None) is None:
-            self.publish(request.reply, payload, headers=headers)
-        else:
-            self.answer_outlet(request).send(request.reply, make_frame(b"", headers, payload))
-            self.flush()
-
-    def answer_outlet(self, request: Request) -> Outlet:
-        return answer_outlet(self._broker.imports, self._account, request.reply, request.client)
-
     def acknowledge(self, start: bytes, acks: Replies) -> None:
         self._account.space.answer(acks, start)
         if not self._workers.ending_many:
@@ -133,7 +121,7 @@ class AccountWorld:
     def serve(
         self,
         subject: bytes,
-        callback: Callable[[Request], None],
+        callback: Callable[[ClientRequest], None],
         queue: bytes | None = None,
         *,
         spared: tuple[bytes, ...] = (),
@@ -144,7 +132,7 @@ class AccountWorld:
         self._account.space.subscribe(subscription)
         return subscription
 
-    def hear(self, inbox: bytes, callback: Callable[[Request], None]) -> Subscription:
+    def hear(self, inbox: bytes, callback: Callable[[ClientRequest], None]) -> Subscription:
         subscription = self._listen(CallbackSubscriber, inbox, callback, None)
         self._account.space.subscribe(subscription)
         return subscription
@@ -153,27 +141,30 @@ class AccountWorld:
         self,
         kind: type[CallbackSubscriber],
         subject: bytes,
-        callback: Callable[[Request], None],
+        callback: Callable[[ClientRequest], None],
         queue: bytes | None,
         responder: Responder | None = None,
     ) -> Subscription:
         watchdog = self._broker.turns.watchdog
         place = f"a request to {subject.decode(errors='replace')}"
 
-        def call(message: Message) -> None:
+        def call(message: InternalMessage) -> None:
             client = None if message.source is OURSELVES else message.source
-            request = Request(message.subject, message.reply, message.headers, message.payload, client)
+            requester = SourceRequester(self._broker, self._account, client)
+            request = ClientRequest(
+                message.subject, message.reply, message.headers, message.payload, requester
+            )
             if client is None:  # we sent it, and are in the middle of something
                 self._broker.turns.soon(answer, request)
             else:
                 answer(request)
 
-        def answer(request: Request) -> None:
+        def answer(request: ClientRequest) -> None:
             if subscription.closed:
                 return
             began = watchdog.began()
             if not guard.alone(place, callback, request):
-                self.answer(request, b"", headers=_FAILED)
+                request.answer(b"", headers=_FAILED)
             took = watchdog.since(began)
             if took > PART_S:
                 watchdog.part_ended(took, _name_of(request.subject))
@@ -185,6 +176,9 @@ class AccountWorld:
         return subscription
 
     def release(self, handle: Any) -> None:
+        if isinstance(handle, _Watch):
+            self._account.space.unwatch(handle.subject, handle.changed)
+            return
         self._broker.unsubscribe(self._account, handle)
         self._broker.imports.forget_ours(handle)
 
@@ -194,15 +188,43 @@ class AccountWorld:
     def flush(self) -> None:
         self._broker.flush_soon()
 
-    def watch(self, subject: bytes, changed: Callable[[], None]) -> tuple[bytes, Callable[[], None]]:
+    def watch(self, subject: bytes, changed: Callable[[], None]) -> _Watch:
         self._account.space.watch(subject, changed)
-        return subject, changed
+        return _Watch(subject, changed)
 
-    def unwatch(self, handle: Any) -> None:
-        self._account.space.unwatch(*handle)
 
-    def describe_client(self, client: Any) -> ClientInfo | None:
-        session: Session | None = getattr(client, "session", None)
+class _Watch(NamedTuple):
+    """The handle of a watched subject."""
+
+    subject: bytes
+    changed: Callable[[], None]
+
+
+class SourceRequester:
+    """Implements ``jetstream.ports.Requester`` for the source of a message; None is this server itself."""
+
+    def __init__(self, broker: Broker, account: Account, client: Any) -> None:
+        self._broker = broker
+        self._account = account
+        self._client = client
+
+    @property
+    def closed(self) -> bool:
+        return getattr(self._client, "closed", False)
+
+    def answer(self, reply: bytes, payload: bytes, headers: bytes | None) -> None:
+        if getattr(self._client, "permissions", None) is None:
+            self._broker.publish(self._account, reply, payload, headers=headers)
+        else:
+            self.outlet(reply).send(reply, make_frame(b"", headers, payload))
+            self._broker.flush_soon()
+
+    def outlet(self, reply: bytes) -> Outlet:
+        return answer_outlet(self._broker.imports, self._account, reply, self._client)
+
+    def describe(self) -> ClientInfo | None:
+        client = self._client
+        session: ClientSession | None = getattr(client, "session", None)
         if session is None:
             return None
         return ClientInfo(
@@ -215,7 +237,7 @@ class AccountWorld:
             lang=session.connect.lang,
             ver=session.connect.version,
             rtt=round(client.keepalive.round_trip_s * 1_000_000_000),
-            server=self._broker.server_name,
+            server=self._broker.identity.server_name,
             kind="Client",
             client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
         )

@@ -25,7 +25,7 @@ from millstream.broker import handshake
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import SERVER_VERSION
-from millstream.broker.listener import Listener
+from millstream.broker.listener import ClientListener
 from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType
 from millstream.config.load import load
 from millstream.config.options import MonitorOptions, ServerOptions
@@ -80,8 +80,8 @@ class Server:
         self.broker: Broker
         self.events: SystemEvents
         self.jetstream: JetStreamService
-        self._listener: Listener | None = None
-        self._websocket: Listener | None = None
+        self._listener: ClientListener | None = None
+        self._websocket: ClientListener | None = None
         self._monitor: Monitor | None = None
         self._arrow: ArrowEndpoint | None = None
         self._lame_duck: asyncio.Task[None] | None = None
@@ -199,8 +199,8 @@ class Server:
 
         _log.info("Starting Millstream")
         _log.info("  Version:  %s (millstream %s, %s)", SERVER_VERSION, __version__, BUILD)
-        _log.info("  Name:     %s", self.broker.server_name)
-        _log.info("  ID:       %s", self.broker.server_id)
+        _log.info("  Name:     %s", self.broker.identity.server_name)
+        _log.info("  ID:       %s", self.broker.identity.server_id)
         if self.broker.authenticator.has_plain_passwords:
             _log.warning("Plaintext passwords detected, use nkeys or bcrypt")
         if self.options.config_file:
@@ -235,18 +235,18 @@ class Server:
     async def _listen(self, options: BrokerOptions) -> None:
         websocket = options.websocket
         if websocket is not None:
-            self._websocket = Listener(self.broker, ConnectionType.WEBSOCKET, websocket.tls)
+            self._websocket = ClientListener(self.broker, ConnectionType.WEBSOCKET, websocket.tls)
             await self._websocket.start(websocket.host, websocket.port)
-            self.broker.websocket_port = self._websocket.port
+            self.broker.identity.websocket_port = self._websocket.port
             scheme = "ws" if websocket.tls is None else "wss"
             _log.info(
                 "Listening for websocket clients on %s://%s:%d", scheme, websocket.host, self._websocket.port
             )
             if websocket.tls is None:
                 _log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
-        self._listener = Listener(self.broker, ConnectionType.STANDARD, options.tls)
+        self._listener = ClientListener(self.broker, ConnectionType.STANDARD, options.tls)
         await self._listener.start(options.host, options.port)
-        self.broker.listen_port = self._listener.port
+        self.broker.identity.listen_port = self._listener.port
         _log.info("Listening for client connections on %s:%d", options.host, self._listener.port)
         if options.tls is not None:
             wanted = "available" if options.tls.allow_non_tls else "required"

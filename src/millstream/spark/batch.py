@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
-from millstream.spark.connections import Server
+from millstream.spark.connections import RequestConnection
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition, nothing
 from millstream.spark.plan import Range, cut, parts_for
@@ -24,7 +24,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        server = Server(options.connection, "spark/plan", options.fetching.timeout)
+        server = RequestConnection(options.connection, "spark/plan", options.fetching.timeout)
         try:
             catalog = Catalog(options, server)
             now_ns = time.time_ns()

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from millstream.spark.connections import Server, explained
+from millstream.spark.connections import RequestConnection, explained
 from millstream.spark.errors import StreamMissing
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition
@@ -31,7 +31,7 @@ _PATTERN_AGE_S: Final = 1.0  # maximum age of the list of streams that a pattern
 
 
 class Catalog:
-    def __init__(self, options: SourceOptions, server: Server) -> None:
+    def __init__(self, options: SourceOptions, server: RequestConnection) -> None:
         self._options = options
         self._server = server
         self._advisories: dict[str, StreamFacts] = {}

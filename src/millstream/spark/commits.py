@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, LinkError, NoResponders, RequestTimeout
-from millstream.spark.connections import Server, explained
+from millstream.link.errors import LinkApiError, LinkError, NoResponders, RequestTimeout
+from millstream.spark.connections import RequestConnection, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
 from millstream.spark.options import SourceOptions
@@ -48,7 +48,7 @@ class _Failure:
 class Commits:
     """Reports the progress of one streaming query, from the process that plans it."""
 
-    def __init__(self, options: SourceOptions, server: Server) -> None:
+    def __init__(self, options: SourceOptions, server: RequestConnection) -> None:
         self._options = options
         self._server = server
         self._told: dict[str, Position] = {}
@@ -187,7 +187,7 @@ class Commits:
     def _info(self, stream: str) -> dict[str, Any] | None:
         try:
             return self._server.api_once(f"CONSUMER.INFO.{stream}.{self._options.durable}")
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is Err.CONSUMER_NOT_FOUND:
                 return None
             raise

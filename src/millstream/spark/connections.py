@@ -1,8 +1,9 @@
 """Connections of the processes that Spark runs us in, and what their failures mean to a user.
 
 A Python worker lives longer than a task, so a task that ends well leaves its connection for the next one.
-A task that ends otherwise closes it: messages may still be on their way to it.  `Server` is a connection
-that comes back: a request that found it broken is made again, for as long as it was told to be patient.
+A task that ends otherwise closes it: messages may still be on their way to it.  `RequestConnection` is a
+connection that comes back: a request that found it broken is made again, for as long as it was told to be
+patient.
 """
 
 import contextlib
@@ -16,9 +17,9 @@ from typing import Any, Final, TypeVar
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
-    BadOptions,
+    BadLinkOptions,
+    LinkApiError,
     LinkError,
     NoResponders,
     NotConnected,
@@ -54,14 +55,14 @@ def _file(path: str) -> str:
 
 
 def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -> SparkError:
-    """What a failure on the wire is to someone who reads or writes a table."""
+    """Translate a failure on the wire for someone who reads or writes a table."""
     where = f" of stream {stream}" if stream else ""
     match error:
-        case ApiError() if error.err is Err.STREAM_NOT_FOUND:
+        case LinkApiError() if error.err is Err.STREAM_NOT_FOUND:
             return StreamMissing(
                 f"there is no stream {stream or ''} on {options}; create it, or check the name"
             )
-        case ApiError():
+        case LinkApiError():
             return SparkError(f"JetStream on {options} refused a request{where}: {error}")
         case AuthorizationViolation():
             return NotAllowed(str(error))
@@ -74,7 +75,7 @@ def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -
                 f"a request{where} was not answered in time: {error}. The server is away or busy, the stream "
                 "has no leader, or this user may not publish to that subject"
             )
-        case BadOptions():
+        case BadLinkOptions():
             return OptionError(str(error))
         case _ if "permissions violation" in str(error).lower():
             hint = "; transport=direct reads without a consumer" if "CONSUMER.CREATE" in str(error) else ""
@@ -119,7 +120,7 @@ def close_idle_links() -> None:
         link.close()
 
 
-class Server:
+class RequestConnection:
     """A connection for requests, which is made when it is needed and made again when it breaks."""
 
     def __init__(self, options: LinkOptions, name: str, patience_s: float) -> None:
@@ -132,7 +133,7 @@ class Server:
         return self.patiently(lambda link: link.api(name, request or b""))
 
     def api_once(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The same without patience: for what will be tried again anyway."""
+        """Call the API once, without waiting for a server: for calls that are tried again anyway."""
         if not self._link.connected:
             self._link.connect()
         return self._link.api(name, request or b"")
@@ -148,8 +149,8 @@ class Server:
                 return ask(self._link)
             except AuthorizationViolation:
                 raise
-            except (NotConnected, RequestTimeout, ApiError) as error:
-                passing = not isinstance(error, ApiError) or error.may_pass
+            except (NotConnected, RequestTimeout, LinkApiError) as error:
+                passing = not isinstance(error, LinkApiError) or error.may_pass
                 if not passing or time.monotonic() >= deadline:
                     raise
                 if pause_s > 1:

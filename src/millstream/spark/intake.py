@@ -24,7 +24,11 @@ from typing import Any, Final
 
 from millstream.base.buffer import equal_parts
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
+from millstream.protocol.ack_subject import AckNumbers
+from millstream.protocol.digits import digits_end, read_number
+from millstream.protocol.header_lines import lines_end
+from millstream.protocol.headers import VERSION
 from millstream.spark.columns import Columns
 from millstream.spark.memory import find_byte
 from millstream.subjects.match import matches
@@ -50,8 +54,8 @@ _FULL = FULL
 _FINISHED = FINISHED
 _LOST = LOST
 _ADDED = ADDED
-_OP_NEED_MORE = Op.NEED_MORE
-_OP_MSG = Op.MSG
+_OP_NEED_MORE = LinkOp.NEED_MORE
+_OP_MSG = LinkOp.MSG
 _MAX_ROWS = MAX_ROWS
 _MAX_BYTES = MAX_BYTES
 
@@ -60,10 +64,9 @@ _LF = ord("\n")
 _SPACE = ord(" ")
 _COLON = ord(":")
 _DOT = ord(".")
-_ZERO = ord("0")
 _DOLLAR = ord("$")
 
-_FIRST_LINE = len(b"NATS/1.0")
+_FIRST_LINE = len(VERSION)
 _DIRECT_LINES = 6  # lines that a batched direct get adds
 _SIZE_LINES = 1  # lines that a consumer with headers_only adds
 _GAPS_KEPT = 100
@@ -99,12 +102,13 @@ class Intake:
         self._direct = direct
         self._sizes = sizes
         self._patterns = patterns
+        self._numbers = AckNumbers()
 
     def flush(self, schema: Any) -> Any:
         """Return the rows as a record batch and start an empty one."""
         return self.columns.flush(schema)
 
-    def take(self, parser: Parser, sid: int) -> int:
+    def take(self, parser: LinkParser, sid: int) -> int:
         """Append messages of a subscription; return one of the codes above."""
         columns = self.columns
         while columns.rows < _MAX_ROWS and columns.volume < _MAX_BYTES:
@@ -127,61 +131,38 @@ class Intake:
         """Append one message that came in another way; return ADDED or FINISHED."""
         self.received += 1
         joined = subject + headers + payload
-        end = self._lines_end(joined, len(subject), len(headers))
+        end = lines_end(joined, len(subject), len(subject) + len(headers))
         return self._row(
             joined, 0, len(subject), seq, time_ns, len(subject), end,
             len(subject) + len(headers), len(payload), len(payload),
         )  # fmt: skip
 
-    def _take_delivered(self, parser: Parser) -> int:
+    def _take_delivered(self, parser: LinkParser) -> int:
         """Append a message from a consumer."""
         p = parser.buffer
-        at = parser.reply_start
-        end = at + parser.reply_size
+        end = parser.reply_start + parser.reply_size
         if parser.reply_size == 0:
             return _STATUS
-        at = self._numbers_start(parser)
-        while at < end and p[at] != _DOT:  # the delivery count
-            at += 1
-        at += 1
-        seq = 0
-        while at < end and p[at] != _DOT:
-            seq = seq * 10 + (p[at] - _ZERO)
-            at += 1
-        at += 1
-        delivered = 0
-        while at < end and p[at] != _DOT:
-            delivered = delivered * 10 + (p[at] - _ZERO)
-            at += 1
-        at += 1
-        time_ns = 0
-        while at < end and p[at] != _DOT:
-            time_ns = time_ns * 10 + (p[at] - _ZERO)
-            at += 1
-        at += 1
-        if at > end:
+        numbers = self._numbers
+        if not numbers.read(p, self._numbers_start(parser), end):
             raise self._strange_reply(parser)
-        pending = 0
-        while at < end and p[at] != _DOT:
-            pending = pending * 10 + (p[at] - _ZERO)
-            at += 1
         self.received += 1
-        if delivered != self._delivered + 1:
+        if numbers.consumer_seq != self._delivered + 1:
             return _LOST
-        self._delivered = delivered
-        self.pending = pending
+        self._delivered = numbers.consumer_seq
+        self.pending = numbers.pending
         size = parser.payload_size
-        header_end = self._lines_end(p, parser.header_start, parser.header_size)
+        header_end = lines_end(p, parser.header_start, parser.header_start + parser.header_size)
         if self._sizes:
             start = self._last_lines(p, parser.header_start, header_end, _SIZE_LINES)
             size = self._number_after_colon(p, start, header_end)
             header_end = start
         return self._row(
-            p, parser.subject_start, parser.subject_size, seq, time_ns, parser.header_start, header_end,
-            parser.payload_start, parser.payload_size, size,
+            p, parser.subject_start, parser.subject_size, numbers.stream_seq, numbers.timestamp_ns,
+            parser.header_start, header_end, parser.payload_start, parser.payload_size, size,
         )  # fmt: skip
 
-    def _numbers_start(self, parser: Parser) -> int:
+    def _numbers_start(self, parser: LinkParser) -> int:
         """Return the position of the numbers in a reply subject, after the consumer's fixed prefix."""
         p = parser.buffer
         start = parser.reply_start
@@ -189,31 +170,22 @@ class Intake:
         size = len(self._reply_prefix)
         if 0 < size < parser.reply_size and equal_parts(p, start, self._reply_prefix, size):
             return start + size
-        tokens = 1
-        for i in range(start, end):
-            if p[i] == _DOT:
-                tokens += 1
-        if tokens < 9 or p[start] != _DOLLAR:
+        at = self._numbers.find(p, start, end)
+        if at < 0 or p[start] != _DOLLAR:
             raise self._strange_reply(parser)
-        skipped = 4 if tokens == 9 else 6
-        at = start
-        while skipped > 0:
-            if p[at] == _DOT:
-                skipped -= 1
-            at += 1
         self._reply_prefix = bytes(p[start:at])
         return at
 
-    def _strange_reply(self, parser: Parser) -> ProtocolViolation:
+    def _strange_reply(self, parser: LinkParser) -> ProtocolViolation:
         return ProtocolViolation(f"a consumer's message has the reply subject {parser.reply()!r}")
 
-    def _take_direct(self, parser: Parser) -> int:
+    def _take_direct(self, parser: LinkParser) -> int:
         """Append a message from a direct get."""
         p = parser.buffer
         begin = parser.header_start
         if parser.header_size <= _FIRST_LINE or p[begin + _FIRST_LINE] == _SPACE:
             return _STATUS
-        end = self._lines_end(p, begin, parser.header_size)
+        end = lines_end(p, begin, begin + parser.header_size)
         first = self._last_lines(p, begin, end, _DIRECT_LINES)
         at = find_byte(p, _LF, first, end) + 1  # after Nats-Stream
         subject = find_byte(p, _COLON, at, end) + 2
@@ -230,12 +202,6 @@ class Intake:
             parser.payload_start, parser.payload_size, parser.payload_size,
         )  # fmt: skip
 
-    def _lines_end(self, p: bytes | bytearray, start: int, count: int) -> int:
-        """Return the end of a header block's lines, before the blank line."""
-        if count >= 2 and p[start + count - 2] == _CR and p[start + count - 1] == _LF:
-            return start + count - 2
-        return start + count
-
     def _last_lines(self, p: bytes | bytearray, start: int, end: int, lines: int) -> int:
         """Return the position of the last `lines` lines of a header block."""
         i = end - 2  # the CR of the last line
@@ -249,22 +215,18 @@ class Intake:
 
     def _number_after_colon(self, p: bytes | bytearray, start: int, end: int) -> int:
         i = find_byte(p, _COLON, start, end) + 1
-        value = 0
         while i < end and p[i] == _SPACE:
             i += 1
-        while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
-            value = value * 10 + (p[i] - _ZERO)
-            i += 1
-        return value
+        return max(read_number(p, i, digits_end(p, i, end)), 0)
 
     def _time_after_colon(self, p: bytes | bytearray, start: int, end: int) -> int:
         """Parse `Nats-Time-Stamp: 2026-01-02T03:04:05.6Z`; return nanoseconds since 1970."""
         i = find_byte(p, _COLON, start, end) + 2
         if i < 2 or i + 20 > end:
             raise ProtocolViolation("a message has no time stamp")
-        year = self._digits(p, i, 4)
-        month = self._digits(p, i + 5, 2)
-        day = self._digits(p, i + 8, 2)
+        year = read_number(p, i, i + 4)
+        month = read_number(p, i + 5, i + 7)
+        day = read_number(p, i + 8, i + 10)
         # Days since 1970 in the proleptic Gregorian calendar, with years that begin in March.
         if month <= 2:
             year -= 1
@@ -273,24 +235,19 @@ class Intake:
             365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
         )
         seconds = (
-            self._digits(p, i + 11, 2) * 3600 + self._digits(p, i + 14, 2) * 60 + self._digits(p, i + 17, 2)
+            read_number(p, i + 11, i + 13) * 3600
+            + read_number(p, i + 14, i + 16) * 60
+            + read_number(p, i + 17, i + 19)
         )
         i += 19
         fraction = 0
         scale = 1_000_000_000
         if p[i] == _DOT:
-            i += 1
-            while i < end and p[i] >= _ZERO and p[i] <= _ZERO + 9:
-                fraction = fraction * 10 + (p[i] - _ZERO)
+            stop = digits_end(p, i + 1, end)
+            fraction = read_number(p, i + 1, stop)
+            for _ in range(stop - i - 1):
                 scale //= 10
-                i += 1
         return (days * 86400 + seconds) * 1_000_000_000 + fraction * scale
-
-    def _digits(self, p: bytes | bytearray, at: int, count: int) -> int:
-        value = 0
-        for i in range(at, at + count):
-            value = value * 10 + (p[i] - _ZERO)
-        return value
 
     def _row(
         self,

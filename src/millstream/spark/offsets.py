@@ -11,7 +11,7 @@ when a durable consumer follows the query: the name with which this query claims
 Always true: the text of equal offsets is equal (sorted keys), because Spark compares text; 1 <= from <= next;
 parts is 0 exactly where nothing is read.
 
-Not here: which ranges a batch is cut into (`planning`).
+Not here: which ranges a batch is cut into (`plan`).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How the text of an option becomes a value: numbers, sizes, durations, times, lists.
+"""Convert the text of an option to a value: numbers, sizes, durations, times, lists.
 
 Every function takes the option's name for its error, and raises `OptionError` for text that means nothing.
 Not here: which options there are (`option_table`).

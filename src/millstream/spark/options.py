@@ -4,14 +4,14 @@
 or together, before anything is connected.  What they return is immutable and can be pickled.  Its `repr`
 never shows a secret, since plans, logs and errors do show options.
 
-Not here: the names and what they mean (`option_table`), where a query starts (`starting`).
+Not here: the names and what they mean (`option_table`), where a query starts (`start_position`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.options import LinkOptions
 from millstream.link.sources import link_options, spark_layer
 from millstream.spark import option_values as values
@@ -34,13 +34,13 @@ def connection_of(given: Mapping[str, str]) -> LinkOptions:
         raise OptionError("option nats.servers is required: the addresses, separated by commas")
     try:
         return link_options(spark_layer(given))
-    except BadOptions as error:
+    except BadLinkOptions as error:
         raise OptionError(str(error)) from None
 
 
 @dataclass(frozen=True)
 class Fetching:
-    """How a task reads; what both kinds of reader pickle to it."""
+    """Settings for the reading of a task; both kinds of reader pickle them to it."""
 
     transport: str = "auto"
     arrow_hosts: tuple[str, ...] = ()
@@ -66,8 +66,8 @@ class Fetching:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much one micro-batch takes; None: no limit."""
+class BatchLimits:
+    """Limits of one micro-batch; None: no limit."""
 
     max_rows: int | None = None
     max_bytes: int | None = None
@@ -102,7 +102,7 @@ class SourceOptions:
     filters: tuple[str, ...]  # empty: all subjects
     start: StartPoint
     end: EndPoint
-    limits: Limits
+    limits: BatchLimits
     fetching: Fetching
     min_partitions: int = 1
     max_records_per_partition: int = 1_000_000
@@ -140,7 +140,7 @@ class SourceOptions:
             filters=() if filters is None else values.words("filterSubjects", filters),
             start=StartPoint.parse(given, streaming=use is Use.STREAM),
             end=EndPoint.parse(given),
-            limits=Limits.parse(given),
+            limits=BatchLimits.parse(given),
             fetching=Fetching.parse(given),
             min_partitions=values.integer("minPartitions", least),
             max_records_per_partition=values.integer("maxRecordsPerPartition", most),

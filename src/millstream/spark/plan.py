@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from millstream.spark.offsets import Position
-from millstream.spark.options import Limits
+from millstream.spark.options import BatchLimits
 
 SMALL_BATCH: Final = 5_000  # fewer rows are not worth a second task, which costs 25 to 40 ms
 
@@ -63,7 +63,7 @@ def ranges_of(streams: Mapping[str, Position]) -> list[Range]:
     return [part for name, at in sorted(streams.items()) for part in cut(name, at.start, at.next, at.parts)]
 
 
-def limited(backlogs: Mapping[str, Backlog], limits: Limits) -> dict[str, int]:
+def limited(backlogs: Mapping[str, Backlog], limits: BatchLimits) -> dict[str, int]:
     """Return where the next micro-batch ends in each stream, within the limits on rows and bytes.
 
     Several streams share a limit in proportion to their backlog.  At least one message is always taken: a
@@ -92,7 +92,7 @@ def _shares(counts: Mapping[str, int], allowed: int) -> dict[str, int]:
     return shares
 
 
-def waits(backlogs: Mapping[str, Backlog], limits: Limits, waited_seconds: float) -> bool:
+def waits(backlogs: Mapping[str, Backlog], limits: BatchLimits, waited_seconds: float) -> bool:
     """Return True if there is too little for a micro-batch yet."""
     if limits.min_rows is None or waited_seconds >= limits.max_delay:
         return False

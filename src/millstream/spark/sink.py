@@ -21,12 +21,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from millstream.link.publish_window import is_publishable
-from millstream.spark.connections import Server, borrowed_link, explained
+from millstream.spark.connections import RequestConnection, borrowed_link, explained
 from millstream.spark.errors import OptionError
 from millstream.spark.options import SinkOptions
 from millstream.spark.writing.bad_rows import BadRows
-from millstream.spark.writing.checks import Target, check_target
-from millstream.spark.writing.columns import Layout, RowRules
+from millstream.spark.writing.checks import TargetStream, check_target
+from millstream.spark.writing.columns import ColumnLayout, RowRules
 from millstream.spark.writing.fenced import FencedWriter
 from millstream.spark.writing.identity import TaskIdentity, identity_of_task, new_write_name
 from millstream.spark.writing.plain import PlainWriter
@@ -53,8 +53,8 @@ class SinkTask:
     """Everything that a task needs; sent to the workers."""
 
     options: SinkOptions
-    layout: Layout
-    target: Target
+    layout: ColumnLayout
+    target: TargetStream
     write_name: str | None  # None: a batch of a streaming query
 
     def run(self, batches: "Iterator[pa.RecordBatch]", identity: TaskIdentity | None = None) -> TaskReport:
@@ -145,7 +145,7 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> B
         raise OptionError("mode overwrite removes what the stream has; the option allowPurge=true allows it")
     if overwrite and options.stream is None and options.subject is None:
         raise OptionError("mode overwrite needs the option stream or subject: what to purge")
-    server = Server(options.connection, "spark/sink", 2 * options.publish_timeout)
+    server = RequestConnection(options.connection, "spark/sink", 2 * options.publish_timeout)
     try:
         with explained(options.connection, options.stream):
             target = check_target(server.api, options, layout, streaming=False)
@@ -163,7 +163,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
     if options.allow_purge:
         raise OptionError("option allowPurge is for batch writes: a query's batches never purge")
     layout = _layout(options, schema)
-    server = Server(options.connection, "spark/sink", 2 * options.publish_timeout)
+    server = RequestConnection(options.connection, "spark/sink", 2 * options.publish_timeout)
     try:
         with explained(options.connection, options.stream):
             target = check_target(server.api, options, layout, streaming=True)
@@ -172,11 +172,11 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
     return StreamWriter(SinkTask(options, layout, target, None))
 
 
-def _layout(options: SinkOptions, schema: StructType) -> Layout:
+def _layout(options: SinkOptions, schema: StructType) -> ColumnLayout:
     for name, subject in (("subject", options.subject), ("fenceSubject", options.fence_subject)):
         if subject is not None and not is_publishable(subject.encode()):
             raise OptionError(f"option {name}: {subject!r} is no subject to publish to")
-    return Layout.of(schema, subject_given=options.subject is not None)
+    return ColumnLayout.of(schema, subject_given=options.subject is not None)
 
 
 def _log_reports(what: str, messages: list[WriterCommitMessage | None]) -> None:

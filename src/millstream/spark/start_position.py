@@ -21,7 +21,7 @@ SequenceAtTime = Callable[[int], int | None]
 
 @dataclass(frozen=True)
 class StartPoint:
-    """Where a query starts; exactly one of word, sequence, last, by_stream and time is set."""
+    """The start of a query; exactly one of word, sequence, last, by_stream and time is set."""
 
     word: str | None = None  # earliest, latest
     sequence: int | None = None
@@ -99,7 +99,7 @@ class StartPoint:
 
 @dataclass(frozen=True)
 class EndPoint:
-    """Where a batch read ends; by default at the last message that exists when it is planned."""
+    """The end of a batch read; by default at the last message that exists when it is planned."""
 
     sequence: int | None = None
     by_stream: tuple[tuple[str, int], ...] = ()

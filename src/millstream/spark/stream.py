@@ -33,9 +33,9 @@ from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
 from millstream.spark.commits import Commits
-from millstream.spark.connections import Server
+from millstream.spark.connections import RequestConnection
 from millstream.spark.offsets import Offset, OffsetDict, Position, parse
-from millstream.spark.options import Limits, SourceOptions
+from millstream.spark.options import BatchLimits, SourceOptions
 from millstream.spark.partitions import RangePartition, nothing
 from millstream.spark.plan import Backlog, limited, parts_for, ranges_of, waits
 from millstream.spark.readers.loss import report
@@ -48,7 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._server: Server | None = None
+        self._server: RequestConnection | None = None
         self._catalog: Catalog | None = None
         self._commits: Commits | None = None
         self._initial: OffsetDict | None = None
@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not any(backlog.count for backlog in backlogs.values()):
             self._held_since = None
             return start
-        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
+        limits = BatchLimits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         if self._target is None and self._holds_back(backlogs, limits):
             return start
         self._held_since = None
@@ -212,7 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         why = "the stream is gone"
         report(name, [(at.next, at.next)], why, fail=self._options.fetching.fail_on_data_loss)
 
-    def _holds_back(self, backlogs: Mapping[str, Backlog], limits: Limits) -> bool:
+    def _holds_back(self, backlogs: Mapping[str, Backlog], limits: BatchLimits) -> bool:
         now = time.monotonic()
         if self._held_since is None:
             self._held_since = now
@@ -220,7 +220,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connected(self) -> tuple[Catalog, Commits]:
         if self._server is None or self._catalog is None or self._commits is None:
-            self._server = Server(self._options.connection, "spark/plan", self._options.fetching.timeout)
+            self._server = RequestConnection(
+                self._options.connection, "spark/plan", self._options.fetching.timeout
+            )
             self._catalog = Catalog(self._options, self._server)
             self._commits = Commits(self._options, self._server)
         return self._catalog, self._commits

@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol
 
 from millstream.golang.time import format_time
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 _ADVISORIES: Final = "$JS.EVENT."
 
 
-class Api(Protocol):
-    """Asks the JetStream API; a refusal is an `ApiError`."""
+class StreamAsker(Protocol):
+    """Asks the JetStream API; a refusal is a `LinkApiError`."""
 
     def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
 
@@ -71,17 +71,17 @@ def facts_of(info: dict[str, Any]) -> StreamFacts:
     )
 
 
-def stream_facts(api: Api, name: str) -> StreamFacts:
+def stream_facts(api: StreamAsker, name: str) -> StreamFacts:
     return facts_of(api(f"STREAM.INFO.{name}"))
 
 
-def matching_names(api: Api, pattern: str) -> list[str]:
+def matching_names(api: StreamAsker, pattern: str) -> list[str]:
     """Return the streams whose whole name matches, sorted."""
     wanted = re.compile(pattern)
     return sorted(name for name in _all_names(api) if wanted.fullmatch(name))
 
 
-def _all_names(api: Api) -> Iterable[str]:
+def _all_names(api: StreamAsker) -> Iterable[str]:
     offset = 0
     while True:
         page = api("STREAM.NAMES", {"offset": offset})
@@ -92,30 +92,30 @@ def _all_names(api: Api) -> Iterable[str]:
             return
 
 
-def next_message(api: Api, stream: str, seq: int, filters: tuple[str, ...]) -> int | None:
+def next_message(api: StreamAsker, stream: str, seq: int, filters: tuple[str, ...]) -> int | None:
     """Return the sequence of the first message from `seq` on that passes the filters, or None."""
     return _lowest(api, stream, {"seq": seq}, filters)
 
 
-def message_at(api: Api, stream: str, time_ns: int) -> int | None:
+def message_at(api: StreamAsker, stream: str, time_ns: int) -> int | None:
     """Return the sequence of the first message at or after a time, or None."""
     return _lowest(api, stream, {"start_time": format_time(max(time_ns, 0))}, ())
 
 
-def last_message(api: Api, stream: str) -> int | None:
+def last_message(api: StreamAsker, stream: str) -> int | None:
     """Return the sequence of the last message, or None."""
     return _sequence(api, stream, {"last_by_subj": ">", "no_hdr": True})
 
 
-def _lowest(api: Api, stream: str, request: dict[str, Any], filters: tuple[str, ...]) -> int | None:
+def _lowest(api: StreamAsker, stream: str, request: dict[str, Any], filters: tuple[str, ...]) -> int | None:
     found = [_sequence(api, stream, request | {"next_by_subj": subject}) for subject in filters or (">",)]
     return min((seq for seq in found if seq is not None), default=None)
 
 
-def _sequence(api: Api, stream: str, request: dict[str, Any]) -> int | None:
+def _sequence(api: StreamAsker, stream: str, request: dict[str, Any]) -> int | None:
     try:
         answer = api(f"STREAM.MSG.GET.{stream}", request)
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err is Err.NO_MESSAGE_FOUND:
             return None
         raise

@@ -79,7 +79,7 @@ class TransformError(MillstreamError):
 Step = Callable[[list[bytes]], bytes]
 
 
-class Call(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True):
     """A destination token that is a function call, with its arguments parsed but not yet resolved."""
 
     name: str  # lower case
@@ -97,11 +97,11 @@ def known_call(token: str) -> bool:
     return _parse(token) is not None
 
 
-def read_call(token: str) -> Call | None:
+def read_call(token: str) -> FunctionCall | None:
     """Return the function call in a destination token, or None for a literal token; raise TransformError."""
     if len(token) > 1 and token[0] == "$":
         number = _integer(token[1:])
-        return None if number is None else Call("wildcard", (number,))
+        return None if number is None else FunctionCall("wildcard", (number,))
     if not looks_like_call(token):
         return None
     parsed = _parse(token)
@@ -113,7 +113,7 @@ def read_call(token: str) -> Call | None:
             raise TransformError(Fault.TOO_FEW, token)
         if len(arguments) > 1:
             raise TransformError(Fault.TOO_MANY, token)
-        return Call(name, (_argument(token, arguments[0]),))
+        return FunctionCall(name, (_argument(token, arguments[0]),))
     if name == "random" and len(arguments) != 1:
         raise TransformError(Fault.TOO_FEW, token)  # there are too many; nats-server reports too few
     if name in ("partition", "random"):
@@ -121,7 +121,7 @@ def read_call(token: str) -> Call | None:
         if count > _INT32_MAX:
             raise TransformError(Fault.BAD_ARGUMENT, token)
         count = (count - _INT32_MIN) % 2**32 + _INT32_MIN
-        return Call(name, tuple(_argument(token, argument) for argument in arguments[1:]), count)
+        return FunctionCall(name, tuple(_argument(token, argument) for argument in arguments[1:]), count)
     if len(arguments) < 2:
         raise TransformError(Fault.TOO_FEW, token)
     if len(arguments) > 2:
@@ -130,11 +130,11 @@ def read_call(token: str) -> Call | None:
     if name == "split":
         if " " in arguments[1]:
             raise TransformError(Fault.BAD_ARGUMENT, token)
-        return Call(name, (wildcard,), delimiter=arguments[1])
+        return FunctionCall(name, (wildcard,), delimiter=arguments[1])
     number = _argument(token, arguments[1])
     if not _INT32_MIN <= number <= _INT32_MAX:
         raise TransformError(Fault.BAD_ARGUMENT, token)
-    return Call(name, (wildcard,), number)
+    return FunctionCall(name, (wildcard,), number)
 
 
 def wildcard_number(token: str) -> int | None:
@@ -150,7 +150,7 @@ def wildcard_number(token: str) -> int | None:
     return call.wildcards[0]
 
 
-def compile_call(call: Call, positions: list[int], generator: random.Random) -> Step:
+def compile_call(call: FunctionCall, positions: list[int], generator: random.Random) -> Step:
     """Return the function of a call; `positions` are the indexes of its wildcards in the source's tokens."""
     number = call.number
     if call.name == "random":

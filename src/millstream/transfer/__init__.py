@@ -4,6 +4,6 @@
 from one server to another, for example a cluster, while both are in use.  Everything works between any two
 NATS servers with JetStream.
 
-Not here: options of the command line and its output (`millstream.cli`), and the format of archives, which the
-caller passes in (``archive.ArchiveForm``).
+Not here: options of the command line and its output (`millstream.cli`), and the format of archives
+(`millstream.archive`).
 """

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, JetStreamOff, NotConnected, RequestTimeout
+from millstream.link.errors import JetStreamOff, LinkApiError, NotConnected, RequestTimeout
 from millstream.link.link import Link
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
 from millstream.transfer.answers import (
     Json,
     NotBelieved,
@@ -45,7 +45,7 @@ class JetStreamApi:
         return self.link.where or "a server that is gone"
 
     @contextmanager
-    def inbox(self) -> Iterator[tuple[str, Subscription]]:
+    def inbox(self) -> Iterator[tuple[str, LinkSubscription]]:
         """Yield a subject of our own and what comes there.
 
         The subscription fails when the connection is lost: what was on its way to it does not come again.
@@ -70,16 +70,16 @@ class JetStreamApi:
             await self.link.until_up(asyncio.get_running_loop().time() + self.timeout_s)
         try:
             return await self.link.api(verb, b"" if body is None else body, timeout_s)
-        except ApiError as error:
-            raise ApiError(error.code, error.err_code, shown(error.description), verb) from None
+        except LinkApiError as error:
+            raise LinkApiError(error.code, error.err_code, shown(error.description), verb) from None
 
     async def look(self, verb: str, body: Mapping[str, Any] | None = None) -> Json:
         """Send a request that changes nothing; retry it while a cluster has no leader."""
         for left in range(_LOOKS - 1, -1, -1):
             try:
                 return await self.ask(verb, body)
-            except (ApiError, JetStreamOff, NotConnected, RequestTimeout) as error:
-                passing = not isinstance(error, ApiError) or error.may_pass
+            except (LinkApiError, JetStreamOff, NotConnected, RequestTimeout) as error:
+                passing = not isinstance(error, LinkApiError) or error.may_pass
                 if not left or not passing or self.link.is_closed:
                     raise
                 await asyncio.sleep(_LOOK_AGAIN_S)
@@ -103,7 +103,7 @@ class JetStreamApi:
         """Return configuration and state, or None if there is no such stream."""
         try:
             return await self.stream(name)
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is Err.STREAM_NOT_FOUND:
                 return None
             raise
@@ -125,7 +125,7 @@ class JetStreamApi:
         """Return the stored message, or None if there is none with this sequence."""
         try:
             answer = await self.look(f"STREAM.MSG.GET.{name}", {"seq": seq})
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is Err.NO_MESSAGE_FOUND:
                 return None
             raise

@@ -11,9 +11,9 @@ from typing import Final
 from millstream.golang.time import Time, format_time
 from millstream.transfer.answers import NotBelieved
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, ArchiveReading
+from millstream.transfer.archive import ArchiveReading
 from millstream.transfer.folder import Backup, BackupWriter
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.snapshots import DEFAULT_CHUNK, Snapshot
 
 STEP: Final = "backup"
@@ -59,15 +59,14 @@ async def back_up(
     api: JetStreamApi,
     stream: str,
     folder: Path,
-    form: ArchiveForm,
-    progress: Progress,
+    progress: TransferProgress,
     options: BackupOptions | None = None,
 ) -> BackupDone:
     """Write a backup of `stream` to `folder`, which is created."""
     options = options or BackupOptions()
     start = time.monotonic()
     with BackupWriter(folder, replace=options.replace) as writer:
-        reading = ArchiveReading(form)
+        reading = ArchiveReading()
 
         def take(chunk: bytes) -> None:
             writer.write(chunk)
@@ -98,5 +97,5 @@ async def back_up(
         )
     progress.end(stream, STEP)
     if options.verify:
-        await asyncio.to_thread(backup.check, form)
+        await asyncio.to_thread(backup.check)
     return BackupDone(backup, time.monotonic() - start)

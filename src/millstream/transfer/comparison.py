@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any, Final
 
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, Summary
+from millstream.transfer.archive import ArchiveSummary
 from millstream.transfer.snapshots import digest
 
 _PATIENCE_S: Final = 10.0
@@ -17,10 +17,10 @@ _PLACES: Final = ("delivered", "ack_floor")
 
 
 async def compare_messages(
-    api: JetStreamApi, stream: str, form: ArchiveForm, expected: Summary, *, upto: int | None = None
+    api: JetStreamApi, stream: str, expected: ArchiveSummary, *, upto: int | None = None
 ) -> list[str]:
     """Read the stream and return how its messages differ; messages after `upto` are not counted."""
-    found = await digest(api, stream, form, upto=upto or expected.state.get("last_seq") or None)
+    found = await digest(api, stream, upto=upto or expected.state.get("last_seq") or None)
     differences = []
     if found.messages != expected.messages:
         differences.append(f"{found.messages} messages instead of {expected.messages}")
@@ -53,7 +53,7 @@ async def _consumers_now(api: JetStreamApi, stream: str, expected: dict[str, Any
     for name, one in expected.items():
         try:
             info = await api.consumer(stream, name)
-        except ApiError as error:
+        except LinkApiError as error:
             if one["config"].get("durable_name"):  # others end by themselves when nobody uses them
                 differences.append(f"consumer {name}: {error}")
             continue

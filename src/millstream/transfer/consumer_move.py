@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.link.errors import LinkError
+from millstream.protocol.ack_subject import read_ack_subject
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import ServerLost, TransferError

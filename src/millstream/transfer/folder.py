@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, Final, Self
 
 from millstream.base.owned import Owned, few
 from millstream.transfer.answers import is_name, shown
-from millstream.transfer.archive import ArchiveForm, ArchiveReading, BadArchive, Summary
+from millstream.transfer.archive import ArchiveReading, ArchiveSummary, BadArchive
 from millstream.transfer.errors import BadBackup, TransferError
 
 META: Final = "backup.json"
@@ -65,9 +65,9 @@ class Backup:
             while chunk := file.read(size):
                 yield chunk
 
-    def check(self, form: ArchiveForm) -> Summary:
+    def check(self) -> ArchiveSummary:
         """Read all of it; raise BadBackup if anything differs from what was written."""
-        reading, sum_ = ArchiveReading(form), hashlib.sha256()
+        reading, sum_ = ArchiveReading(), hashlib.sha256()
         size = 0
         try:
             for chunk in self.chunks(_READ_AT_ONCE):
@@ -82,7 +82,7 @@ class Backup:
         self._compare(summary, size, sum_.hexdigest())
         return summary
 
-    def _compare(self, summary: Summary, size: int, sha256: str) -> None:
+    def _compare(self, summary: ArchiveSummary, size: int, sha256: str) -> None:
         if self.seal:
             if size != self.seal.get("archive_bytes"):
                 raise BadBackup(
@@ -225,7 +225,9 @@ class BackupWriter:
             if self.size - self._synced >= _SYNC_EVERY:
                 self._sync()
 
-    def commit(self, config: dict[str, Any], state: dict[str, Any], summary: Summary, **notes: Any) -> Backup:
+    def commit(
+        self, config: dict[str, Any], state: dict[str, Any], summary: ArchiveSummary, **notes: Any
+    ) -> Backup:
         """Turn what was written into a backup."""
         seal = {
             "form": 1,

@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from millstream.golang.time import parse_time
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, ArchiveWriting
+from millstream.transfer.archive import ArchiveWriting
 from millstream.transfer.errors import CopyDiffers, ServerLost, TransferError
 from millstream.transfer.marks import FEED_PREFIX, FENCE_PREFIX
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.upload import send_archive
 
 STEP: Final = "follow"
@@ -88,7 +88,7 @@ def following_config(config: Json) -> Json:
 
 @dataclass(slots=True)
 class Lag:
-    """How far the copy is behind."""
+    """Distance of the copy from its origin."""
 
     source_last: int
     target_last: int
@@ -102,13 +102,12 @@ class Follower:
     """Brings one copy up to date in rounds."""
 
     def __init__(
-        self, source: JetStreamApi, target: JetStreamApi, stream: str, form: ArchiveForm, progress: Progress
+        self, source: JetStreamApi, target: JetStreamApi, stream: str, progress: TransferProgress
     ) -> None:
         self._source = source
         self._target = target
         self._stream = stream
         self._feed = FEED_PREFIX + stream
-        self._form = form
         self._progress = progress
 
     async def lag(self) -> Lag:
@@ -165,7 +164,7 @@ class Follower:
         If the last sequence was deleted, a message takes its place, so that the copy reaches it.
         """
         state = {"messages": last - first + 1, "bytes": 0, "first_seq": first, "last_seq": last}
-        writing = ArchiveWriting(self._form, state)
+        writing = ArchiveWriting(state)
         found: Json | None = None
         digests: dict[int, bytes] = {}
         for at in range(first, last + 1, _ASKED_AT_ONCE):
@@ -238,7 +237,7 @@ class Follower:
     async def _remove(self, seq: int) -> None:
         try:
             await self._target.delete_message(self._stream, seq)
-        except ApiError:
+        except LinkApiError:
             if await self._target.get_message(self._stream, seq) is not None:  # limits may have been faster
                 raise
 

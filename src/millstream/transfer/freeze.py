@@ -17,7 +17,7 @@ import time
 from typing import Final
 
 from millstream.golang.time import Time, format_time
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import TransferError
 from millstream.transfer.marks import freeze_note, frozen, own_config
@@ -71,6 +71,6 @@ async def drained(api: JetStreamApi, streams: list[str], grace_s: float) -> int:
 async def _unless_gone(request: object) -> None:
     try:
         await request  # type: ignore[misc]
-    except ApiError as error:
+    except LinkApiError as error:
         if error.code != 404:
             raise TransferError(f"a consumer can not be paused: {error}") from error

@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from millstream.jsapi.ack_subject import read_ack_subject
-from millstream.jsapi.names import ACK_PREFIX
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import LinkError
 from millstream.link.link import Link
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
+from millstream.protocol.ack_subject import ACK_PREFIX, read_ack_subject
 from millstream.transfer.errors import ServerLost
 
 _ALL: Final = f"{ACK_PREFIX}>"
@@ -27,7 +26,7 @@ _DONE: Final = (b"", b"+ACK", b"+TERM", b"+NXT")
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class LateAck:
     """One ack."""
 
     stream: str
@@ -37,7 +36,7 @@ class Ack:
     body: bytes
 
 
-def read_ack(subject: str, body: bytes) -> Ack | None:
+def read_ack(subject: str, body: bytes) -> LateAck | None:
     """Parse an ack; return None if it is none, or leaves the message pending."""
     delivery = read_ack_subject(subject)
     if delivery is None:
@@ -46,7 +45,7 @@ def read_ack(subject: str, body: bytes) -> Ack | None:
     if verb not in _DONE:
         return None
     kept = b"+TERM" if verb == b"+TERM" else b"+ACK"
-    return Ack(delivery.stream, delivery.consumer, delivery.stream_seq, delivery.short_form, kept)
+    return LateAck(delivery.stream, delivery.consumer, delivery.stream_seq, delivery.short_form, kept)
 
 
 class LateAcks:
@@ -56,9 +55,9 @@ class LateAcks:
         self._source = source
         self._target = target
         self._streams = frozenset(streams)
-        self._waiting: list[Ack] = []
+        self._waiting: list[LateAck] = []
         self._flowing = False
-        self._subscription: Subscription | None = None
+        self._subscription: LinkSubscription | None = None
         self.replies: dict[tuple[str, str, int], str] = {}  # ack subjects of messages at the target
         self.carried = 0
 
@@ -69,7 +68,7 @@ class LateAcks:
         except LinkError as error:
             raise ServerLost(f"acknowledgements at the source: {error}") from error
 
-    def _heard(self, messages: list[Message]) -> None:
+    def _heard(self, messages: list[LinkMessage]) -> None:
         for message in messages:
             ack = read_ack(message.subject, message.payload)
             if ack is None or ack.stream not in self._streams:
@@ -90,7 +89,7 @@ class LateAcks:
         except LinkError as error:
             raise ServerLost(f"acknowledgements at the target: {error}") from error
 
-    def _send(self, ack: Ack) -> None:
+    def _send(self, ack: LateAck) -> None:
         subject = self.replies.get((ack.stream, ack.consumer, ack.stream_seq), ack.subject)
         self._target.publish(subject, ack.body)
         self.carried += 1

@@ -14,14 +14,14 @@ from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of
 
 
 class Method(StrEnum):
-    """How the copy gets messages that come after it was taken."""
+    """Ways for the copy to get messages that come after it was taken."""
 
     COPY = "copy"  # copied again while everything is frozen
     FOLLOW = "follow"  # only missing messages are copied
 
 
 class Found(StrEnum):
-    """What exists at the target."""
+    """The streams and consumers that exist at the target."""
 
     NOTHING = "nothing"
     UNFINISHED = "unfinished copy"

@@ -7,7 +7,7 @@ compressed.
 from typing import Protocol
 
 
-class Progress(Protocol):
+class TransferProgress(Protocol):
     """Receives progress step by step; several streams may be under way at the same time."""
 
     def begin(self, stream: str, step: str, total: int) -> None:

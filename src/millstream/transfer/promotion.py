@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from millstream.base.errors import MillstreamError
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, Summary
+from millstream.transfer.archive import ArchiveSummary
 from millstream.transfer.backup import BackupOptions, back_up
 from millstream.transfer.comparison import compare_consumers, compare_messages
 from millstream.transfer.consumer_move import carry, obstacle
@@ -35,7 +35,7 @@ from millstream.transfer.freeze import drained, freeze, release
 from millstream.transfer.late_acks import LateAcks
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, marked
 from millstream.transfer.plan import Found, Method, PromoteOptions, StreamPlan
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.restore import STEP as RESTORE_STEP
 from millstream.transfer.restore import put
 from millstream.transfer.snapshots import digest, peek
@@ -107,8 +107,7 @@ class Promotion:
         target: JetStreamApi,
         plans: list[StreamPlan],
         options: PromoteOptions,
-        form: ArchiveForm,
-        progress: Progress,
+        progress: TransferProgress,
         folder: Path,
         go: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -116,11 +115,10 @@ class Promotion:
         self._target = target
         self._plans = plans
         self._options = options
-        self._form = form
         self._progress = progress
         self._folder = folder
         self._go = go
-        self._copied: dict[str, Summary] = {}
+        self._copied: dict[str, ArchiveSummary] = {}
 
     async def run(self) -> PromotionResult:
         problems = [f"{each.name}: {problem}" for each in self._plans for problem in each.problems]
@@ -163,23 +161,23 @@ class Promotion:
 
     async def _recognise(self, plan: StreamPlan) -> None:
         """Raise TransferError unless the stream at the target is a complete copy of this one."""
-        mine = await digest(self._source, plan.name, self._form)
-        if await compare_messages(self._target, plan.name, self._form, mine):
+        mine = await digest(self._source, plan.name)
+        if await compare_messages(self._target, plan.name, mine):
             raise TransferError(_other_stream(plan))
         self._copied[plan.name] = mine
 
     async def _copy(self, plan: StreamPlan, config: Json) -> None:
         """Copy the stream, replacing an unfinished copy or a replaceable stream, and compare."""
         name = plan.name
-        await Follower(self._source, self._target, name, self._form, self._progress).remove_feed()
+        await Follower(self._source, self._target, name, self._progress).remove_feed()
         there = await self._target.find_stream(name)
         if there is not None:
             if not is_unfinished_copy(there, plan.origin) and not self._may_replace(plan):
                 raise TransferError(f"{name}: {_other_stream(plan)}")
             await self._target.delete_stream(name)
         options = BackupOptions(replace=True, verify=False)  # it is read again below
-        done = await back_up(self._source, name, self._folder / name, self._form, self._progress, options)
-        summary = await asyncio.to_thread(done.backup.check, self._form)
+        done = await back_up(self._source, name, self._folder / name, self._progress, options)
+        summary = await asyncio.to_thread(done.backup.check)
         self._progress.begin(name, RESTORE_STEP, done.backup.archive.stat().st_size)
         if not config.get("sealed"):  # a sealed stream could not be unmarked later
             config = marked(config, plan.origin)
@@ -187,7 +185,7 @@ class Promotion:
         self._progress.end(name, RESTORE_STEP)
         self._copied[name] = summary
         if self._options.verify:
-            differences = await compare_messages(self._target, name, self._form, summary)
+            differences = await compare_messages(self._target, name, summary)
             differences += await compare_consumers(self._target, name, summary.consumers)
             if differences:
                 raise CopyDiffers(name, differences)
@@ -204,16 +202,14 @@ class Promotion:
             try:
                 await self._copy(plan, following_config(plan.target_config))
                 return
-            except ApiError as error:
+            except LinkApiError as error:
                 plan.method, plan.remark = Method.COPY, f"can not be followed: {error}"
         await self._copy(plan, plan.target_config)
 
     async def _is_prefix(self, plan: StreamPlan, there: Json) -> bool:
         """Return True if an unfinished copy equals the source as far as it goes."""
-        mine = await digest(self._source, plan.name, self._form, upto=there["state"]["last_seq"])
-        return not await compare_messages(
-            self._target, plan.name, self._form, mine, upto=there["state"]["last_seq"]
-        )
+        mine = await digest(self._source, plan.name, upto=there["state"]["last_seq"])
+        return not await compare_messages(self._target, plan.name, mine, upto=there["state"]["last_seq"])
 
     # -- live -------------------------------------------------------------------------------------
 
@@ -242,7 +238,7 @@ class Promotion:
                 go.cancel()
 
     async def _round(self, plan: StreamPlan) -> int:
-        follower = Follower(self._source, self._target, plan.name, self._form, self._progress)
+        follower = Follower(self._source, self._target, plan.name, self._progress)
         try:
             lag = await follower.round()
         except CanNotFollow as error:
@@ -306,19 +302,19 @@ class Promotion:
             try:
                 await self._finish_following(plan, acks)
                 return
-            except (CanNotFollow, ApiError) as error:
+            except (CanNotFollow, LinkApiError) as error:
                 self._progress.say(f"{plan.name}: {error}; it is copied again")
                 plan.method, plan.remark = Method.COPY, str(error)
         await self._copy(plan, plan.target_config)
 
     async def _finish_following(self, plan: StreamPlan, acks: LateAcks) -> None:
         name = plan.name
-        summary = await peek(self._source, name, self._form)
+        summary = await peek(self._source, name)
         for consumer, entry in summary.consumers.items():
             reason = obstacle(consumer, entry)
             if reason:
                 raise CanNotFollow(reason)
-        follower = Follower(self._source, self._target, name, self._form, self._progress)
+        follower = Follower(self._source, self._target, name, self._progress)
         for _ in range(_MOST_ROUNDS):
             if not (await follower.round()).messages:
                 break

@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from millstream.base.errors import MillstreamError
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, Summary
+from millstream.transfer.archive import ArchiveSummary
 from millstream.transfer.comparison import compare_consumers, compare_messages
 from millstream.transfer.errors import (
     CopyDiffers,
     TransferError,
 )
 from millstream.transfer.folder import Backup
-from millstream.transfer.progress import Progress
+from millstream.transfer.progress import TransferProgress
 from millstream.transfer.upload import from_chunks, send_archive
 
 STEP: Final = "restore"
@@ -45,7 +45,7 @@ class RestoreDone:
 
     stream: str
     info: Json
-    summary: Summary
+    summary: ArchiveSummary
     verified: bool
     seconds: float
 
@@ -82,8 +82,7 @@ def changed_config(config: dict[str, Any], options: RestoreOptions) -> dict[str,
 async def restore(
     api: JetStreamApi,
     backup: Backup,
-    form: ArchiveForm,
-    progress: Progress,
+    progress: TransferProgress,
     options: RestoreOptions | None = None,
 ) -> RestoreDone:
     """Restore the stream of `backup` on the server, which must not have it."""
@@ -93,11 +92,11 @@ async def restore(
     start = time.monotonic()
     await refuse_if_there(api, name)
     progress.begin(name, STEP, backup.archive.stat().st_size)
-    summary = await asyncio.to_thread(backup.check, form)
+    summary = await asyncio.to_thread(backup.check)
     answer = await put(api, backup, config, progress)
     progress.end(name, STEP)
     if options.verify and not summary.older_form:
-        differences = await compare_messages(api, name, form, summary)
+        differences = await compare_messages(api, name, summary)
         differences += await compare_consumers(api, name, summary.consumers)
         if differences:
             raise CopyDiffers(name, differences)
@@ -106,7 +105,7 @@ async def restore(
     )
 
 
-async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progress: Progress) -> Json:
+async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progress: TransferProgress) -> Json:
     """Send a checked backup; if the server fails, the error says what it may have left."""
     name = config["name"]
     chunks = from_chunks(backup.chunks(_READ_AT_ONCE))
@@ -114,11 +113,11 @@ async def put(api: JetStreamApi, backup: Backup, config: dict[str, Any], progres
         return await send_archive(
             api, config, backup.state, chunks, lambda sent: progress.advance(name, STEP, sent)
         )
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err in (Err.STREAM_NAME_IN_USE, Err.STREAM_NAME_IN_USE_RESTORE):
             raise
         said = f"stream {name}: {error.description}{await _left_behind(api, name)}"
-        raise ApiError(error.code, error.err_code, said) from error
+        raise LinkApiError(error.code, error.err_code, said) from error
 
 
 async def refuse_if_there(api: JetStreamApi, name: str) -> None:

@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.link.errors import LinkError
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
 from millstream.transfer.answers import NotBelieved, checked_stream, shown
 from millstream.transfer.api import JetStreamApi
-from millstream.transfer.archive import ArchiveForm, ArchiveReading, Summary
+from millstream.transfer.archive import ArchiveReading, ArchiveSummary
 from millstream.transfer.errors import ServerLost, TransferError
 
 DEFAULT_CHUNK: Final = 128 * 1024
@@ -69,7 +69,7 @@ class Snapshot:
         }
         self._silence_s = silence_s
         self._stack: Final = ExitStack()
-        self._subscription: Subscription | None = None
+        self._subscription: LinkSubscription | None = None
         self._unanswered = ""  # ack subject of the last chunk
         self._ended = False
         self._received = 0
@@ -140,14 +140,14 @@ class Snapshot:
         self._stack.close()
 
 
-async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
+async def peek(api: JetStreamApi, stream: str) -> ArchiveSummary:
     """Return exact state and consumers of a stream at one moment, without its messages.
 
     They come first in an archive, so the snapshot is dropped once they are read.
     """
 
-    async def read() -> Summary:
-        reading = ArchiveReading(form)
+    async def read() -> ArchiveSummary:
+        reading = ArchiveReading()
         async with Snapshot(api, stream, chunk_size=16 * 1024) as snapshot:
             async for chunk in snapshot:
                 await asyncio.to_thread(reading.feed, chunk)
@@ -158,11 +158,11 @@ async def peek(api: JetStreamApi, stream: str, form: ArchiveForm) -> Summary:
     return await _when_ready(read)
 
 
-async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int | None = None) -> Summary:
+async def digest(api: JetStreamApi, stream: str, *, upto: int | None = None) -> ArchiveSummary:
     """Return the summary of a stream's messages, up to one sequence, from a snapshot that is not kept."""
 
-    async def read() -> Summary:
-        reading = ArchiveReading(form) if upto is None else ArchiveReading(form, upto=upto)
+    async def read() -> ArchiveSummary:
+        reading = ArchiveReading() if upto is None else ArchiveReading(upto=upto)
         async with Snapshot(api, stream) as snapshot:
             async for chunk in snapshot:
                 await asyncio.to_thread(reading.feed, chunk)
@@ -171,7 +171,7 @@ async def digest(api: JetStreamApi, stream: str, form: ArchiveForm, *, upto: int
     return await _when_ready(read)
 
 
-async def _when_ready(read: Callable[[], Awaitable[Summary]]) -> Summary:
+async def _when_ready(read: Callable[[], Awaitable[ArchiveSummary]]) -> ArchiveSummary:
     """Retry `read`: a cluster that has just restored a stream cannot send a snapshot of it at once."""
     for _ in range(_TRIES - 1):
         try:

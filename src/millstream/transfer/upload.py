@@ -12,7 +12,7 @@ from collections.abc import AsyncIterable, Callable
 from typing import Any, Final
 
 from millstream.link.errors import NotConnected
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
 from millstream.link.verbs import read_fields
 from millstream.transfer.answers import Json, checked_name, checked_stream, checked_target
 from millstream.transfer.api import JetStreamApi
@@ -38,7 +38,7 @@ async def send_archive(
     subject = checked_target(answer)
     under_way = total = 0
 
-    async def settle(answers: Subscription) -> None:
+    async def settle(answers: LinkSubscription) -> None:
         nonlocal under_way
         reply = await answers.next(max(api.timeout_s, _LEAST_S))
         under_way -= 1

@@ -1,7 +1,7 @@
 """Every block of code, console and configuration on every page works as a reader would paste it.
 
-Pages share one server, as they do for a reader, and may come in any order.  `page_blocks` says how a page
-marks what cannot be run; a block that is neither run nor marked fails its page.
+Pages share one server, as they do for a reader, and may come in any order.  `tests.kits.docs.blocks` says how
+a page marks what cannot be run; a block that is neither run nor marked fails its page.
 """
 
 import pytest

@@ -9,6 +9,7 @@ import pytest
 from millstream.link.options import FIELDS
 from millstream.link.sections import section_keys
 from millstream.spark.option_table import OPTIONS, Use
+from tests.kits.docs.generated import code, entry
 from tests.kits.paths import DOCS
 
 USES = {
@@ -21,12 +22,13 @@ USES = {
 
 
 def table(heads: str, rows: Iterable[Iterable[str]]) -> list[str]:
-    lines = [f"| {heads} |", "|---" * (heads.count("|") + 1) + "|"]
-    return lines + [f"| {' | '.join(row)} |" for row in rows]
-
-
-def code(*names: str) -> str:
-    return ", ".join(f"`{name}`" for name in names if name)
+    """Return an entry for each row: its first cell, and the others after the heads of their columns."""
+    _, *others = heads.split(" | ")
+    lines = []
+    for name, *cells in rows:
+        told = "; ".join(f"{head} {cell}".strip() for head, cell in zip(others, cells, strict=True) if cell)
+        lines.append(entry(f"{name}: {told}" if told else name))
+    return lines
 
 
 def connection_options() -> list[str]:
@@ -42,9 +44,7 @@ def connection_options() -> list[str]:
         )
         for each in FIELDS
     )
-    return table(
-        "option | flag | variable | key of a file | option of Spark | key of a context | default", rows
-    )
+    return table("option | flag | variable | key | Spark | context | default", rows)
 
 
 def _keys(key: str, *, secret: bool) -> tuple[str, ...]:
@@ -53,17 +53,17 @@ def _keys(key: str, *, secret: bool) -> tuple[str, ...]:
 
 def old_keys() -> list[str]:
     rows = ((code(old), code(each.names.key)) for each in FIELDS for old in each.names.also)
-    return table("of httpmq and older releases | means", rows)
+    return table("key | means", rows)
 
 
 def spark_options() -> list[str]:
     rows = ((code(each.name), USES[each.use], each.default or "", each.meaning) for each in OPTIONS)
-    return table("option | for | default | is", rows)
+    return table("option | for | default | ", rows)
 
 
 def pipeline_keys() -> list[str]:
     rows = ((code(key), meaning) for key, meaning in section_keys(secrets=False, old_keys=False))
-    return table("key | meaning", rows)
+    return table("key | ", rows)
 
 
 TABLES: list[tuple[str, str, Callable[[], list[str]]]] = [

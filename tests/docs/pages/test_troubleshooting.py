@@ -3,6 +3,7 @@
 import os
 from itertools import groupby
 
+from tests.kits.docs.generated import entry
 from tests.kits.mistakes.page import PAGE, rows
 from tests.kits.mistakes.python import PROGRAMS
 from tests.kits.mistakes.sql import SQL
@@ -18,9 +19,9 @@ def wanted() -> dict[str, list[tuple[str, str]]]:
 
 
 def written(text: str) -> str:
-    """Return the page with the rows of the tables in place of those that it has."""
+    """Return the page with the wanted entries in place of those that it has."""
     lines, section = [], ""
-    for is_row, group in groupby(text.splitlines(), lambda line: line.startswith("| `")):
+    for is_row, group in groupby(text.splitlines(), lambda line: line.startswith(("* `", "  "))):
         if not is_row:
             lines += list(group)
             section = next((line[3:] for line in reversed(lines) if line.startswith("## ")), "")
@@ -28,7 +29,7 @@ def written(text: str) -> str:
         for line, advice in wanted()[section]:
             quotes = "``" if "`" in line else "`"
             pad = " " if line.endswith("`") else ""
-            lines.append(f"| {quotes}{pad}{line}{pad}{quotes} | {advice} |")
+            lines.append(entry(f"{quotes}{pad}{line}{pad}{quotes}: {advice}"))
     return "\n".join(lines) + "\n"
 
 

@@ -33,7 +33,7 @@ from tests.kits.client import (
     read_numbers,
 )
 from tests.kits.fault_proxy import Faults
-from tests.kits.frame_proxy import Fate, Frame, FrameProxy
+from tests.kits.frame_proxy import Fate, FrameProxy, ServerFrame
 
 
 @pytest_asyncio.fixture
@@ -124,7 +124,7 @@ async def test_a_start_that_depends_on_the_moment_is_asked_for_once(
     expected = [2, 3, 4, 5] if start is StartAt.LAST else [3, 4, 5]
     dropped = 0
 
-    def judge(frame: Frame) -> Fate:
+    def judge(frame: ServerFrame) -> Fate:
         nonlocal dropped
         if is_message(frame) and dropped < len(expected):
             dropped += 1
@@ -162,7 +162,7 @@ async def test_what_comes_while_last_per_subject_recovers_is_read_in_full(
         await lab.publish(number, token=token)
     row = asyncio.Event()
 
-    def judge(frame: Frame) -> Fate:
+    def judge(frame: ServerFrame) -> Fate:
         if not row.is_set():
             return Fate.DROP if is_message(frame) or is_heartbeat(frame) else Fate.PASS
         return Fate.PASS
@@ -213,7 +213,7 @@ async def test_frames_lost_repeated_and_late_at_random_change_nothing(
     generator = random.Random(seed)
     await lab.publish(range(300))
 
-    def judge(frame: Frame) -> Fate:
+    def judge(frame: ServerFrame) -> Fate:
         if not (is_message(frame) or is_heartbeat(frame)):
             return Fate.PASS
         proxy.release_held()

@@ -189,7 +189,7 @@ async def test_a_client_on_a_stuck_line_is_found_stale_and_let_go() -> None:
             steady = await connect(server.port)
             proxy.faults = Faults(stuck=True)
             await asyncio.get_running_loop().run_in_executor(None, server.wait_for_connections, 1)
-            assert server.ask(lambda broker: broker.stale_connections) == 1
+            assert server.ask(lambda broker: broker.totals.stale_connections) == 1
             await steady.flush()
             proxy.faults = Faults()
             await client.close()

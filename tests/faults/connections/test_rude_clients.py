@@ -37,7 +37,7 @@ def test_a_client_that_never_reads_is_closed_and_the_others_get_everything() -> 
                     assert reader.read_frame() == expected
                 witness.look()
             assert sender.round_trip() == b""
-        server.wait_until(lambda broker: broker.slow_consumers == 1)
+        server.wait_until(lambda broker: broker.totals.slow_consumers == 1)
         reasons = server.ask(lambda broker: [record.session.reason for record in broker.closed])
         assert CloseReason.SLOW_CONSUMER_PENDING_BYTES in reasons
         server.wait_for_connections(1)
@@ -52,7 +52,7 @@ def test_a_client_that_stops_reading_is_closed_after_the_write_deadline() -> Non
         with WireClient.connect(server.port) as sender:
             sender.handshake()
             sender.round_trip((b"PUB flood 65536\r\n" + b"x" * 65536 + b"\r\n") * 100)
-            server.wait_until(lambda broker: broker.slow_consumers == 1)
+            server.wait_until(lambda broker: broker.totals.slow_consumers == 1)
             witness.look()
         reasons = server.ask(lambda broker: [record.session.reason for record in broker.closed])
         assert CloseReason.SLOW_CONSUMER_WRITE_DEADLINE in reasons

@@ -61,7 +61,7 @@ def storm(total: int, size: int) -> None:
                 wave(server.port, size)
                 witness.look()
             server.wait_for_connections(1)
-            assert server.ask(lambda broker: broker.total_connections) == total + 1
+            assert server.ask(lambda broker: broker.totals.connections) == total + 1
             assert server.ask(lambda broker: len(broker.closed)) == 100
             assert server.registered() == registered
             assert server.ask(lambda broker: len(broker.global_account.connections)) == 1

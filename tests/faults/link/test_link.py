@@ -13,12 +13,12 @@ import pytest_asyncio
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.jsapi.errors import Err
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
     ConnectionLost,
     JetStreamOff,
+    LinkApiError,
     MessageTooLarge,
     NoResponders,
     NotConnected,
@@ -58,7 +58,7 @@ class Collected:
         self.payloads: list[bytes] = []
         self._more = asyncio.Event()
 
-    def take(self, messages: list[Message]) -> None:
+    def take(self, messages: list[LinkMessage]) -> None:
         self.payloads += [message.payload for message in messages]
         self._more.set()
 
@@ -84,10 +84,10 @@ async def link(js: ServerProcess) -> AsyncIterator[Link]:
 
 
 async def test_messages_come_in_lists_with_what_belongs_to_them(link: Link) -> None:
-    seen: list[Message] = []
+    seen: list[LinkMessage] = []
     done = asyncio.Event()
 
-    def take(messages: list[Message]) -> None:
+    def take(messages: list[LinkMessage]) -> None:
         seen.extend(messages)
         if len(seen) == 100:
             done.set()
@@ -101,7 +101,7 @@ async def test_messages_come_in_lists_with_what_belongs_to_them(link: Link) -> N
 
 
 async def test_requests_have_one_outcome_each(link: Link, js: ServerProcess) -> None:
-    def answer(messages: list[Message]) -> None:
+    def answer(messages: list[LinkMessage]) -> None:
         for message in messages:
             link.publish(message.reply, message.payload.upper())
 
@@ -123,7 +123,7 @@ async def test_requests_have_one_outcome_each(link: Link, js: ServerProcess) -> 
 
 
 async def test_jetstream_is_asked_by_the_table_of_verbs(link: Link, shared_server: ServerFactory) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(LinkApiError) as caught:
         await link.ask(STREAM_INFO, "NONE")
     assert (caught.value.code, caught.value.err) == (404, Err.STREAM_NOT_FOUND)
     async with Link(options_for(shared_server())) as plain:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame
+from millstream.archive.entries import MAGIC, EntryBuffer
+from millstream.archive.frames import BLOCK_SIZE, START, frame
 from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.wire import WireClient
 

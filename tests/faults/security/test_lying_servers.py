@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from millstream.cli.archives import FORM
 from millstream.cli.main import main
 from millstream.transfer import snapshots
 from millstream.transfer.archive import ArchiveReading, ArchiveWriting
@@ -40,7 +39,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 
 def archive(**more: Any) -> bytes:
-    writing = ArchiveWriting(FORM, state(messages=1, bytes=40, first_seq=1, last_seq=1) | more)
+    writing = ArchiveWriting(state(messages=1, bytes=40, first_seq=1, last_seq=1) | more)
     writing.add(1, 7, "a.b", b"", b"body")
     return writing.take() + writing.finish()
 
@@ -269,7 +268,7 @@ def test_an_info_that_lies_costs_at_most_the_command(
 
 
 def a_backup(path: Path, name: Any = "A") -> Path:
-    reading = ArchiveReading(FORM)
+    reading = ArchiveReading()
     reading.feed(archive())
     with BackupWriter(path) as writer:
         writer.write(archive())

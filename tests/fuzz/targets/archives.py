@@ -8,12 +8,12 @@ from collections.abc import Hashable, Iterator
 
 from cramjam import snappy
 
-from millstream.jetstream.snapshots.entries import EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError
-from millstream.jetstream.snapshots.frames import FrameReader, read_frames
-from millstream.jetstream.snapshots.highway import HighwayHash
-from millstream.jetstream.snapshots.old_consumers import decode_state
-from millstream.jetstream.snapshots.s2 import unpack
+from millstream.archive.entries import EntryReader
+from millstream.archive.errors import ArchiveError
+from millstream.archive.frames import FrameReader, read_frames
+from millstream.archive.highway import HighwayHash
+from millstream.archive.old_consumers import decode_state
+from millstream.archive.s2 import unpack
 from tests.fuzz.targets.client_protocol import cuts
 from tests.fuzz.targets.jetstream import Place
 from tests.kits.jetstream import archive as kit

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Hashable, Iterator
 
 from millstream.protocol import headers
-from millstream.protocol.websocket import Close, Event, Failure, FrameDecoder, FrameEncoder
+from millstream.protocol.websocket import Close, Event, FrameDecoder, FrameEncoder, FrameFailure
 from millstream.protocol.websocket_mask import unmask
 from tests.kits.naive.parser import Limits, naive_events, real_events
 
@@ -126,10 +126,10 @@ def check_websocket(data: bytes) -> Hashable:
     expected = _decoded(choice, (stream,))
     for pair in cuts(stream, 40):
         assert _decoded(choice, pair) == expected, pair
-    ends = [isinstance(event, Close | Failure) for event in expected]
+    ends = [isinstance(event, Close | FrameFailure) for event in expected]
     assert not any(ends[:-1])
     last = expected[-1] if expected else None
-    return tuple(map(type, expected[-3:])), last.message[:40] if isinstance(last, Failure) else ""
+    return tuple(map(type, expected[-3:])), last.message[:40] if isinstance(last, FrameFailure) else ""
 
 
 def check_masking(data: bytes) -> Hashable:

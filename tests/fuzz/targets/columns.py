@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 from millstream.arrow.text import repaired, utf8
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 from millstream.link.publish_window import PublishWindow, Receipts
 from millstream.spark import intake as codes
 from millstream.spark.columns import Columns
@@ -102,7 +102,7 @@ def check_intake(data: bytes) -> Hashable:
     outcomes = []
     for size in (len(wire) or 1, 1 + data[0] % 60):
         intake = Intake(Columns(tuple(COLUMNS), "S"), 1, 200, direct=direct)
-        parser, seen = Parser(), []
+        parser, seen = LinkParser(), []
         try:
             for piece in split(wire, size, 0) if size < 61 else (wire,):
                 parser.feed(piece)
@@ -133,14 +133,14 @@ def answer_seeds() -> Iterator[bytes]:
 
 def check_answers(data: bytes) -> Hashable:
     """Answers to publishes settle what they belong to; what makes no sense is an error of that publish."""
-    window, receipts, parser = PublishWindow(b"I", 16), Receipts(), Parser(max_line=300, max_body=4000)
+    window, receipts, parser = PublishWindow(b"I", 16), Receipts(), LinkParser(max_line=300, max_body=4000)
     for _ in range(8):
         window.add(receipts, b"a.b", b"", b"x")
     parser.feed(data)
     settled = []
     try:
-        while (op := parser.next()) != Op.NEED_MORE:
-            if op == Op.MSG:
+        while (op := parser.next()) != LinkOp.NEED_MORE:
+            if op == LinkOp.MSG:
                 settled.append(window.settle(parser))
     except ProtocolViolation:
         settled.append(False)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
-    Account,
+    AccountOptions,
     Authorization,
     Export,
     ExportKind,
@@ -34,8 +34,8 @@ WORDS = (
 def _broker() -> Broker:
     service = Export(kind=ExportKind.SERVICE, subject="svc.>")
     accounts = (
-        Account(name="A", exports=(service, Export(kind=ExportKind.STREAM, subject="news.>"))),
-        Account(
+        AccountOptions(name="A", exports=(service, Export(kind=ExportKind.STREAM, subject="news.>"))),
+        AccountOptions(
             name="B",
             imports=(
                 Import(kind=ExportKind.SERVICE, account="A", subject="svc.>"),

@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.store.fs import MemoryFileSystem
 from tests.kits.fake_world import FakeWorld
 from tests.kits.paths import GOLDEN
@@ -51,7 +51,7 @@ class Place:
     def _start(self) -> None:
         self.account = self.world.account(fs=self.fs)
         self.account.recover()
-        self.api = Api(self.account, "server", "2.15.1", strict=True)
+        self.api = AccountApi(self.account, "server", "2.15.1", strict=True)
         self.api.start()
         self.world.settle()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 from tests.fuzz.targets.client_protocol import cuts, split
 
 WORDS = (
@@ -25,7 +25,7 @@ def seeds() -> Iterator[bytes]:
 
 
 def _events(pieces: Iterable[bytes], *, by_room: bool = False) -> list[tuple[Hashable, ...]]:
-    parser = Parser(max_line=300, max_body=2000)
+    parser = LinkParser(max_line=300, max_body=2000)
     found: list[tuple[Hashable, ...]] = []
     for piece in pieces:
         if by_room:
@@ -35,8 +35,8 @@ def _events(pieces: Iterable[bytes], *, by_room: bool = False) -> list[tuple[Has
         else:
             parser.feed(piece)
         try:
-            while (op := parser.next()) != Op.NEED_MORE:
-                if op == Op.MSG:
+            while (op := parser.next()) != LinkOp.NEED_MORE:
+                if op == LinkOp.MSG:
                     parts = (
                         parser.subject(),
                         parser.sid,
@@ -48,7 +48,7 @@ def _events(pieces: Iterable[bytes], *, by_room: bool = False) -> list[tuple[Has
                     assert len(parser.payload()) == parser.payload_size
                     found.append(("MSG", *parts))
                 else:
-                    found.append((op, parser.line() if op in (Op.INFO, Op.ERR) else b""))
+                    found.append((op, parser.line() if op in (LinkOp.INFO, LinkOp.ERR) else b""))
         except ProtocolViolation:
             found.append(("violation",))
             break

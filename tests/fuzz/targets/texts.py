@@ -15,10 +15,10 @@ from millstream.config.options import Overrides
 from millstream.config.parser import parse_text
 from millstream.config.schema import read_settings
 from millstream.golang.duration import format_duration, parse_duration
-from millstream.golang.json import Kind, Value, read_each, read_one, syntax_error
+from millstream.golang.json import JsonKind, Value, read_each, read_one, syntax_error
 from millstream.golang.time import format_time, parse_time
 from millstream.jetstream.publish.cron import next_due, zone_of
-from millstream.jetstream.stream.ttl import parse_ttl
+from millstream.jetstream.publish.ttl import parse_ttl
 from millstream.jsapi import (
     account_types,
     advisory_types,
@@ -28,12 +28,12 @@ from millstream.jsapi import (
     responses,
     stream_types,
 )
-from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, encode
 from millstream.jsapi.go_types import Struct
 from millstream.link.contexts import read_context
 from millstream.link.fields import is_sendable
 from millstream.link.layers import together
+from millstream.protocol.ack_subject import read_ack_subject
 from tests.kits.paths import GOLDEN
 
 _STRUCTS: tuple[type[Struct], ...] = tuple(
@@ -80,11 +80,11 @@ def json_seeds() -> Iterator[bytes]:
 
 
 def _plain(value: Value) -> Any:
-    if value.kind is Kind.OBJECT:
+    if value.kind is JsonKind.OBJECT:
         return {name: _plain(each) for name, each in value.members}
-    if value.kind is Kind.ARRAY:
+    if value.kind is JsonKind.ARRAY:
         return [_plain(each) for each in value.items]
-    return value.text if value.kind is Kind.STRING else json.loads(value.raw)
+    return value.text if value.kind is JsonKind.STRING else json.loads(value.raw)
 
 
 def check_json(data: bytes) -> Hashable:

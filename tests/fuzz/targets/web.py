@@ -30,12 +30,12 @@ from millstream.gateway.v2.payload import PayloadForm, body_of, stored_message, 
 from millstream.http.asgi import Receive, Scope, Send
 from millstream.http.head import Head
 from millstream.http.http1 import Http1
-from millstream.http.limits import Limits
+from millstream.http.limits import HttpLimits
 from millstream.http.line import Line
-from millstream.http.listener import Listener
-from millstream.link.headers import read_headers
+from millstream.http.listener import HttpListener
+from millstream.protocol.headers import make_text, read_pairs
 from millstream.server.arrow.query import read_target
-from millstream.server.monitor.queries import BadRequest, Query
+from millstream.server.monitor.queries import BadQuery, Query
 
 _QUERIES: tuple[Any, ...] = (
     batch.BatchQuery, consumers.ConsumersQuery, live.StreamQuery, live.ConsumerQuery, messages.OneQuery,
@@ -199,7 +199,7 @@ def _asked(text: str) -> str:
         return (
             f"{query.text('state')} {query.boolean('subs')} {query.integer('limit')} {query.unsigned('cid')}"
         )
-    except BadRequest as error:
+    except BadQuery as error:
         return str(error)[:40]
 
 
@@ -212,7 +212,7 @@ class _Taking(Http1):
 
 
 async def _served(data: bytes) -> bytes:
-    listener = Listener(_application, Limits(linger_s=0.001), h2c_upgrade=True)
+    listener = HttpListener(_application, HttpLimits(linger_s=0.001), h2c_upgrade=True)
     listener.loop = asyncio.get_running_loop()
     listener.time = listener.loop.time
     peer, line = _Peer(), _Taking(listener)
@@ -280,9 +280,9 @@ def check_body(data: bytes) -> Hashable:
         try:
             names.check_subject(line.subject)
             pairs = [] if line.headers is batch._UNSET else message_headers.from_json(line.headers)
-            block = message_headers.block(pairs)
+            block = make_text(pairs)
             assert block.count(b"\r\n") == (len(pairs) + 2 if pairs else 0)
-            assert read_headers(block) == [(name, value.strip()) for name, value in pairs]
+            assert read_pairs(block) == [(name, value.strip()) for name, value in pairs]
             body_of(line.data, line.json, line.base64)
         except GatewayError as error:
             did.append(str(error)[:20])
@@ -308,9 +308,9 @@ def check_gateway_headers(data: bytes) -> Hashable:
     "refused."""
     raw = [line.partition(b": ")[::2] for line in data.split(b"\n")[:50]]
     pairs = message_headers.from_http((name.lower(), value) for name, value in raw)
-    block = message_headers.block(pairs)
+    block = make_text(pairs)
     assert block.count(b"\r\n") == (len(pairs) + 2 if pairs else 0)
-    message_headers.to_http(read_headers(block))
+    message_headers.to_http(read_pairs(block))
     who = []
     for name, value in raw:
         if name == b"authorization":

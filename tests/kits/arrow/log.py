@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from millstream.arrow import ipc
-from millstream.arrow.reader import Reading
+from millstream.arrow.reader import RangeReading
 from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS, fields_of
 from millstream.store.extent import Extent, lend_extent
 from millstream.store.fs import FileSystem, MemoryFileSystem
@@ -74,7 +74,7 @@ def table_of(
     """A range, through the bytes that would be sent."""
     fields = fields_of(columns)
     end = log.committed if last is None else last
-    reading = Reading(source or Direct(log), "S", columns, first, end, tuple(patterns))
+    reading = RangeReading(source or Direct(log), "S", columns, first, end, tuple(patterns))
     sent = [ipc.schema_message(fields, {})]
     while (batch := reading.next_batch()) is not None:
         sent += [bytes(part) for part in ipc.batch_message(batch, fields, {})]

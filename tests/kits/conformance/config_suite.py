@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import nats
+from nats.aio.client import Client
 
 from tests.kits.paths import GOLDEN
 from tests.kits.patience import PATIENCE_S
@@ -92,7 +93,7 @@ class Suite:
         finally:
             await connection.close()
 
-    async def _answer(self, connection: nats.NATS, step: Step) -> Answer:
+    async def _answer(self, connection: Client, step: Step) -> Answer:
         if step.request == SUBSCRIBE:
             await connection.subscribe(step.body)
             await connection.flush()

@@ -56,13 +56,13 @@ def legacy_durable(consumer: str = "d", **config: Any) -> Step:
     return Step(f"CONSUMER.DURABLE.CREATE.S.{consumer}", body({"durable_name": consumer, **config}, **beside))
 
 
-_PUSH = {"deliver_subject": "d.x"}
+_PUSH: dict[str, Any] = {"deliver_subject": "d.x"}
 _EXPLICIT = {"ack_policy": "explicit"}
 _BACKOFF = [SECOND, 2 * SECOND, 3 * SECOND]
-_HEARTBEAT = {"idle_heartbeat": SECOND}
+_HEARTBEAT: dict[str, Any] = {"idle_heartbeat": SECOND}
 _FLOW = {"deliver_subject": "d.x", "ack_policy": "flow_control"}
 _FLOW_WHOLE = {**_FLOW, "flow_control": True, "idle_heartbeat": SECOND}
-_PINNED = {"priority_policy": "pinned_client", "priority_groups": ["A"]}
+_PINNED: dict[str, Any] = {"priority_policy": "pinned_client", "priority_groups": ["A"]}
 _POLICIES = ["all", "last", "new", "by_start_sequence", "by_start_time", "last_per_subject"]
 
 # -- one request, on a stream of s.> -----------------------------------------------------------------------
@@ -371,7 +371,7 @@ PEDANTIC: dict[str, dict[str, Any]] = {
     "before a mistake": {"max_bytes": -1, "num_replicas": -1},
 }
 
-_LIMITED = {"consumer_limits": {"max_ack_pending": 10, "inactive_threshold": 60 * SECOND}}
+_LIMITED: dict[str, Any] = {"consumer_limits": {"max_ack_pending": 10, "inactive_threshold": 60 * SECOND}}
 _QUEUE = {"retention": "workqueue"}
 _INTEREST = {"retention": "interest"}
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer, EntryReader
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame, read_frames
+from millstream.archive.entries import MAGIC, EntryBuffer, EntryReader
+from millstream.archive.frames import BLOCK_SIZE, START, frame, read_frames
 from tests.kits.patience import PATIENCE_S
 
 TIME = 1_700_000_000_000_000_000
@@ -192,7 +192,7 @@ class Site:
         subscription = await self.client.subscribe(inbox)
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         await self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{name}.{consumer}", body, reply=inbox)
-        found = []
+        found: list[Msg] = []
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < batch:
                 msg = await subscription.next_msg(timeout=PATIENCE_S)

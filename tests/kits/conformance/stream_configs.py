@@ -430,7 +430,7 @@ ALONE: dict[str, dict[str, Any]] = {
 
 # -- several requests --------------------------------------------------------------------------------------
 
-_FULL = {
+_FULL: dict[str, Any] = {
     "subjects": ["a.>"],
     "sources": [{"name": "O", "opt_start_time": "2020-01-01T00:00:00+01:00"}],
     "republish": transform("a.>", "b.>"),

@@ -1,4 +1,4 @@
-"""Run the Python blocks of one program; started by `page_processes` as a process of its own.
+"""Run the Python blocks of one program; started by `processes` as a process of its own.
 
 Each line on standard input is a JSON object: the text of a block and its place.  What the blocks print goes
 to standard output; how each of them ended, to the descriptor that the first argument names.
@@ -6,11 +6,11 @@ to standard output; how each of them ended, to the descriptor that the first arg
 
 import json
 import os
+import runpy
 import sys
 import traceback
 import types
-
-from tests.kits.patience import let_nats_py_wait
+from pathlib import Path
 
 
 def main() -> None:
@@ -21,7 +21,8 @@ def main() -> None:
     for line in orders:
         order = json.loads(line)
         if "import nats" in order["text"]:
-            let_nats_py_wait()
+            # By its path: the programs of readers do not find the package `tests`.
+            runpy.run_path(str(Path(__file__).parents[1] / "patience.py"))["let_nats_py_wait"]()
         error = run(order["text"], order["page"], order["line"], program)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -19,9 +19,10 @@ from typing import Final
 from urllib.request import urlopen
 
 from millstream.spark.pipeline.session import python_environment
-from tests.kits.docs.blocks import ROOT, Block, Command, PageError, as_pattern, commands, is_shown, read_page
+from tests.kits.docs.blocks import Block, Command, PageError, as_pattern, commands, is_shown, read_page
 from tests.kits.docs.configurations import CHECKS, make_etc
 from tests.kits.docs.processes import BlockFailed, Interpreter, Shell, wait_for
+from tests.kits.paths import ROOT
 from tests.kits.ports import free_ports
 from tests.kits.spark import short_jvm
 

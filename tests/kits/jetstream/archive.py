@@ -7,9 +7,9 @@ import tarfile
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer, EntryReader
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame, read_frames
-from millstream.jetstream.snapshots.highway import HighwayHash
+from millstream.archive.entries import MAGIC, EntryBuffer, EntryReader
+from millstream.archive.frames import BLOCK_SIZE, START, frame, read_frames
+from millstream.archive.highway import HighwayHash
 
 TIME = 1_700_000_000_000_000_000
 

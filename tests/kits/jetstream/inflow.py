@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.jetstream.ports import Sink, Traced
 from millstream.jetstream.stream.stream import Stream
 from millstream.protocol.outlet import Outlet
@@ -97,7 +97,7 @@ class Place:
         self.world = LoudWorld()
         self.account: AccountJetStream = self.world.account(fs=fs, domain=domain)
         self.account.recover()
-        Api(self.account, "server", "2.15.1").start()
+        AccountApi(self.account, "server", "2.15.1").start()
 
     def ask(self, request: str, body: Any = None) -> Any:
         payload = b"" if body is None else json.dumps(body).encode()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
-from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal, Recovered
+from millstream.jetstream.consumers.journal import Changes, Journal, Recovered
 from millstream.jetstream.stream.committer import Committer
-from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.jsapi.enums import AckPolicy
 from millstream.store.errors import StoreError
 from millstream.store.layout import place_of
@@ -37,7 +38,11 @@ class Desk:
         self.fs = fs or CrashFileSystem()
         self.world = FakeWorld()
         self.committer = Committer(self.world)
-        self.sizes = {"segment_size": segment_size, "smallest_log": smallest_log, "slice_size": slice_size}
+        self.sizes: dict[str, Any] = {
+            "segment_size": segment_size,
+            "smallest_log": smallest_log,
+            "slice_size": slice_size,
+        }
         self.journal = Journal(self.fs, FOLDER, self.committer, self.world, **self.sizes)
         self.found: dict[str, Recovered] = self.journal.recover()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.base.owned import Owned
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream.stream import Stream
@@ -128,7 +128,7 @@ class Site:
             options, fs=self.disk, domain=domain, resources=resources, sync_interval_s=sync_interval_s
         )
         self.account.recover()
-        self.api = Api(
+        self.api = AccountApi(
             self.account, "server", "2.15.1", strict=strict, request_queue_limit=request_queue_limit
         )
         self.api.start()

@@ -22,13 +22,12 @@ def pattern_of(line: str) -> re.Pattern[str]:
 
 
 def rows() -> dict[str, list[tuple[str, str]]]:
-    """Return the rows of the page's tables by section: what is seen, and what to do."""
+    """Return the entries of the page by section: what is seen, and what to do."""
     found: dict[str, list[tuple[str, str]]] = {}
     section = ""
-    for line in PAGE.read_text().splitlines():
+    for line in re.sub(r"\n  ", " ", PAGE.read_text()).splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ")
-        elif line.startswith("| `"):
-            seen, advice = line.removeprefix("| ").removesuffix(" |").split(" | ")
-            found.setdefault(section, []).append((seen.strip("`").strip(), advice.strip()))
+        elif entry := re.match(r"\* (`+)(.*?)\1: (.*)$", line):
+            found.setdefault(section, []).append((entry[2].strip(), entry[3]))
     return found

@@ -6,6 +6,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 SERVE = "Starting a server"
 CONNECT = "Connecting"
@@ -45,7 +46,7 @@ class Mistake:
         return f"{self.command.split()[0]}: {self.line[:60]}"
 
 
-def _serve(flags: str, line: str, advice: str, *, logged: bool = True, **more: bool) -> Mistake:
+def _serve(flags: str, line: str, advice: str, *, logged: bool = True, **more: Any) -> Mistake:
     return Mistake(SERVE, f"serve {flags}", line, advice, is_logged=logged, **more)
 
 

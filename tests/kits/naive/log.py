@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from millstream.store.record import record_size
 from millstream.subjects.match import matches
 
+Pattern = bytes  # in a class with a property `bytes`
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -56,13 +58,13 @@ class NaiveLog:
     def bytes(self) -> int:
         return sum(message.size for message in self.live.values())
 
-    def matching(self, pattern: bytes) -> list[int]:
+    def matching(self, pattern: Pattern) -> list[int]:
         return sorted(seq for seq, message in self.live.items() if matches(message.subject, pattern))
 
-    def next_match(self, seq: int, pattern: bytes) -> int:
+    def next_match(self, seq: int, pattern: Pattern) -> int:
         return min((each for each in self.matching(pattern) if each >= seq), default=0)
 
-    def last_match(self, seq: int, pattern: bytes) -> int:
+    def last_match(self, seq: int, pattern: Pattern) -> int:
         return max((each for each in self.matching(pattern) if each <= seq), default=0)
 
     def seq_at_time(self, timestamp: int) -> int:

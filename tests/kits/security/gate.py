@@ -57,8 +57,9 @@ def running(config: str, store: Path | None = None) -> Iterator[ServerProcess]:
 
 
 @contextlib.contextmanager
-def client(server: ServerProcess, user: str = "", **options: object) -> Iterator[Client]:
+def client(server: ServerProcess, user: str = "", **options: Any) -> Iterator[Client]:
     """A connected client; a user's password is its name."""
     with WireClient.connect(server.port, timeout_s=PATIENCE_S) as wire:
-        wire.handshake(**({"user": user, "pass": user} if user else {}), **options)
+        login = {"user": user, "pass": user} if user else {}
+        wire.handshake(**(login | options))
         yield Client(wire)

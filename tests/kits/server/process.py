@@ -366,7 +366,7 @@ class Publisher(threading.Thread):
     def _answer(self, frame: bytes) -> None:
         ledger, payloads = self._waiting.pop(frame.split(b" ", 2)[1])
         status, _, text = _parts(frame)
-        answer = json.loads(text) if text else {"error": status}
+        answer: dict[str, Any] = json.loads(text) if text else {"error": status}
         self.answers += 1
         if "error" not in answer and len(payloads) > 1:
             last = answer["seq"]

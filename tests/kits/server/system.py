@@ -56,7 +56,7 @@ class System:
 
     def subject(self, name: str) -> str:
         """The subject of a request to this very server."""
-        return f"$SYS.REQ.SERVER.{self.server.broker.server_id}.{name}"
+        return f"$SYS.REQ.SERVER.{self.server.broker.identity.server_id}.{name}"
 
 
 async def ask(client: Client, subject: str, body: Any = None) -> Any:

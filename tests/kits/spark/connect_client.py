@@ -7,6 +7,7 @@ Prints what it found as JSON.
 
 import json
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +18,7 @@ def main() -> None:
     spark = SparkSession.builder.remote(REMOTE).getOrCreate()
     stream = {"nats.servers": NATS, "subscribe": "IN"}
     table = spark.read.format("jetstream").options(**stream).load()
-    found = {
+    found: dict[str, Any] = {
         "all": [bytes(row.data).decode() for row in table.select("data").collect()],
         "some": [row.seq for row in table.limit(3).collect()],
     }

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ class Streams:
         for _ in range(last):
             message = self.link.next_message(60)
             assert message is not None
-            if b".fence." not in message.subject:
+            if ".fence." not in message.subject:
                 found[int(message.payload)] += 1
         self.link.unsubscribe(sid)
         return found
@@ -106,7 +107,7 @@ class ClusterStreams(Streams):
         """Start the dead, and wait until every server has all of the streams."""
         self._cluster.start_the_dead()
         for stream in ("IN", "OUT"):
-            wait_until(lambda name=stream: self._is_whole(name), f"the replicas of {stream} are not current")
+            wait_until(partial(self._is_whole, stream), f"the replicas of {stream} are not current")
 
     def _is_whole(self, stream: str) -> bool:
         replicas = self.api(f"STREAM.INFO.{stream}").get("cluster", {}).get("replicas") or []

@@ -28,7 +28,9 @@ LIVES = 3  # record batches that a dying attempt takes
 
 
 def mortal(batches: Iterator[Any]) -> Iterator[Any]:
-    attempt = TaskContext.get().attemptNumber()
+    task = TaskContext.get()
+    assert task is not None
+    attempt = task.attemptNumber()
     for number, batch in enumerate(batches):
         if number == LIVES and attempt == 0:
             os._exit(9)

@@ -50,10 +50,10 @@ def session(folder: Path) -> SparkSession:
 
 def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
     """The archive job, with places to die between its steps."""
-    runner.JetStreamDataSource = MortalSource  # type: ignore[misc]
+    runner.JetStreamDataSource = MortalSource  # type: ignore[attr-defined]
     inputs.SOURCE = MortalSource.name()  # type: ignore[misc]
     options = inputs.source_options
-    inputs.source_options = lambda *inputs: options(*inputs) | FETCH  # type: ignore[assignment]
+    inputs.source_options = lambda *inputs: options(*inputs) | FETCH
     move, write, write_batch = LocalFiles.move, LocalFiles.write, ParquetTable.write_batch
 
     def mortal_move(self: LocalFiles, *places: Any) -> None:
@@ -71,7 +71,7 @@ def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
 
     LocalFiles.move = mortal_move  # type: ignore[method-assign,assignment]
     LocalFiles.write = mortal_write  # type: ignore[method-assign,assignment]
-    ParquetTable.write_batch = mortal_batch  # type: ignore[method-assign]
+    ParquetTable.write_batch = mortal_batch  # type: ignore[method-assign,assignment]
     settings = {
         "kind": "archive", "name": "archive", "streams": ["IN"], "table": str(folder / "table"),
         "trigger": "once" if job["once"] else "10ms", "max_rows": BATCH,

@@ -31,7 +31,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from millstream.spark.offsets import OffsetDict
-from millstream.spark.options import SourceOptions, Use
+from millstream.spark.option_table import Use
+from millstream.spark.options import SourceOptions
 from millstream.spark.readers.pull import PullReader
 from millstream.spark.sink import StreamWriter, TaskReport
 from millstream.spark.source import JetStreamDataSource
@@ -88,7 +89,7 @@ class MortalReader(StreamReader):
         return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        PullReader._ask = _mortal_ask  # type: ignore[method-assign]
+        PullReader._ask = _mortal_ask  # type: ignore[method-assign,assignment]
         return super().read(partition)
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField, StructType
 
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.spark.pipeline.restarts import passing_cause
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
@@ -92,7 +92,7 @@ class Lab:
             try:
                 self.link.api(f"STREAM.CREATE.{stream}", settings)
                 break
-            except ApiError as error:
+            except LinkApiError as error:
                 if error.err_code != _NOT_STORED or not tries_left:
                     raise
             tries_left -= 1

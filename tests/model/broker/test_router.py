@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Subscription, Target
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.match import matches
 
@@ -30,7 +30,7 @@ class RouterMachine(RuleBasedStateMachine):
         self.space = SubjectSpace("A", seed)
         self.live: list[Subscription] = []
         self.log: list[Subscription] = []
-        self.held: dict[bytes, Route] = {}  # as a connection keeps its last route
+        self.held: dict[bytes, SubjectRoute] = {}  # as a connection keeps its last route
 
     def wanted(self, subject: bytes) -> tuple[list[Subscription], dict[bytes, list[Subscription]]]:
         plain: list[Subscription] = []

@@ -30,7 +30,7 @@ def payloads(lab: Lab, stream: str) -> Counter[int]:
     for _ in range(last):
         message = link.next_message(30)
         assert message is not None
-        if b".fence." not in message.subject:
+        if ".fence." not in message.subject:
             found[int(message.payload)] += 1
     link.unsubscribe(sid)
     return found

@@ -15,7 +15,7 @@ import websockets
 from millstream.base.ids import nuid
 from millstream.gateway.settings import Auth, Cors, Listener, Settings, Tls
 from millstream.gateway.v2.media_types import passive_type
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from tests.kits.certs import CertificateAuthority
 from tests.kits.gateway.v1 import PATIENCE_S, Gateway, Lab, MakeGateway, curl, settings_for
 from tests.kits.reference import ServerKind, ServerProcess
@@ -220,7 +220,7 @@ async def test_no_answer_is_a_page_or_a_script(lab: Lab) -> None:
     link = gateway.server.core.links.own
     subject = f"svc{nuid()}"
 
-    def respond(messages: list[Message]) -> None:
+    def respond(messages: list[LinkMessage]) -> None:
         for message in messages:
             headers = {"Content-Type": message.payload.decode(), "Evil": "a\x01b"}
             link.publish(message.reply, script.encode(), headers=headers)

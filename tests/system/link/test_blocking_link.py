@@ -11,17 +11,16 @@ from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
+    LinkApiError,
     LinkError,
     NoResponders,
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.frames import message_frame
-from millstream.link.headers import header_block
-from millstream.link.options import LinkOptions, TlsOptions, parse_servers
-from millstream.link.parser import Op
+from millstream.link.frames import header_block, message_frame
+from millstream.link.options import LinkOptions, LinkTlsOptions, parse_servers
+from millstream.link.parser import LinkOp
 from tests.kits.certs import CertificateAuthority
 from tests.kits.link import Operator, RogueServer, ServerFactory, options_for
 from tests.kits.patience import PATIENCE_S
@@ -147,7 +146,7 @@ def test_tls_before_or_after_the_first_word(
     own_server: ServerFactory, authority: CertificateAuthority, first: bool
 ) -> None:
     server = own_server(config=_tls_config(authority, "handshake_first: true" if first else ""))
-    tls = TlsOptions(ca_file=str(authority.cert_file), first=first)
+    tls = LinkTlsOptions(ca_file=str(authority.cert_file), first=first)
     with BlockingLink(options_for(server, tls=tls)) as link:
         sid = link.subscribe("large")
         link.publish("large", b"x" * 300_000)
@@ -159,10 +158,10 @@ def test_tls_before_or_after_the_first_word(
 def test_a_client_certificate_is_shown(own_server: ServerFactory, authority: CertificateAuthority) -> None:
     server = own_server(config=_tls_config(authority, "verify: true"))
     papers = authority.issue("client")
-    trusting = TlsOptions(ca_file=str(authority.cert_file))
+    trusting = LinkTlsOptions(ca_file=str(authority.cert_file))
     with pytest.raises(NotConnected):
         BlockingLink(options_for(server, tls=trusting)).connect()
-    shown = TlsOptions(str(authority.cert_file), str(papers.cert_file), str(papers.key_file))
+    shown = LinkTlsOptions(str(authority.cert_file), str(papers.cert_file), str(papers.key_file))
     with BlockingLink(options_for(server, tls=shown)) as link:
         link.flush()
 
@@ -172,14 +171,14 @@ def test_a_server_that_is_not_trusted_is_not_talked_to(
 ) -> None:
     server = own_server(config=_tls_config(authority))
     with pytest.raises(NotConnected, match="certificate is not trusted"):
-        BlockingLink(options_for(server, tls=TlsOptions())).connect()
-    with BlockingLink(options_for(server, tls=TlsOptions(verify=False))) as link:
+        BlockingLink(options_for(server, tls=LinkTlsOptions())).connect()
+    with BlockingLink(options_for(server, tls=LinkTlsOptions(verify=False))) as link:
         link.flush()
 
 
 def test_tls_asked_of_a_server_without_it_is_refused(js: ServerProcess) -> None:
     with pytest.raises(NotConnected, match="does not offer"):
-        BlockingLink(options_for(js, tls=TlsOptions())).connect()
+        BlockingLink(options_for(js, tls=LinkTlsOptions())).connect()
 
 
 # -- asking -----------------------------------------------------------------------------------------
@@ -192,7 +191,7 @@ def test_the_api_answers_and_refuses(js: ServerProcess) -> None:
         )
         assert created["config"]["name"] == "WIRE"
         assert link.api("STREAM.INFO.WIRE")["state"]["messages"] == 0
-        with pytest.raises(ApiError, match=r"STREAM\.INFO\.NONE: stream not found") as caught:
+        with pytest.raises(LinkApiError, match=r"STREAM\.INFO\.NONE: stream not found") as caught:
             link.api("STREAM.INFO.NONE")
         assert (caught.value.code, caught.value.err_code) == (404, 10059)
         assert link.api("STREAM.DELETE.WIRE")["success"]
@@ -245,8 +244,8 @@ def test_messages_can_be_read_out_of_the_parser(js: ServerProcess) -> None:
             link.publish(f"many.{number}", b"%d" % number, headers={"N": str(number)} if number % 2 else b"")
         seen = []
         while len(seen) < 1000:
-            while (op := link.parser.next()) != Op.NEED_MORE:
-                if op == Op.MSG:
+            while (op := link.parser.next()) != LinkOp.NEED_MORE:
+                if op == LinkOp.MSG:
                     assert link.parser.sid == sid
                     seen.append((link.parser.subject(), link.parser.headers(), link.parser.payload()))
                 else:

@@ -10,19 +10,19 @@ import pytest_asyncio
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
     BadMessage,
     ConnectionLost,
+    LinkApiError,
     MessageTooLarge,
     NoResponders,
     NotConnected,
     RequestTimeout,
 )
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 from millstream.link.link import Link, LinkState
-from millstream.link.options import LinkOptions, TlsOptions, parse_servers
-from millstream.link.publish_window import Origin, PubAck, Receipts
+from millstream.link.options import LinkOptions, LinkTlsOptions, parse_servers
+from millstream.link.publish_window import PubAck, Receipts, StoredIn
 from millstream.link.publisher import Publisher
 from tests.kits.certs import CertificateAuthority
 from tests.kits.fault_proxy import FaultProxy, Faults
@@ -70,7 +70,7 @@ def test_a_window_of_any_size_publishes_all_in_order(link: BlockingLink, limit: 
         publisher.publish(receipts, b"pubs.%d" % (number % 7), b"", b"%d" % number)
     publisher.settle(receipts)
     assert receipts.sequences == list(range(1, 301))
-    assert set(receipts.origins) == {Origin("PUBS", "")}
+    assert set(receipts.origins) == {StoredIn("PUBS", "")}
     assert receipts.errors == {}
     last = link.api("STREAM.MSG.GET.PUBS", {"seq": 300})
     assert last["message"]["subject"] == "pubs.5"
@@ -94,7 +94,7 @@ def test_refusals_belong_to_their_message(link: BlockingLink) -> None:
     publisher.settle(receipts)
     assert receipts.sequences == [1, 2, 3, 0, 0, 0, 1]
     kinds = {place: type(error) for place, error in receipts.errors.items()}
-    assert kinds == {3: ApiError, 4: ApiError, 5: NoResponders}
+    assert kinds == {3: LinkApiError, 4: LinkApiError, 5: NoResponders}
     assert "maximum messages exceeded" in str(receipts.errors[3])
 
 
@@ -190,9 +190,9 @@ async def test_errors_stand_at_the_place_of_their_message(publisher: Publisher) 
         ]
     )
     kinds = {place: type(error) for place, error in receipts.errors.items()}
-    assert kinds == {1: BadMessage, 2: NoResponders, 3: MessageTooLarge, 4: ApiError}
+    assert kinds == {1: BadMessage, 2: NoResponders, 3: MessageTooLarge, 4: LinkApiError}
     assert receipts.sequences == [1, 0, 0, 0, 0, 2]
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(LinkApiError) as caught:
         receipts.ack(4)
     assert caught.value.err_code == 10071
 
@@ -307,12 +307,12 @@ async def test_tls_with_a_loop(own_server: ServerFactory, tmp_path: Any, first: 
     extra = "handshake_first: true" if first else ""
     config = f'tls {{ cert_file: "{issued.cert_file}", key_file: "{issued.key_file}", {extra} }}'
     server = own_server(config=config, jetstream=True)
-    options = options_for(server, tls=TlsOptions(ca_file=str(authority.cert_file), first=first))
+    options = options_for(server, tls=LinkTlsOptions(ca_file=str(authority.cert_file), first=first))
     with BlockingLink(options) as link:
         link.api("STREAM.CREATE.PUBS", {"name": "PUBS", "subjects": ["pubs.>"]})
     async with Link(options) as wire:
         receipts = await Publisher(wire).publish_many([(b"pubs.a", b"", b"x" * 1000)] * 500)
         assert receipts.sequences == list(range(1, 501))
-    untrusting = Link(options_for(server, tls=TlsOptions(first=first)))
+    untrusting = Link(options_for(server, tls=LinkTlsOptions(first=first)))
     with pytest.raises(NotConnected, match="not trusted"):
         await untrusting.connect()

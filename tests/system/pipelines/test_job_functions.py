@@ -24,7 +24,7 @@ from millstream.spark.jobs.transform import (
     parse_payload,
     sink_rows,
 )
-from millstream.spark.jobs.verify import StreamResult, as_ranges, compare
+from millstream.spark.jobs.verify import VerifiedStream, as_ranges, compare
 from millstream.spark.schema import default_schema
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
@@ -135,7 +135,7 @@ def test_differences_between_stream_and_table_are_found(spark: SparkSession) -> 
     table = [made for made in stream if made[0] not in (7, 8, 300)]
     table[100] = (table[100][0], "s", b"changed")
     table += [stream[399], (900, "s", b"more")]
-    result = StreamResult("S", 1, 1000)
+    result = VerifiedStream("S", 1, 1000)
     compare(frame(spark, stream), frame(spark, table), 100, result)
     assert (result.stream_rows, result.table_rows) == (500, 499)
     assert result.missing_in_table == [(7, 8), (300, 300)]

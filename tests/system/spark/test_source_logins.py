@@ -8,7 +8,7 @@ import pytest
 from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.link.blocking_link import BlockingLink
-from millstream.link.options import LinkOptions, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions, LinkTlsOptions, parse_servers
 from millstream.spark.errors import SourceUnavailable
 from tests.kits.certs import CertificateAuthority
 from tests.kits.reference import ServerKind, ServerProcess
@@ -69,7 +69,7 @@ def test_tls_with_a_certificate_of_our_own(own_server: ServerFactory, tmp_path: 
                ca_file: "{authority.cert_file}", verify: true, handshake_first: {str(first).lower()} }}
     """
     server = own_server(jetstream=True, config=config)
-    tls = TlsOptions(str(authority.cert_file), str(papers.cert_file), str(papers.key_file), first=first)
+    tls = LinkTlsOptions(str(authority.cert_file), str(papers.cert_file), str(papers.key_file), first=first)
     fill(LinkOptions(servers=parse_servers(server.client_url), tls=tls))
     trusting = {"nats.tls.ca": str(authority.cert_file), "nats.tls.first": str(first)}
     shown = {"nats.tls.cert": str(papers.cert_file), "nats.tls.key": str(papers.key_file)}

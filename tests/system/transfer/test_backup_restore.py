@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from nats.errors import Error as NatsError
 
-from millstream.cli.archives import FORM
 from millstream.transfer.backup import back_up
 from millstream.transfer.errors import BadBackup
 from millstream.transfer.folder import open_backup
@@ -158,12 +157,12 @@ async def test_a_damaged_backup_is_refused_before_anything_is_sent(
         await take(site, name, tmp_path / name, sealed=sealed)
     spoil(tmp_path / name, how)
     with pytest.raises(BadBackup):
-        open_backup(tmp_path / name).check(FORM)
+        open_backup(tmp_path / name).check()
 
 
 async def take(site: Any, name: str, folder: Path, *, sealed: bool) -> None:
     """A backup of ours, or what the nats command line would write."""
-    await back_up(site.api, name, folder, FORM, Silence())
+    await back_up(site.api, name, folder, Silence())
     if not sealed:
         meta = folder / "backup.json"
         found = json.loads(meta.read_bytes())
@@ -179,7 +178,7 @@ async def test_an_archive_of_another_stream_is_noticed(origins: Servers, name: s
             await take(site, each, tmp_path / each, sealed=False)
     shutil.copy(tmp_path / f"{name}B" / "stream.tar.s2", tmp_path / name / "stream.tar.s2")
     with pytest.raises(BadBackup, match="not of the same backup"):
-        open_backup(tmp_path / name).check(FORM)
+        open_backup(tmp_path / name).check()
 
 
 async def test_a_dry_run_of_a_restore_needs_no_server_and_finds_damage(
@@ -258,7 +257,7 @@ async def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole_and_the_n
             kill_when(process, lambda: has_begun(partial))
             if process.returncode == -signal.SIGKILL and name not in entries(tmp_path):
                 break
-            open_backup(tmp_path / name).check(FORM)  # it was faster, so it is whole
+            open_backup(tmp_path / name).check()  # it was faster, so it is whole
             shutil.rmtree(tmp_path / name)
         else:
             pytest.fail("it was never killed in the middle")

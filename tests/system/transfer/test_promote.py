@@ -12,7 +12,6 @@ import pytest
 import pytest_asyncio
 from nats.js.errors import NoStreamResponseError
 
-from millstream.cli.archives import FORM
 from millstream.transfer.marks import COPY, FROZEN
 from millstream.transfer.plan import Method, PromoteOptions, plan
 from millstream.transfer.progress import Silence
@@ -187,7 +186,7 @@ async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: st
 
     options = PromoteOptions(live=True, method=Method.FOLLOW, grace_s=0)
     plans = await plan(source.api, target.api, [name], options)
-    promotion = Promotion(source.api, target.api, plans, options, FORM, Silence(), tmp_path, more)
+    promotion = Promotion(source.api, target.api, plans, options, Silence(), tmp_path, more)
     result = await promotion.run()
     assert happened == ["more"]
     assert (result.complete, plans[0].method) == (True, Method.FOLLOW)

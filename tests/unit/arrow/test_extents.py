@@ -8,7 +8,7 @@ import pytest
 
 from millstream.arrow.batch import Batch
 from millstream.arrow.picks import picks_of
-from millstream.arrow.reader import Reading
+from millstream.arrow.reader import RangeReading
 from millstream.store.extent import Extent, lend_extent
 from millstream.store.fs import RealFileSystem
 from millstream.store.layout import layout
@@ -106,7 +106,7 @@ def test_segments_without_a_match_are_not_lent() -> None:
 def test_new_subjects_of_a_segment_that_grows_are_found() -> None:
     log = new_log(segment_size=1_000_000)
     fill(log, 10)
-    reading = Reading(Direct(log), "S", ("seq",), 1, 20, (b"new.*", b"a.1"))
+    reading = RangeReading(Direct(log), "S", ("seq",), 1, 20, (b"new.*", b"a.1"))
     # The range may be read while the segment grows: the second stretch has subjects that the first had not.
     reading.last = 10
     first = reading.next_batch()
@@ -233,7 +233,7 @@ def test_a_reading_that_fails_gives_back_what_it_was_lent() -> None:
         return extent
 
     source.lend = lend_broken  # type: ignore[method-assign]
-    reading = Reading(source, "S", ("seq",), 1, 50)
+    reading = RangeReading(source, "S", ("seq",), 1, 50)
     with pytest.raises(OSError, match="broken"):
         reading.next_batch()
     assert len(lent) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from millstream.broker import imports as broker_imports
 from millstream.broker.broker import Broker
-from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
+from millstream.broker.options import AccountOptions, Export, ExportKind, Import, ResponseType
 from tests.kits.broker import client, loop_of, make_accounts
 from tests.kits.fake_transport import FakeClient
 
@@ -28,12 +28,16 @@ def take(kind: ExportKind, account: str, subject: str, to: str = "", prefix: str
 def streams(subject: str, *imports: tuple[str, str], prefix: str = "") -> Broker:
     """EX exports `subject`; IM imports each (subject, to)."""
     taken = tuple(take(ExportKind.STREAM, "EX", each, to, prefix) for each, to in imports)
-    return make_accounts(Account(name="EX", exports=(stream(subject),)), Account(name="IM", imports=taken))
+    return make_accounts(
+        AccountOptions(name="EX", exports=(stream(subject),)), AccountOptions(name="IM", imports=taken)
+    )
 
 
 def services(export: Export, *imports: tuple[str, str]) -> Broker:
     taken = tuple(take(ExportKind.SERVICE, "EX", each, to) for each, to in imports)
-    return make_accounts(Account(name="EX", exports=(export,)), Account(name="IM", imports=taken))
+    return make_accounts(
+        AccountOptions(name="EX", exports=(export,)), AccountOptions(name="IM", imports=taken)
+    )
 
 
 def plain(wire: bytes) -> bytes:
@@ -183,9 +187,9 @@ def test_an_imported_message_is_held_back_by_permissions_under_its_local_name() 
 
 def test_no_account_hears_what_it_did_not_import() -> None:
     broker = make_accounts(
-        Account(name="EX", exports=(stream("foo"),)),
-        Account(name="IM", imports=(take(ExportKind.STREAM, "EX", "foo"),)),
-        Account(name="OTHER"),
+        AccountOptions(name="EX", exports=(stream("foo"),)),
+        AccountOptions(name="IM", imports=(take(ExportKind.STREAM, "EX", "foo"),)),
+        AccountOptions(name="OTHER"),
     )
     sender, other = client(broker, "EX"), client(broker, "OTHER")
     other.say(b"SUB > 1\r\n")
@@ -338,9 +342,9 @@ def test_servers_in_a_queue_share_the_requests() -> None:
 
 def test_a_service_is_asked_through_two_borders_and_answers_through_both() -> None:
     broker = make_accounts(
-        Account(name="C", exports=(service("c"),)),
-        Account(name="B", exports=(service("b"),), imports=(take(ExportKind.SERVICE, "C", "c", "b"),)),
-        Account(name="A", imports=(take(ExportKind.SERVICE, "B", "b", "a"),)),
+        AccountOptions(name="C", exports=(service("c"),)),
+        AccountOptions(name="B", exports=(service("b"),), imports=(take(ExportKind.SERVICE, "C", "c", "b"),)),
+        AccountOptions(name="A", imports=(take(ExportKind.SERVICE, "B", "b", "a"),)),
     )
     asker, middle, server = client(broker, "A"), client(broker, "B"), client(broker, "C")
     middle.say(b"SUB x 1\r\n")
@@ -375,7 +379,7 @@ def circle(names: str, kind: ExportKind) -> Broker:
     export = service("x") if kind is ExportKind.SERVICE else stream("x")
     return make_accounts(
         *(
-            Account(
+            AccountOptions(
                 name=name,
                 exports=(export,),
                 imports=tuple(take(kind, other, "x") for other in names if other != name),

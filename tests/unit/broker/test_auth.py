@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from millstream.base.nkeys import KeyKind, encode
 from millstream.broker.auth import (
-    Authenticator,
     AuthOptionError,
-    Credentials,
+    ClientAuthenticator,
+    ClientCredentials,
     Identity,
     decode_signature,
     is_bcrypt,
     passwords_match,
 )
 from millstream.broker.options import (
-    Account,
+    AccountOptions,
     Authorization,
     BrokerOptions,
     ConnectionType,
@@ -44,10 +44,10 @@ def authenticator(
     password: str = "",
     no_auth_user: str = "",
     default_permissions: Permissions | None = None,
-    accounts: tuple[Account, ...] = (),
+    accounts: tuple[AccountOptions, ...] = (),
     websocket: WebSocketOptions | None = None,
-) -> Authenticator:
-    return Authenticator(
+) -> ClientAuthenticator:
+    return ClientAuthenticator(
         BrokerOptions(
             authorization=Authorization(
                 users=users,
@@ -63,8 +63,8 @@ def authenticator(
     )
 
 
-def login(server: Authenticator, **shown: object) -> Identity | None:
-    candidate = server.candidate(Credentials(nonce=NONCE, **shown))  # type: ignore[arg-type]
+def login(server: ClientAuthenticator, **shown: object) -> Identity | None:
+    candidate = server.candidate(ClientCredentials(nonce=NONCE, **shown))  # type: ignore[arg-type]
     return None if candidate is None else candidate.verify()
 
 
@@ -169,10 +169,10 @@ def test_only_a_bcrypt_check_is_slow() -> None:
     slow = {
         shown["user"]: candidate.slow
         for shown in ({"user": "a", "password": "pa"}, {"user": "b", "password": "secret"})
-        if (candidate := server.candidate(Credentials(**shown))) is not None
+        if (candidate := server.candidate(ClientCredentials(**shown))) is not None
     }
     assert slow == {"a": False, "b": True}
-    token = authenticator(token=HASH).candidate(Credentials(token="secret"))
+    token = authenticator(token=HASH).candidate(ClientCredentials(token="secret"))
     assert token is not None
     assert token.slow
 
@@ -180,7 +180,7 @@ def test_only_a_bcrypt_check_is_slow() -> None:
 def test_choosing_a_candidate_never_runs_bcrypt(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     monkeypatch.setattr(bcrypt, "checkpw", lambda *_: called.append(1) or True)
-    candidate = authenticator(*USERS).candidate(Credentials(user="b", password="secret"))
+    candidate = authenticator(*USERS).candidate(ClientCredentials(user="b", password="secret"))
     assert candidate is not None
     assert not called
     assert candidate.verify() is not None
@@ -260,7 +260,7 @@ def test_a_bad_nkey_login_is_refused(shown: dict[str, str]) -> None:
 
 def test_a_signature_is_good_for_one_nonce_only() -> None:
     candidate = authenticator(*USERS).candidate(
-        Credentials(nkey=NKEY, signature=SIGNATURE, nonce=b"another nonce")
+        ClientCredentials(nkey=NKEY, signature=SIGNATURE, nonce=b"another nonce")
     )
     assert candidate is not None
     assert candidate.verify() is None
@@ -360,11 +360,11 @@ def test_users_of_the_system_account_alone_leave_the_server_open() -> None:
 @pytest.mark.parametrize(
     "server",
     [
-        authenticator(User(name="admin", password="x", account="$SYS"), accounts=(Account(name="A"),)),
+        authenticator(User(name="admin", password="x", account="$SYS"), accounts=(AccountOptions(name="A"),)),
         authenticator(User(name="admin", password="x", account="$SYS"), User(name="a", password="x")),
     ],
 )
-def test_any_other_account_or_user_closes_it(server: Authenticator) -> None:
+def test_any_other_account_or_user_closes_it(server: ClientAuthenticator) -> None:
     assert login(server) is None
 
 
@@ -459,5 +459,5 @@ def test_contradicting_options_are_refused(
     authorization: Authorization, websocket: WebSocketOptions | None, text: str
 ) -> None:
     with pytest.raises(AuthOptionError) as caught:
-        Authenticator(BrokerOptions(authorization=authorization, websocket=websocket))
+        ClientAuthenticator(BrokerOptions(authorization=authorization, websocket=websocket))
     assert text in str(caught.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.broker.auth import Authenticator, Credentials, Identity
+from millstream.broker.auth import ClientAuthenticator, ClientCredentials, Identity
 from millstream.broker.options import (
     Authorization,
     BrokerOptions,
@@ -23,13 +23,13 @@ def server(
     websocket: WebSocketOptions | None = None,
     token: str = "",
     no_auth_user: str = "",
-) -> Authenticator:
+) -> ClientAuthenticator:
     authorization = Authorization(users=users, token=token, no_auth_user=no_auth_user)
-    return Authenticator(BrokerOptions(authorization=authorization, tls=tls, websocket=websocket))
+    return ClientAuthenticator(BrokerOptions(authorization=authorization, tls=tls, websocket=websocket))
 
 
-def login(authenticator: Authenticator, kind: ConnectionType, **shown: object) -> Identity | None:
-    candidate = authenticator.candidate(Credentials(connection_type=kind, **shown))  # type: ignore[arg-type]
+def login(authenticator: ClientAuthenticator, kind: ConnectionType, **shown: object) -> Identity | None:
+    candidate = authenticator.candidate(ClientCredentials(connection_type=kind, **shown))  # type: ignore[arg-type]
     return None if candidate is None else candidate.verify()
 
 

@@ -28,7 +28,7 @@ def test_more_than_max_pending_closes_the_receiver_at_once_and_only_it() -> None
     assert slow.closed
     assert slow.transport.aborted
     assert slow.connection.session.reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
-    assert broker.slow_consumers == broker.global_account.slow_consumers == 1
+    assert broker.totals.slow_consumers == broker.global_account.totals.slow_consumers == 1
     assert quick.heard().count(b"MSG foo") == 10
     assert sorted(broker.connections) == [sender.connection.cid, quick.connection.cid]
 
@@ -49,7 +49,7 @@ def test_one_large_chunk_is_noticed_within_the_chunk() -> None:
     sender.say(KILOBYTE * 5000)
     assert slow.closed
     assert slow.connection.written < 2_000_000
-    assert broker.slow_consumers == 1
+    assert broker.totals.slow_consumers == 1
 
 
 def test_a_reading_client_is_never_slow_however_much_it_gets() -> None:
@@ -67,7 +67,7 @@ def test_a_backlog_that_does_not_drain_in_time_closes_the_receiver() -> None:
     loop_of(broker).advance(0.2)
     assert slow.closed
     assert slow.connection.session.reason is CloseReason.SLOW_CONSUMER_WRITE_DEADLINE
-    assert broker.slow_consumers == 1
+    assert broker.totals.slow_consumers == 1
     assert not quick.closed
 
 
@@ -80,7 +80,7 @@ def test_a_backlog_that_drains_in_time_is_forgiven() -> None:
     slow.transport.take()
     loop_of(broker).advance(1.5)  # not far enough for a ping to go unanswered
     assert not slow.closed
-    assert broker.slow_consumers == 0
+    assert broker.totals.slow_consumers == 0
 
 
 def test_a_receiver_that_keeps_reading_slowly_is_judged_on_what_was_there() -> None:
@@ -102,7 +102,7 @@ def test_with_retry_a_receiver_that_moves_is_kept_and_counted() -> None:
     slow.transport.take(10)
     loop_of(broker).advance(2.1)
     assert not slow.closed
-    assert broker.slow_consumers == 1
+    assert broker.totals.slow_consumers == 1
     loop_of(broker).advance(3.1)  # not a byte since
     assert slow.closed
 
@@ -114,7 +114,7 @@ def test_the_sender_pauses_while_a_receiver_is_crowded() -> None:
         assert sender.transport.reading
     sender.say(KILOBYTE)  # more than three quarters
     assert not sender.transport.reading
-    assert broker.stalled_clients == 1
+    assert broker.totals.stalled_clients == 1
     loop_of(broker).advance(0.01)
     assert sender.transport.reading
     assert not slow.closed
@@ -133,7 +133,7 @@ def test_the_pause_can_be_switched_off() -> None:
     broker, sender, _, _ = scene(max_pending=4000, no_fast_producer_stall=True)
     sender.say(KILOBYTE * 3)
     assert sender.transport.reading
-    assert broker.stalled_clients == 0
+    assert broker.totals.stalled_clients == 0
 
 
 def test_a_sender_that_leaves_during_its_pause_is_left_alone() -> None:
@@ -154,7 +154,7 @@ def test_a_sender_that_is_held_is_read_from_when_it_is_released() -> None:
     assert not sender.transport.reading
     broker.tick.release()
     assert sender.transport.reading
-    assert broker.stalled_clients == 0
+    assert broker.totals.stalled_clients == 0
 
 
 def test_only_the_sender_of_what_waits_is_held() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.history import SubscriptionRecord
-from millstream.broker.internal import Message
+from millstream.broker.internal import InternalMessage
 from tests.kits.broker import Recorder, client, loop_of, make_broker
 from tests.kits.fake_transport import FakeClient
 
@@ -13,13 +13,13 @@ def test_connections_come_and_go() -> None:
     notes = Recorder()
     broker = make_broker(notes)
     clients = [client(broker) for _ in range(3)]
-    assert len(broker.connections) == broker.total_connections == 3
+    assert len(broker.connections) == broker.totals.connections == 3
     clients[1].transport.peer_closes()
     loop_of(broker).run_ready()
     assert sorted(broker.connections) == [5, 7]
     assert notes.notes[-1] == ("disconnected", 6, CloseReason.CLIENT_CLOSED)
     assert [record.cid for record in broker.closed] == [6]
-    assert broker.total_connections == 3
+    assert broker.totals.connections == 3
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_closed_connection_is_remembered_with_what_it_did() -> None:
     assert record.session.connect.name == "mill"
     assert (record.in_messages, record.in_bytes, record.out_messages, record.out_bytes) == (1, 2, 1, 2)
     assert list(record.subscriptions()) == [SubscriptionRecord(b"foo", b"q", b"1", 1, 9)]
-    assert broker.past_in_messages == 1
+    assert broker.totals.past.in_messages == 1
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(3, 3), (0, 10)])
@@ -134,7 +134,7 @@ async def test_a_socket_that_was_accepted_while_all_were_closed_is_closed_too() 
 
 def test_a_callback_gets_a_copy_of_each_message() -> None:
     broker = make_broker()
-    got: list[Message] = []
+    got: list[InternalMessage] = []
     subscription = broker.subscribe(broker.global_account, b"foo.*", got.append)
     one = client(broker)
     one.say(b"HPUB foo.x inbox 12 14\r\nNATS/1.0\r\n\r\nhi\r\nPUB foo.y 1\r\n!\r\n")
@@ -168,7 +168,7 @@ def test_publishing_to_nobody_says_so() -> None:
 def test_an_answer_given_inside_the_callback_comes_with_the_request() -> None:
     broker = make_broker()
 
-    def answer(message: Message) -> None:
+    def answer(message: InternalMessage) -> None:
         broker.publish(broker.global_account, message.reply, b"re: " + message.payload)
 
     broker.subscribe(broker.global_account, b"help", answer)
@@ -179,7 +179,7 @@ def test_an_answer_given_inside_the_callback_comes_with_the_request() -> None:
 
 def test_callbacks_share_a_queue_with_clients() -> None:
     broker = make_broker()
-    got: list[Message] = []
+    got: list[InternalMessage] = []
     broker.subscribe(broker.global_account, b"foo", got.append, b"q")
     sender, member = client(broker), client(broker)
     member.say(b"SUB foo q 1\r\n")

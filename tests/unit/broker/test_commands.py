@@ -4,7 +4,7 @@ import pytest
 
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import (
-    Account,
+    AccountOptions,
     Authorization,
     Permissions,
     ResponseRule,
@@ -326,7 +326,7 @@ def test_allow_responses_opens_a_reply_once() -> None:
 
 
 def test_accounts_do_not_hear_each_other() -> None:
-    broker = make_accounts(Account(name="A"), Account(name="B"))
+    broker = make_accounts(AccountOptions(name="A"), AccountOptions(name="B"))
     a, a2, b = client(broker, "A"), client(broker, "A"), client(broker, "B")
     for each in (a, a2, b):
         each.say(b"SUB > 1\r\n")

@@ -11,7 +11,7 @@ from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.departures import AT_ONCE
 from millstream.broker.options import (
-    Account,
+    AccountOptions,
     Authorization,
     BrokerOptions,
     Export,
@@ -120,7 +120,9 @@ def test_the_end_is_told_at_once_and_the_closed_connection_lists_everything_all_
 def test_shadows_in_other_accounts_go_too() -> None:
     export = Export(kind=ExportKind.STREAM, subject="s.>")
     taken = Import(kind=ExportKind.STREAM, account="EX", subject="s.>")
-    broker = make_accounts(Account(name="EX", exports=(export,)), Account(name="IM", imports=(taken,)))
+    broker = make_accounts(
+        AccountOptions(name="EX", exports=(export,)), AccountOptions(name="IM", imports=(taken,))
+    )
     one = crowded(broker, AT_ONCE * 3, "IM")
     publisher = client(broker, "EX", no_responders=True)
     space = broker.accounts["EX"].space

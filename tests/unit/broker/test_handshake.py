@@ -8,8 +8,8 @@ import pytest
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import (
-    Account,
-    AccountLimits,
+    AccountOptions,
+    AccountQuota,
     Authorization,
     Permissions,
     SubjectRules,
@@ -201,7 +201,7 @@ def test_the_timeout_is_configurable_and_ends_with_connect() -> None:
 
 
 def test_a_full_account_refuses_the_next() -> None:
-    broker = make_accounts(Account(name="A", limits=AccountLimits(max_connections=1)))
+    broker = make_accounts(AccountOptions(name="A", limits=AccountQuota(max_connections=1)))
     first, second = client(broker, "A"), FakeClient(broker)
     answer = second.connect(user="A", **{"pass": "A"})
     assert answer == b"-ERR 'maximum account active connections exceeded'\r\n"
@@ -212,8 +212,8 @@ def test_a_full_account_refuses_the_next() -> None:
 
 
 def test_limits_of_an_account_apply_after_connect() -> None:
-    limits = AccountLimits(max_payload=10, max_subscriptions=1)
-    broker = make_accounts(Account(name="A", limits=limits))
+    limits = AccountQuota(max_payload=10, max_subscriptions=1)
+    broker = make_accounts(AccountOptions(name="A", limits=limits))
     one = client(broker, "A", protocol=1)
     assert b'"max_payload":10,' in one.say(b"PING\r\n")
     assert one.say(b"SUB a 1\r\nSUB b 2\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\n"
@@ -247,7 +247,7 @@ def test_a_second_connect_with_wrong_credentials_closes() -> None:
 
 
 def test_a_second_connect_to_another_account_takes_everything_along() -> None:
-    broker = make_accounts(Account(name="A"), Account(name="B"))
+    broker = make_accounts(AccountOptions(name="A"), AccountOptions(name="B"))
     in_a, in_b, mover = client(broker, "A"), client(broker, "B"), client(broker, "A")
     for each in (in_a, in_b):
         each.say(b"SUB foo 1\r\n")
@@ -279,16 +279,16 @@ def test_a_client_in_the_global_account_counts_once() -> None:
     one.connect()
     one.connect()
     account = broker.global_account
-    assert (account.total_connections, len(account.connections)) == (1, 1)
+    assert (account.totals.connections, len(account.connections)) == (1, 1)
     one.transport.peer_closes()
     loop_of(broker).run_ready()
-    assert (account.past_in_messages, account.past_in_bytes) == (1, 2)
+    assert (account.totals.past.in_messages, account.totals.past.in_bytes) == (1, 2)
 
 
 def test_a_no_auth_user_may_skip_connect_and_gets_no_ok_for_it() -> None:
     users = (User(name="guest", password="x", account="A"),)
     broker = make_broker(
-        accounts=(Account(name="A"),), authorization=Authorization(users=users, no_auth_user="guest")
+        accounts=(AccountOptions(name="A"),), authorization=Authorization(users=users, no_auth_user="guest")
     )
     one = FakeClient(broker)
     assert "auth_required" not in info_of(one.greeting)

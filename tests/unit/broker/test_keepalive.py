@@ -77,7 +77,7 @@ def test_unanswered_pings_end_the_connection(ping_max: int) -> None:
     assert one.heard() == STALE
     assert one.closed
     assert one.connection.session.reason is CloseReason.STALE_CONNECTION
-    assert broker.stale_connections == 1
+    assert broker.totals.stale_connections == 1
     assert broker.connections == {}
     assert broker.global_account.space.tree.count == 0
 

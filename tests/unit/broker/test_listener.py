@@ -8,7 +8,7 @@ import pytest
 
 from millstream.base.reasons import CannotListen
 from millstream.broker.broker import Broker
-from millstream.broker.listener import Listener, bind
+from millstream.broker.listener import ClientListener, bind
 from millstream.broker.options import BrokerOptions, ConnectionType, WebSocketOptions
 
 
@@ -20,8 +20,8 @@ async def broker() -> Broker:
 
 
 @pytest.fixture
-async def listener(broker: Broker) -> AsyncIterator[Listener]:
-    listening = Listener(broker, ConnectionType.STANDARD, None)
+async def listener(broker: Broker) -> AsyncIterator[ClientListener]:
+    listening = ClientListener(broker, ConnectionType.STANDARD, None)
     await listening.start("127.0.0.1", -1)
     yield listening
     await listening.close()
@@ -73,7 +73,7 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
     return line
 
 
-async def test_a_client_is_greeted(broker: Broker, listener: Listener) -> None:
+async def test_a_client_is_greeted(broker: Broker, listener: ClientListener) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     assert (await reader.readline()).startswith(b"INFO {")
     assert len(broker.connections) == 1
@@ -82,7 +82,7 @@ async def test_a_client_is_greeted(broker: Broker, listener: Listener) -> None:
 
 
 async def test_a_closed_listener_refuses_new_clients_and_keeps_the_old(broker: Broker) -> None:
-    listening = Listener(broker, ConnectionType.STANDARD, None)
+    listening = ClientListener(broker, ConnectionType.STANDARD, None)
     await listening.start("127.0.0.1", -1)
     reader, writer = await asyncio.open_connection("127.0.0.1", listening.port)
     await reader.readline()
@@ -96,7 +96,7 @@ async def test_a_closed_listener_refuses_new_clients_and_keeps_the_old(broker: B
 
 
 async def test_a_closed_listener_gives_up_websockets_that_are_not_open_yet(broker: Broker) -> None:
-    listening = Listener(broker, ConnectionType.WEBSOCKET, None)
+    listening = ClientListener(broker, ConnectionType.WEBSOCKET, None)
     await listening.start("127.0.0.1", -1)
     upgrading_reader, upgrading = await asyncio.open_connection("127.0.0.1", listening.port)
     upgrading.write(b"GET / HTTP/1.1\r\n")
@@ -114,7 +114,9 @@ async def test_a_closed_listener_gives_up_websockets_that_are_not_open_yet(broke
         writer.close()
 
 
-async def test_a_client_may_send_before_it_has_read_the_greeting(broker: Broker, listener: Listener) -> None:
+async def test_a_client_may_send_before_it_has_read_the_greeting(
+    broker: Broker, listener: ClientListener
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     writer.write(b'CONNECT {"verbose":false}\r\nPING\r\n')
     assert (await reader.readline()).startswith(b"INFO {")
@@ -123,7 +125,7 @@ async def test_a_client_may_send_before_it_has_read_the_greeting(broker: Broker,
     await writer.wait_closed()
 
 
-async def test_the_end_of_input_ends_the_connection(broker: Broker, listener: Listener) -> None:
+async def test_the_end_of_input_ends_the_connection(broker: Broker, listener: ClientListener) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     writer.write(b"CONNECT {}\r\nSUB foo 1\r\n")
     writer.write_eof()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.broker.options import Account
+from millstream.broker.options import AccountOptions
 from millstream.broker.outlet import SubjectOutlet
 from millstream.broker.router import SubjectSpace, Subscriber, Subscription
 from millstream.protocol.parser import make_frame
@@ -49,7 +49,7 @@ def test_one_among_others_is_enough() -> None:
 
 
 def test_a_message_under_the_name_of_the_destination_is_seen_as_published_there() -> None:
-    broker = make_accounts(Account(name="A"))
+    broker = make_accounts(AccountOptions(name="A"))
     outlet = SubjectOutlet(broker.accounts["A"].space, b"inbox")
     receiver = client(broker, "A")
     receiver.say(b"SUB inbox 1\r\nSUB * 2\r\n")

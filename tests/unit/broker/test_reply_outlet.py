@@ -1,7 +1,7 @@
 """Messages to clients of another account, who asked through an imported service."""
 
 from millstream.broker.broker import Broker
-from millstream.broker.options import Account, Export, ExportKind, Import, ResponseType
+from millstream.broker.options import AccountOptions, Export, ExportKind, Import, ResponseType
 from millstream.broker.outlet import SubjectOutlet
 from millstream.broker.reply_outlet import ReplyOutlet, outlet_to
 from millstream.protocol.outlet import Outlet
@@ -18,7 +18,9 @@ def asked(kind: ResponseType, *, threshold_s: float = 120.0) -> tuple[Broker, Fa
         kind=ExportKind.SERVICE, subject="pull", response_type=kind, response_threshold_s=threshold_s
     )
     taken = Import(kind=ExportKind.SERVICE, account="EX", subject="pull", to="")
-    broker = make_accounts(Account(name="EX", exports=(export,)), Account(name="IM", imports=(taken,)))
+    broker = make_accounts(
+        AccountOptions(name="EX", exports=(export,)), AccountOptions(name="IM", imports=(taken,))
+    )
     service, requester = client(broker, "EX"), client(broker, "IM")
     service.say(b"SUB pull 1\r\n")
     requester.say(b"SUB inbox 1\r\nPUB pull inbox 0\r\n\r\n")
@@ -79,7 +81,7 @@ def test_nobody_waits_for_an_answer_that_comes_too_late() -> None:
 
 
 def test_other_subjects_are_of_the_account_itself() -> None:
-    broker = make_accounts(Account(name="EX"))
+    broker = make_accounts(AccountOptions(name="EX"))
     outlet = outlet_to(broker.imports, broker.accounts["EX"], b"inbox")
     assert isinstance(outlet, SubjectOutlet)
     assert not outlet.has_interest()

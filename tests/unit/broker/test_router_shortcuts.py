@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.broker.router import Route, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Subscription, Target
 from millstream.protocol.parser import Frame, make_frame
 
 MANY = 1025  # more routes below one head than are looked at one by one
@@ -44,13 +44,13 @@ def crowd(space: SubjectSpace) -> None:
         space.route(b"$KV.B.%d" % number)
 
 
-def crowd_way(space: SubjectSpace, subject: bytes) -> Route | None:
+def crowd_way(space: SubjectSpace, subject: bytes) -> SubjectRoute | None:
     if len(space.routes) < MANY:
         crowd(space)
     return space.crowd_route(subject)
 
 
-def reached(route: Route) -> tuple[list[int], list[list[int]]]:
+def reached(route: SubjectRoute) -> tuple[list[int], list[list[int]]]:
     """Identities of everybody whom a route leads to, in any order."""
     queues = [sorted(id(target.owner) for target in members) for members in route.queues]
     queues += [sorted(id(each.owner) for each in group) for group in route.groups or ()]
@@ -64,7 +64,7 @@ def found(space: SubjectSpace, subject: bytes) -> tuple[list[int], list[list[int
     return sorted(id(each.owner) for each in matches.plain), sorted(queues)
 
 
-Way = Callable[[SubjectSpace, bytes], Route | None]
+Way = Callable[[SubjectSpace, bytes], SubjectRoute | None]
 CHANGES = st.lists(st.tuples(st.sampled_from(range(9)), st.booleans()), max_size=12)
 
 
@@ -107,7 +107,7 @@ def test_one_of_many_subjects_goes_to_whom_the_tree_finds(changes: list[tuple[in
     check_after_each_change(SubjectSpace("A", 7), crowd_way, patterns, subjects, changes)
 
 
-def short_crowd_way(space: SubjectSpace, subject: bytes) -> Route | None:
+def short_crowd_way(space: SubjectSpace, subject: bytes) -> SubjectRoute | None:
     for number in range(MANY):
         space.route(b"a.%d" % number)
     return space.crowd_route(subject)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from millstream.cli.connection import talks_to_a_second, talks_to_a_server
 from millstream.cli.endings import UsageError
-from millstream.link.options import FIELDS, LinkOptions, TlsOptions
+from millstream.link.options import FIELDS, LinkOptions, LinkTlsOptions
 
 runner = CliRunner()
 
@@ -39,7 +39,7 @@ def test_every_option_reaches_its_field() -> None:
     )
     assert str(server) == "nats://a:4222, nats://b:1"
     assert (server.user, server.password, server.inbox_prefix, server.domain) == ("u", "p", "i", "d")
-    assert (server.tls, server.request_timeout_s) == (TlsOptions("ca", "c", "k", first=True), 3)
+    assert (server.tls, server.request_timeout_s) == (LinkTlsOptions("ca", "c", "k", first=True), 3)
     assert to is not None
     assert (str(to), to.token, to.user) == ("tls://c:4222", "t", "")
 

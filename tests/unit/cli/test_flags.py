@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from millstream.cli.flags import FLAGS, CommandLine, FlagError, Section, help_text, parse_flags
+from millstream.cli.flags import FLAGS, CommandLine, FlagError, HelpSection, help_text, parse_flags
 from millstream.config import Overrides
 from tests.kits.paths import GOLDEN
 from tests.kits.patience import PATIENCE_S
@@ -126,7 +126,7 @@ def test_no_flag_is_listed_twice_and_all_targets_exist() -> None:
     actions = set(CommandLine.__struct_fields__)
     for flag in FLAGS:
         assert set(flag.into) <= overrides
-        assert flag.action in actions if flag.action else flag.into or flag.section is Section.UNSUPPORTED
+        assert flag.action in actions if flag.action else flag.into or flag.section is HelpSection.UNSUPPORTED
     assert {target for flag in FLAGS for target in flag.into} == overrides
 
 

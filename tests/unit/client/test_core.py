@@ -5,7 +5,7 @@ import pytest
 from millstream.client.config import ordered_config
 from millstream.client.core import OrderedCore
 from millstream.client.state import OrderedMessage, ResetReason
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 
 
 def core_of(max_messages: int = 10, max_bytes: int = 1000) -> OrderedCore:
@@ -14,13 +14,13 @@ def core_of(max_messages: int = 10, max_bytes: int = 1000) -> OrderedCore:
     return core
 
 
-def message(sequence: int, data: bytes = b"x") -> Message:
-    return Message("s", data, f"$JS.ACK.S.C.1.{sequence}.{sequence}.0.0")
+def message(sequence: int, data: bytes = b"x") -> LinkMessage:
+    return LinkMessage("s", data, f"$JS.ACK.S.C.1.{sequence}.{sequence}.0.0")
 
 
-def control(text: str, reply: str = "", **headers: str) -> Message:
+def control(text: str, reply: str = "", **headers: str) -> LinkMessage:
     lines = "".join(f"Nats-{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    return Message("inbox", b"", reply, f"NATS/1.0 100 {text}\r\n{lines}\r\n".encode(), 100)
+    return LinkMessage("inbox", b"", reply, f"NATS/1.0 100 {text}\r\n{lines}\r\n".encode(), 100)
 
 
 def sequences(messages: list[OrderedMessage]) -> list[int]:
@@ -79,12 +79,14 @@ def test_room_for_nothing_is_refused() -> None:
         (control("Idle Heartbeat", Consumer_Stalled="$JS.FC.S.c.x"), 1, ["$JS.FC.S.c.x"]),
         (control("FlowControl Request", "$JS.FC.S.c.x"), 0, ["$JS.FC.S.c.x"]),
         (control("FlowControl Request"), 0, []),
-        (Message("inbox", b"", block=b"NATS/1.0 409 Consumer Deleted\r\n\r\n", status=409), 0, []),
-        (Message("inbox", b"psst"), 0, []),
-        (Message("s", b"psst", "$JS.ACK.S.OTHER.1.1.1.0.0"), 0, []),
+        (LinkMessage("inbox", b"", block=b"NATS/1.0 409 Consumer Deleted\r\n\r\n", status=409), 0, []),
+        (LinkMessage("inbox", b"psst"), 0, []),
+        (LinkMessage("s", b"psst", "$JS.ACK.S.OTHER.1.1.1.0.0"), 0, []),
     ],
 )
-def test_control_messages_are_told_from_others(stranger: Message, heartbeats: int, due: list[str]) -> None:
+def test_control_messages_are_told_from_others(
+    stranger: LinkMessage, heartbeats: int, due: list[str]
+) -> None:
     core = core_of()
     core.receive(stranger)
     assert (core.heartbeats, core.answers_due(), core.held, core.trouble) == (heartbeats, due, 0, None)

@@ -8,14 +8,14 @@ import pytest
 import millstream.client
 from millstream.client import RequestRefused, StreamNotFound
 from millstream.client.api import check_name
-from millstream.client.state import ENDED, MOVES, Event, IllegalMove, Phase, step
-from millstream.link.errors import ApiError
+from millstream.client.state import ENDED, MOVES, IllegalMove, Phase, ReadingEvent, step
+from millstream.link.errors import LinkApiError
 from millstream.link.servers import Backoff
 
 
 def test_every_pair_is_a_move_or_an_error() -> None:
     for phase in Phase:
-        for event in Event:
+        for event in ReadingEvent:
             if (phase, event) in MOVES:
                 assert step(phase, event) is MOVES[phase, event]
             else:
@@ -26,12 +26,12 @@ def test_every_pair_is_a_move_or_an_error() -> None:
 def test_what_has_ended_stays_as_it_is() -> None:
     for phase, event in MOVES:
         if phase in ENDED:
-            assert event is Event.CLOSE
+            assert event is ReadingEvent.CLOSE
             assert MOVES[phase, event] is phase
 
 
 def test_a_reading_can_be_closed_in_every_phase() -> None:
-    assert all((phase, Event.CLOSE) in MOVES for phase in Phase)
+    assert all((phase, ReadingEvent.CLOSE) in MOVES for phase in Phase)
 
 
 def test_delays_start_at_nothing_grow_and_are_bounded() -> None:
@@ -47,7 +47,7 @@ def test_delays_start_at_nothing_grow_and_are_bounded() -> None:
 
 
 def refused(status: int, code: int, description: str) -> RequestRefused:
-    return RequestRefused.told_by(ApiError(status, code, description), "S", "host:1")
+    return RequestRefused.told_by(LinkApiError(status, code, description), "S", "host:1")
 
 
 def test_refusals_are_told_apart_by_their_numbers() -> None:

@@ -14,8 +14,8 @@ from millstream.client.core import OrderedCore
 from millstream.client.state import ResetReason
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
-from millstream.link.deliveries import Message
-from millstream.link.parser import Op, Parser
+from millstream.link.deliveries import LinkMessage
+from millstream.link.parser import LinkOp, LinkParser
 
 
 class Verdict(Enum):
@@ -29,7 +29,7 @@ class Progress:
 
     def __init__(self, config: ConsumerConfig) -> None:
         self.core = OrderedCore(config, max_messages=10**6, max_bytes=10**9, changed=lambda: None)
-        self._parser = Parser()
+        self._parser = LinkParser()
         self._in_parser = itertools.cycle((False, True))
         self._listen()
 
@@ -64,15 +64,15 @@ class Progress:
         before = self.core.held
         if next(self._in_parser):
             self._parser.feed(b"MSG a.b 7 %b 1\r\nx\r\n" % reply.encode())
-            assert self._parser.next() == Op.MSG
+            assert self._parser.next() == LinkOp.MSG
             self.core.take(self._parser)
         else:
-            self.core.receive(Message("a.b", b"x", reply))
+            self.core.receive(LinkMessage("a.b", b"x", reply))
         return self._verdict(self.core.held > before)
 
     def heartbeat(self, last_consumer_seq: int) -> Verdict:
         block = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\n\r\n" % last_consumer_seq
-        self.core.receive(Message("inbox", b"", block=block, status=100))
+        self.core.receive(LinkMessage("inbox", b"", block=block, status=100))
         return self._verdict(True)
 
     def _verdict(self, good: bool) -> Verdict:

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from millstream.broker.options import (
-    Account,
-    AccountLimits,
+    AccountOptions,
+    AccountQuota,
     Authorization,
     BrokerOptions,
     ConnectionType,
@@ -65,7 +65,7 @@ class Loader:
         return self.broker(text).authorization.users
 
 
-# Top-level keys of core-protocol.md, section 18; those that are refused have to be known as well.
+# Top-level keys of nats-server; those that are refused have to be known as well.
 DOCUMENTED_KEYS = """
 listen host net port server_name client_advertise http https http_port monitor_port https_port http_base_path
 debug trace trace_verbose logtime logtime_utc log_file logfile log_size_limit log_max_num syslog remote_syslog
@@ -254,9 +254,9 @@ def test_accounts(loaded: Loader) -> None:
     """)
     broker = config.options.broker
     assert broker.accounts == (
-        Account(
+        AccountOptions(
             name="A",
-            limits=AccountLimits(max_connections=1, max_subscriptions=2, max_payload=3),
+            limits=AccountQuota(max_connections=1, max_subscriptions=2, max_payload=3),
             exports=(
                 Export(kind=ExportKind.STREAM, subject="s.>", accounts=("B",)),
                 Export(
@@ -269,14 +269,14 @@ def test_accounts(loaded: Loader) -> None:
             ),
             mappings=(SubjectMapping(source="m", destinations=(MapDestination(subject="n"),)),),
         ),
-        Account(
+        AccountOptions(
             name="B",
             imports=(
                 Import(kind=ExportKind.STREAM, account="A", subject="s.x", prefix="from.a"),
                 Import(kind=ExportKind.SERVICE, account="A", subject="r.B", to="ask", share=True),
             ),
         ),
-        Account(name="$SYS"),
+        AccountOptions(name="$SYS"),
     )
     assert broker.authorization.users == (
         User(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from millstream.broker.options import Account, TlsOptions, User, WebSocketOptions
+from millstream.broker.options import AccountOptions, TlsOptions, User, WebSocketOptions
 from millstream.config import ConfigError, ServerOptions
 from millstream.config.reload import Area, plan_reload
 from millstream.jetstream.options import AccountJetStreamOptions
@@ -37,7 +37,7 @@ def changed(options: ServerOptions, **parts: dict[str, Any]) -> ServerOptions:
         ({"broker": {"trace": True}}, Area.TRACE),
         ({"broker": {"client_advertise": "a:1"}}, Area.IDENTITY),
         ({"broker": {"server_tags": ("a",)}}, Area.IDENTITY),
-        ({"broker": {"accounts": (Account(name="A"),)}}, Area.ACCOUNTS),
+        ({"broker": {"accounts": (AccountOptions(name="A"),)}}, Area.ACCOUNTS),
         ({"authorization": {"token": "t"}}, Area.AUTHORIZATION),
         ({"authorization": {"users": (User(name="a"),)}}, Area.AUTHORIZATION),
         ({"authorization": {"timeout_s": 1.0}}, Area.AUTHORIZATION),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream.gateway.auth import Authenticator, TokensFileError
+from millstream.gateway.bounds import RateLimit
 from millstream.gateway.credentials import Credentials, parse_authorization
 from millstream.gateway.error_map import ascii_json, envelope, outcome_of, problem
 from millstream.gateway.errors import (
@@ -16,13 +17,12 @@ from millstream.gateway.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from millstream.gateway.rate import RateLimit
 from millstream.gateway.routes import Route, find
 from millstream.gateway.settings import Auth
 from millstream.http.access_log import AccessLog
 from millstream.http.router import Router
-from millstream.link.errors import ApiError, BadMessage
-from millstream.link.headers import header_block
+from millstream.link.errors import BadMessage, LinkApiError
+from millstream.link.frames import header_block
 
 
 async def nothing(*_: object) -> None:
@@ -144,7 +144,7 @@ def test_what_httpmq_leaves_out_is_left_out() -> None:
 
 
 def test_a_problem_has_jetstreams_number() -> None:
-    outcome = outcome_of(ApiError(404, 10059, "stream not found"))
+    outcome = outcome_of(LinkApiError(404, 10059, "stream not found"))
     told = json.loads(problem("id", outcome, "/v2/x"))
     assert (told["status"], told["err_code"], told["detail"]) == (404, 10059, "stream not found")
 

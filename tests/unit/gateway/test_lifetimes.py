@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millstream.base.reasons import CannotListen
-from millstream.gateway.budget import BodyBudget
+from millstream.gateway.bounds import BodyBudget
 from millstream.gateway.errors import BodyTimeout
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.link import CallerLink
@@ -22,8 +22,8 @@ from millstream.gateway.settings import Listener, Nats, Settings, Tls
 from millstream.gateway.v1.subscribe import board_of
 from millstream.gateway.v2.calls import Flow
 from millstream.gateway.v2.live import begun
-from millstream.link.errors import BadOptions
-from millstream.link.options import TlsOptions
+from millstream.link.errors import BadLinkOptions
+from millstream.link.options import LinkTlsOptions
 
 
 async def test_a_link_that_nobody_uses_is_gone_with_its_board() -> None:
@@ -61,8 +61,12 @@ async def test_a_body_over_http2_that_does_not_begin_is_not_waited_for() -> None
 
 def test_files_that_the_gateway_can_not_use_are_told_at_the_start(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    for options in ({"creds_file": missing}, {"nkey_file": missing}, {"tls": TlsOptions(ca_file=missing)}):
-        with pytest.raises(BadOptions, match="missing"):
+    for options in (
+        {"creds_file": missing},
+        {"nkey_file": missing},
+        {"tls": LinkTlsOptions(ca_file=missing)},
+    ):
+        with pytest.raises(BadLinkOptions, match="missing"):
             Links(Nats.at("nats://127.0.0.1:1", **options))
 
 

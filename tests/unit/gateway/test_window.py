@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.gateway.v1.delivery import Delivery
+from millstream.gateway.v1.delivery import HttpDelivery
 from millstream.gateway.v1.window import Window
 
 
-def delivery(stream_seq: int, consumer_seq: int | None = None, size: int = 10) -> Delivery:
-    return Delivery(None, "reply", "S", 1, stream_seq, consumer_seq or stream_seq, 0, 0.0, size)
+def delivery(stream_seq: int, consumer_seq: int | None = None, size: int = 10) -> HttpDelivery:
+    return HttpDelivery(None, "reply", "S", 1, stream_seq, consumer_seq or stream_seq, 0, 0.0, size)
 
 
 def taken(window: Window, now: float = 0.0) -> list[int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.golang.json import BadSyntax, Kind, read_each, read_one, syntax_error
+from millstream.golang.json import BadSyntax, JsonKind, read_each, read_one, syntax_error
 from millstream.golang.quote import quoted
 
 COMPLAINTS = {
@@ -60,10 +60,10 @@ def test_value_remembers_how_it_was_written() -> None:
     assert value.raw == b'{"a" : [1.50, "\\u0041"], "a":null}'
     (_, first), (_, second) = value.members
     assert [(item.kind, item.raw, item.text) for item in first.items] == [
-        (Kind.NUMBER, b"1.50", ""),
-        (Kind.STRING, b'"\\u0041"', "A"),
+        (JsonKind.NUMBER, b"1.50", ""),
+        (JsonKind.STRING, b'"\\u0041"', "A"),
     ]
-    assert second.kind is Kind.NULL
+    assert second.kind is JsonKind.NULL
 
 
 def test_values_come_one_after_the_other_until_one_is_wrong() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.api import Api, DisabledApi, find_endpoint
+from millstream.jetstream.api import AccountApi, DisabledApi, find_endpoint
 from millstream.jsapi.enums import BatchAbandonReason
 from tests.kits.fake_world import FakeWorld
 from tests.kits.jetstream.stream import Site, block, parts
@@ -193,7 +193,7 @@ def test_only_so_many_requests_wait_and_the_system_account_hears_of_the_rest() -
     system = FakeWorld()
     system.heard.append(b"$JS.EVENT.ADVISORY.API.LIMIT_REACHED")
     site.account.advisories = Advisories(site.world, account="$G", server_name="server", system=system)
-    Api(site.account, "server", "2.15.1", request_queue_limit=1, info_queue_limit=2).start()
+    AccountApi(site.account, "server", "2.15.1", request_queue_limit=1, info_queue_limit=2).start()
     site.world.send(b"s.a")
     for number in range(3):
         site.world.send(b"$JS.API.STREAM.INFO.S", reply=b"info-%d" % number)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.protocol import headers
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.publish.fast_batch import Operation, Step, parse
+from millstream.jetstream.publish.fast_batch import BatchOperation, Step, parse
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
@@ -180,7 +180,7 @@ def test_what_a_reply_subject_may_say() -> None:
     assert codes(step(world, 1, START, batch="b" * 65)) == [10207]
     assert step(world, 1, COMMIT, batch="b" * 64)[0]["count"] == 1
     assert codes(step(world, 2, PING, batch="unknown")) == [10208]
-    assert parse(b"_I.x.b.7.ok.3.1.$FI") == Step(b"b", 7, True, 3, Operation.APPEND)
+    assert parse(b"_I.x.b.7.ok.3.1.$FI") == Step(b"b", 7, True, 3, BatchOperation.APPEND)
     for reply in (b"a.$FI", b"b.7.ok.3.1.$FI", b"_I.b.7.ok.18446744073709551615.1.$FI", b"_I.b.7.ok.x.1.$FI"):
         assert parse(reply) is None
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from millstream.golang.time import format_time
 from millstream.jetstream.read import answers as stops
-from millstream.jetstream.read.answers import Batch, DirectSending
+from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
@@ -55,8 +55,8 @@ def make_log(count: int, subjects: int = 1) -> Log:
     return stream.log
 
 
-def batch_to(ear: Outlet, most: int = 100, most_bytes: int = 10_000) -> Batch:
-    return Batch(b"me", ear, most, most_bytes, 100)
+def batch_to(ear: Outlet, most: int = 100, most_bytes: int = 10_000) -> DirectBatch:
+    return DirectBatch(b"me", ear, most, most_bytes, 100)
 
 
 @given(
@@ -72,7 +72,7 @@ def test_headers_are_those_that_python_would_write(
     subject: bytes, seq: int, timestamp: int, block: bytes, payload: bytes, pending: int, last: int
 ) -> None:
     ear = Ear()
-    batch = Batch(b"me", ear, 1, 1, pending)
+    batch = DirectBatch(b"me", ear, 1, 1, pending)
     batch.last = last
     sending = DirectSending(b"STREAM")
     record = record_of(subject, seq, timestamp, block, payload)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millstream.golang.json import MOST_VALUES_OF_STRANGERS
-from millstream.jetstream.request_bodies import Bodies
+from millstream.jetstream.api_requests import Bodies
 from millstream.jsapi.codec import JsonError
 from millstream.jsapi.requests import StreamNamesRequest
 from millstream.subjects.match import is_subset

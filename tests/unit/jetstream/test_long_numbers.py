@@ -7,7 +7,7 @@ import pytest
 
 from millstream.golang.duration import DurationError, parse_duration
 from millstream.jetstream.consumers.pull_request import PullRefused, parse_pull
-from millstream.jetstream.stream.ttl import parse_ttl
+from millstream.jetstream.publish.ttl import parse_ttl
 from millstream.jsapi.errors import ApiError
 from millstream.subjects.functions import _integer
 from millstream.subjects.transform import SubjectTransform, TransformError

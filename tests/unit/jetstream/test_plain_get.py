@@ -21,7 +21,7 @@ def read(body: bytes) -> PlainGet | None:
     "body",
     [
         b'{"seq":1}',
-        b' { "seq" : 999999999999999999 } ',
+        b' { "seq" : 9223372036854775807 } ',
         b'{"last_by_subj":"a.b"}',
         b'{"next_by_subj":"a.*","seq":7}',
         b'{"seq":7,"no_hdr":true}',
@@ -54,7 +54,7 @@ def test_it_means_what_the_codec_says(body: bytes) -> None:
         b'{"seq":1.0}',
         b'{"seq":1e3}',
         b'{"seq":"1"}',
-        b'{"seq":1000000000000000000}',
+        b'{"seq":9223372036854775808}',
         b'{"seq":1,"seq":2}',
         b'{"Seq":1}',
         b'{"seq":1,"batch":2}',

@@ -27,16 +27,16 @@ def always(_: Any) -> bool:
 
 
 def as_entry_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = rules.Rule("cats", rules.Stage.ENTRY, refuse_cats, always)
+    rule = rules.Rule("cats", rules.RuleStage.ENTRY, refuse_cats, always)
     monkeypatch.setattr(rules, "book", rules.RuleBook((*rules.RULES, rule)))
 
 
 def as_header_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = rules.Rule("cats", rules.Stage.HEADERS, refuse_cats, always, batch_place=99)
+    rule = rules.Rule("cats", rules.RuleStage.HEADERS, refuse_cats, always, batch_place=99)
     monkeypatch.setattr(rules, "book", rules.RuleBook((*rules.RULES, rule)))
 
 
-def as_limit(stage: limits.Stage) -> Callable[[pytest.MonkeyPatch], None]:
+def as_limit(stage: limits.LimitStage) -> Callable[[pytest.MonkeyPatch], None]:
     def add(monkeypatch: pytest.MonkeyPatch) -> None:
         limit = limits.Limit("cats", stage, refuse_cats, always)
         monkeypatch.setattr(limits, "book", limits.LimitBook((*limits.LIMITS, limit)))
@@ -45,7 +45,7 @@ def as_limit(stage: limits.Stage) -> Callable[[pytest.MonkeyPatch], None]:
     return add
 
 
-LIMITS = [as_limit(stage) for stage in limits.Stage]
+LIMITS = [as_limit(stage) for stage in limits.LimitStage]
 
 
 @pytest.fixture(params=[as_entry_rule, as_header_rule, *LIMITS], ids=lambda add: add.__name__)

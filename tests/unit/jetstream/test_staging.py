@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.publish.batch_fast_path import OpenBatch, StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path import BatchStaging, OpenBatch, StagedMessage
 from millstream.jetstream.publish.candidate import Incoming
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.stream_types import StreamConfig
@@ -185,7 +185,7 @@ _PIECES = [
 @given(st.lists(st.sampled_from(_PIECES), max_size=9).map(b"".join))
 def test_whatever_is_taken_is_what_lookups_find_and_nothing_else(given_block: bytes) -> None:
     for found in (given_block, b"NATS/1.0\r\n" + given_block + b"\r\n"):
-        staging = Staging(lambda: 5)
+        staging = BatchStaging(lambda: 5)
         staging.granted = 1000
         batch = staging.open[b"u"] = OpenBatch(10)
         batch.messages.append(Incoming(b"s", b"", b"", b""))
@@ -205,7 +205,7 @@ def test_whatever_is_taken_is_what_lookups_find_and_nothing_else(given_block: by
 def test_the_ordinary_block_is_taken_and_split_ones_are_not() -> None:
     whole = block(2)
     for size in range(len(whole) + 1):
-        staging = Staging(lambda: 5)
+        staging = BatchStaging(lambda: 5)
         staging.granted = 1000
         batch = staging.open[b"u"] = OpenBatch(10)
         batch.messages.append(Incoming(b"s", b"", b"", b""))

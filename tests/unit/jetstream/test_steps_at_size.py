@@ -22,7 +22,7 @@ from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.broker.watchdog import Watchdog
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import NoJournal
 from millstream.jetstream.stream.committed_log import Committing
@@ -128,7 +128,7 @@ class Site:
         self.account = AccountJetStream(
             "$G", world, AccountJetStreamOptions(), fs=MemoryFileSystem(), folder="store"
         )
-        Api(self.account, "server", "2.15.1").start()
+        AccountApi(self.account, "server", "2.15.1").start()
         self.client = self.join()
         self.client.say(b"SUB _INBOX 1\r\n")
         self.other = self.join()

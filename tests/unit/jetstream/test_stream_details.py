@@ -10,7 +10,7 @@ import pytest
 
 from millstream.base import slices
 from millstream.base.slices import finish
-from millstream.jetstream.ports import Request
+from millstream.jetstream.ports import ClientRequest
 from millstream.jetstream.stream import details as stream_details
 from millstream.jsapi.limits import DELETED_LISTED
 from millstream.store import gaps
@@ -19,6 +19,7 @@ from millstream.store.gaps import first_missing
 from millstream.store.layout import layout
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
+from tests.kits.fake_world import FakeRequester
 from tests.kits.jetstream.stream import Site
 
 
@@ -186,17 +187,19 @@ def test_nothing_more_is_done_for_a_client_that_has_gone(monkeypatch: pytest.Mon
     for number in range(50):
         site.publish(f"s.{number}")
     for reply in (b"gone", b"heard elsewhere"):
-        request = Request(b"$JS.API.STREAM.INFO.S", reply, b"", b'{"subjects_filter":">"}', Client())
+        request = ClientRequest(
+            b"$JS.API.STREAM.INFO.S",
+            reply,
+            b"",
+            b'{"subjects_filter":">"}',
+            FakeRequester(site.world, closed=True),
+        )
         site.api.answer(request.subject, request)
     site.world.deaf.add(b"gone")
     site.world.settle()
     assert site.sent(b"gone") == []
     assert json.loads(site.sent(b"heard elsewhere")[0].payload)["total"] == 50
     assert len(site.world.slices) < 2 * 100
-
-
-class Client:
-    closed = True
 
 
 def test_every_slice_tells_its_name_and_its_work(monkeypatch: pytest.MonkeyPatch) -> None:

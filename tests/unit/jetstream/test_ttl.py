@@ -9,8 +9,8 @@ import pytest
 
 from millstream.base import slices
 from millstream.jetstream.account import AccountJetStream
-from millstream.jetstream.stream import ttl as ttl_module
-from millstream.jetstream.stream.ttl import NEVER, parse_ttl
+from millstream.jetstream.publish import ttl as ttl_module
+from millstream.jetstream.publish.ttl import NEVER, parse_ttl
 from millstream.jsapi.errors import ApiError
 from millstream.jsapi.stream_types import RePublish, StreamConfig
 from millstream.protocol import headers

@@ -14,7 +14,6 @@ from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict, dec
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import (
     AckPolicy,
-    Compression,
     DeliverPolicy,
     DiscardPolicy,
     PersistMode,
@@ -22,12 +21,13 @@ from millstream.jsapi.enums import (
     ReplayPolicy,
     RetentionPolicy,
     StorageType,
+    StoreCompression,
 )
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.go_types import Struct
 from millstream.jsapi.requests import (
     CreateConsumerRequest,
-    PullRequest,
+    NextRequest,
     StreamConfigRequest,
     StreamPurgeRequest,
 )
@@ -86,7 +86,7 @@ stream_configs = st.builds(
     placement=st.none() | st.builds(Placement, cluster=texts, tags=lists),
     mirror=st.none() | sources,
     sources=st.lists(sources, max_size=2),
-    compression=st.sampled_from(Compression),
+    compression=st.sampled_from(StoreCompression),
     first_seq=uint64s,
     subject_transform=st.none() | transforms,
     republish=st.none() | st.builds(RePublish, src=texts, dest=texts, headers_only=st.booleans()),
@@ -321,13 +321,13 @@ def test_bytes_that_are_no_text_are_told_as_such() -> None:
 )
 def test_bad_pull_request_is_refused_as_its_status_says(body: bytes, complaint: str) -> None:
     with pytest.raises(JsonError) as refused:
-        decode_lenient(body, PullRequest)
+        decode_lenient(body, NextRequest)
     assert str(refused.value) == complaint
 
 
 def test_lenient_reading_ignores_what_it_does_not_know() -> None:
     body = b'{"batch":2,"new_thing":{"deep":[1]},"No_Wait":true}'
-    assert decode_lenient(body, PullRequest) == PullRequest(batch=2, no_wait=True)
+    assert decode_lenient(body, NextRequest) == NextRequest(batch=2, no_wait=True)
 
 
 def test_clients_read_answers_of_newer_servers() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from millstream.base.nkeys import verify
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
-    BadOptions,
+    BadLinkOptions,
+    LinkApiError,
     NotConnected,
     ProtocolViolation,
 )
@@ -25,7 +25,7 @@ from millstream.link.login import (
     tls_context,
     wants_tls,
 )
-from millstream.link.options import LinkOptions, ServerAddress, TlsOptions, parse_servers
+from millstream.link.options import LinkOptions, LinkTlsOptions, ServerAddress, parse_servers
 from millstream.link.servers import ServerPool
 
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
@@ -59,7 +59,7 @@ def test_addresses(text: str, expected: ServerAddress) -> None:
 
 @pytest.mark.parametrize("text", ["ws://a", "http://a", "nats://", "nats://a:port", "nats://secret:word@a:x"])
 def test_what_is_no_address_is_refused_without_showing_secrets(text: str) -> None:
-    with pytest.raises(BadOptions) as caught:
+    with pytest.raises(BadLinkOptions) as caught:
         ServerAddress.parse(text)
     assert "word" not in str(caught.value)
 
@@ -84,13 +84,13 @@ def test_a_list_of_servers_may_be_a_text() -> None:
     ],
 )
 def test_contradictions_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(BadOptions):
+    with pytest.raises(BadLinkOptions):
         LinkOptions(**fields)
 
 
 def test_a_key_without_a_certificate_is_refused() -> None:
-    with pytest.raises(BadOptions):
-        TlsOptions(key_file="k")
+    with pytest.raises(BadLinkOptions):
+        LinkTlsOptions(key_file="k")
 
 
 def test_options_never_show_a_secret_and_can_be_pickled() -> None:
@@ -153,27 +153,27 @@ def test_credentials_send_the_token_of_the_file_and_sign(tmp_path: Path) -> None
 
 def test_bad_credentials_name_the_file_and_not_its_content(tmp_path: Path) -> None:
     file = tmp_path / "user.creds"
-    with pytest.raises(BadOptions, match=r"user\.creds: No such file or directory; check the path"):
+    with pytest.raises(BadLinkOptions, match=r"user\.creds: No such file or directory; check the path"):
         connect_fields(LinkOptions(creds_file=str(file)))
     file.write_text("hush")
-    with pytest.raises(BadOptions, match=r"user\.creds cannot be used: there is no user seed") as caught:
+    with pytest.raises(BadLinkOptions, match=r"user\.creds cannot be used: there is no user seed") as caught:
         connect_fields(LinkOptions(creds_file=str(file)))
     assert "hush" not in str(caught.value)
-    with pytest.raises(BadOptions, match="nkey seed cannot be used") as caught:
+    with pytest.raises(BadLinkOptions, match="nkey seed cannot be used") as caught:
         connect_fields(LinkOptions(nkey_seed="SUhush"))
     assert "hush" not in str(caught.value)
 
 
 def test_tls_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadOptions, match="cannot read the authorities in '/nowhere': No such file"):
-        tls_context(LinkOptions(tls=TlsOptions(ca_file="/nowhere")))
+    with pytest.raises(BadLinkOptions, match="cannot read the authorities in '/nowhere': No such file"):
+        tls_context(LinkOptions(tls=LinkTlsOptions(ca_file="/nowhere")))
     (tmp_path / "ca.pem").write_text("x")
-    with pytest.raises(BadOptions, match="holds no certificate in PEM"):
-        tls_context(LinkOptions(tls=TlsOptions(ca_file=str(tmp_path / "ca.pem"))))
+    with pytest.raises(BadLinkOptions, match="holds no certificate in PEM"):
+        tls_context(LinkOptions(tls=LinkTlsOptions(ca_file=str(tmp_path / "ca.pem"))))
 
 
 def test_tls_is_used_when_either_side_wants_it_and_asked_for_in_vain_is_an_error() -> None:
-    plain, asking = LinkOptions(), LinkOptions(tls=TlsOptions())
+    plain, asking = LinkOptions(), LinkOptions(tls=LinkTlsOptions())
     assert not wants_tls(plain, HERE, ServerInfo())
     assert not wants_tls(plain, HERE, ServerInfo(tls_available=True))
     assert wants_tls(plain, HERE, ServerInfo(tls_required=True))
@@ -240,6 +240,6 @@ def test_the_prefix_of_the_api(fields: dict[str, str], api: str) -> None:
 
 
 def test_refusals_of_the_api_survive_pickling() -> None:
-    error = pickle.loads(pickle.dumps(ApiError(503, 10008, "later", "STREAM.INFO.A")))
+    error = pickle.loads(pickle.dumps(LinkApiError(503, 10008, "later", "STREAM.INFO.A")))
     assert (error.code, error.err_code, error.may_pass) == (503, 10008, True)
     assert str(error) == "STREAM.INFO.A: later (10008)"

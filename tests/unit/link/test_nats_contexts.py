@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.layers import Layer
-from millstream.link.options import LinkOptions, TlsOptions
+from millstream.link.options import LinkOptions, LinkTlsOptions
 from millstream.link.sources import link_options, spark_layer
 
 # What `nats context save` writes: every key, most of them empty.
@@ -55,7 +55,7 @@ def test_every_key_that_says_how_to_connect_counts(contexts: Contexts) -> None:
     found = contexts.options({"nats.context": "all"})
     assert str(found) == "nats://a:1, nats://b:2"
     assert (found.user, found.password, found.inbox_prefix, found.domain) == ("u", "p", "_IN", "hub")
-    assert found.tls == TlsOptions("/ca", "/cert", "/key", first=True)
+    assert found.tls == LinkTlsOptions("/ca", "/cert", "/key", first=True)
     assert found.context == "all"
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_used_is_named_with_file_and_key(
     contexts: Contexts, keys: dict[str, Any], text: str
 ) -> None:
     contexts.save("one", **keys)
-    with pytest.raises(BadOptions, match=text):
+    with pytest.raises(BadLinkOptions, match=text):
         contexts.options({"nats.context": "one"})
 
 
@@ -159,22 +159,24 @@ def test_what_cannot_be_used_is_named_with_file_and_key(
 )  # fmt: skip
 def test_files_that_are_no_contexts_are_named(contexts: Contexts, data: bytes, text: str) -> None:
     contexts.save("bad").write_bytes(data)
-    with pytest.raises(BadOptions, match=rf"bad\.json.*{text}"):
+    with pytest.raises(BadLinkOptions, match=rf"bad\.json.*{text}"):
         contexts.options({"nats.context": "bad"})
 
 
 def test_a_context_that_is_not_there_is_named(contexts: Contexts) -> None:
     contexts.save("orders")
-    with pytest.raises(BadOptions, match=r'no NATS context "order": .*order\.json; did you mean "orders"'):
+    with pytest.raises(
+        BadLinkOptions, match=r'no NATS context "order": .*order\.json; did you mean "orders"'
+    ):
         contexts.options({"nats.context": "order"})
     for name in ("../x", "a/b", "..", "a\\b"):
-        with pytest.raises(BadOptions, match="no NATS context can have the name"):
+        with pytest.raises(BadLinkOptions, match="no NATS context can have the name"):
             contexts.options({"nats.context": name})
 
 
 def test_a_selected_context_that_is_gone_is_an_error(contexts: Contexts) -> None:
     contexts.select("gone")
-    with pytest.raises(BadOptions, match='no NATS context "gone"'):
+    with pytest.raises(BadLinkOptions, match='no NATS context "gone"'):
         contexts.options(selected=True)
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.layers import Layer
 from millstream.link.options import (
     FIELDS,
     LinkOptions,
+    LinkTlsOptions,
     ServerAddress,
-    TlsOptions,
     parse_servers,
     replace_values,
     value_of,
@@ -66,7 +66,7 @@ def test_secrets_have_names_that_spark_hides() -> None:
 
 
 def test_options_are_pickled_compared_and_used_as_keys() -> None:
-    options = LinkOptions(user="u", password="p", tls=TlsOptions(ca_file="c"))
+    options = LinkOptions(user="u", password="p", tls=LinkTlsOptions(ca_file="c"))
     copy = pickle.loads(pickle.dumps(options))
     assert copy == options
     assert hash(copy) == hash(options)
@@ -90,12 +90,12 @@ def test_options_are_pickled_compared_and_used_as_keys() -> None:
 def test_what_makes_no_sense_is_said_in_the_words_of_whoever_gave_it(
     given: dict[str, str], text: str
 ) -> None:
-    with pytest.raises(BadOptions, match=text):
+    with pytest.raises(BadLinkOptions, match=text):
         from_spark(given)
 
 
 def test_the_same_contradiction_has_the_same_words_in_a_program() -> None:
-    with pytest.raises(BadOptions, match=r"^give one way to log in, not user and token$"):
+    with pytest.raises(BadLinkOptions, match=r"^give one way to log in, not user and token$"):
         LinkOptions(user="u", token="t")
 
 
@@ -107,11 +107,11 @@ def test_blanks_between_addresses_are_left_out(text: str) -> None:
 
 def test_bytes_that_are_no_text_are_refused_before_a_server_sees_them() -> None:
     environment = {"NATS_USER": "u", "NATS_PASSWORD": "\udcff", "NATS_CA": "/\udcff"}
-    with pytest.raises(BadOptions, match=r"^NATS_PASSWORD cannot be read$"):
+    with pytest.raises(BadLinkOptions, match=r"^NATS_PASSWORD cannot be read$"):
         environment_layer(environment)
     del environment["NATS_PASSWORD"]
     tls = link_options(environment_layer(environment), environment={}).tls
-    assert tls == TlsOptions(ca_file="/\udcff")
+    assert tls == LinkTlsOptions(ca_file="/\udcff")
 
 
 def test_zero_seconds_are_no_limit() -> None:
@@ -157,19 +157,19 @@ def test_options_survive_the_way_through_options_of_spark() -> None:
         servers=parse_servers("nats://a:1,tls://jo%2Fe:p%40ss@b"),
         jwt="j",
         nkey_seed="s",
-        tls=TlsOptions(ca_file="ca", first=True),
+        tls=LinkTlsOptions(ca_file="ca", first=True),
         api_prefix="x",
         connect_timeout_s=1.5,
     )
     assert from_spark(spark_options(options)) == options
-    encrypted = from_spark(spark_options(LinkOptions(tls=TlsOptions())))
+    encrypted = from_spark(spark_options(LinkOptions(tls=LinkTlsOptions())))
     assert encrypted.servers == (ServerAddress("127.0.0.1", tls=True),)
 
 
 def test_files_can_be_looked_for_elsewhere() -> None:
-    options = LinkOptions(creds_file="a", tls=TlsOptions(ca_file="b"))
+    options = LinkOptions(creds_file="a", tls=LinkTlsOptions(ca_file="b"))
     moved = options.with_files(lambda path: f"/there/{path}")
-    assert (moved.creds_file, moved.tls) == ("/there/a", TlsOptions(ca_file="/there/b"))
+    assert (moved.creds_file, moved.tls) == ("/there/a", LinkTlsOptions(ca_file="/there/b"))
     assert LinkOptions().with_files(str.upper) == LinkOptions()
 
 
@@ -190,12 +190,12 @@ def test_keys_old_and_new_mean_the_same() -> None:
         "connect_timeout_sec": 3,
     }
     assert section(new) == section(old)
-    with pytest.raises(BadOptions, match=r'give .* once, not as key "servers" and key "server_uri"'):
+    with pytest.raises(BadLinkOptions, match=r'give .* once, not as key "servers" and key "server_uri"'):
         section({"servers": "a", "server_uri": "b"})
 
 
 def test_a_table_of_tls_switches_it_on() -> None:
-    assert section({"tls": {}}).tls == TlsOptions()
+    assert section({"tls": {}}).tls == LinkTlsOptions()
     assert section({}).tls is None
 
 
@@ -203,12 +203,12 @@ def test_secrets_are_in_files_and_variables() -> None:
     assert section({"user": "u", "password_env": "WORD"}, secrets=False).password == "w"
     with pytest.raises(msgspec.ValidationError, match="password"):
         section({"user": "u", "password": "w"}, secrets=False)
-    with pytest.raises(BadOptions, match='key "token_env": NONE is not in the environment'):
+    with pytest.raises(BadLinkOptions, match='key "token_env": NONE is not in the environment'):
         section({"token_env": "NONE"})
-    with pytest.raises(BadOptions, match='key "token_file": cannot read /none: '):
+    with pytest.raises(BadLinkOptions, match='key "token_file": cannot read /none: '):
         section({"token_file": "/none"})
 
 
 def test_every_field_that_is_declared_is_a_field() -> None:
     for each in FIELDS:
-        assert value_of(dataclasses.replace(LinkOptions(), tls=TlsOptions()), each.path) == each.default
+        assert value_of(dataclasses.replace(LinkOptions(), tls=LinkTlsOptions()), each.path) == each.default

@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.link.errors import (
-    ApiError,
     BadMessage,
+    LinkApiError,
     LinkError,
     NoResponders,
     NotConnected,
     ProtocolViolation,
     RequestTimeout,
 )
-from millstream.link.parser import Op, Parser
-from millstream.link.publish_window import Origin, PublishWindow, Receipts, is_publishable
+from millstream.link.parser import LinkOp, LinkParser
+from millstream.link.publish_window import PublishWindow, Receipts, StoredIn, is_publishable
 
 NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 
 
 def answer(window: PublishWindow, number: int, payload: bytes, headers: bytes = b"") -> bool:
     subject = b"%b.%d" % (window.inbox, number)
-    parser = Parser()
+    parser = LinkParser()
     if headers:
         parser.feed(
             b"HMSG %b 1 %d %d\r\n%b%b\r\n"
@@ -31,7 +31,7 @@ def answer(window: PublishWindow, number: int, payload: bytes, headers: bytes = 
         )
     else:
         parser.feed(b"MSG %b 1 %d\r\n%b\r\n" % (subject, len(payload), payload))
-    assert parser.next() == Op.MSG
+    assert parser.next() == LinkOp.MSG
     return window.settle(parser)
 
 
@@ -75,7 +75,7 @@ def test_acknowledgements_in_every_spelling(
     assert answer(window, number, payload)
     assert receipts.sequences[-1] == sequence
     origin = receipts.origins[-1]
-    assert origin == Origin("ORDERS", "hub" if b"hub" in payload else "")
+    assert origin == StoredIn("ORDERS", "hub" if b"hub" in payload else "")
     assert receipts.duplicates == ({len(receipts) - 1} if duplicate else set())
     assert receipts.open == 0
     assert receipts.errors == {}
@@ -96,7 +96,11 @@ def test_the_value_of_a_counter_is_kept() -> None:
 @pytest.mark.parametrize(
     ("payload", "headers", "kind"),
     [
-        (b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}', b"", ApiError),
+        (
+            b'{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}',
+            b"",
+            LinkApiError,
+        ),
         (b"", NO_RESPONDERS, NoResponders),
         (b"", b"", ProtocolViolation),
         (b"[]", b"", ProtocolViolation),

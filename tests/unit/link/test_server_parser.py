@@ -5,29 +5,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Op, Parser
+from millstream.link.parser import LinkOp, LinkParser
 
 Event = tuple[object, ...]
 
 
-def event(parser: Parser, op: int) -> Event:
-    if op == Op.MSG:
+def event(parser: LinkParser, op: int) -> Event:
+    if op == LinkOp.MSG:
         parts = (parser.reply(), parser.headers(), parser.payload(), parser.status())
         return ("MSG", parser.subject(), parser.sid, *parts)
-    if op in (Op.INFO, Op.ERR):
-        return (Op(op).name, parser.line())
-    return (Op(op).name,)
+    if op in (LinkOp.INFO, LinkOp.ERR):
+        return (LinkOp(op).name, parser.line())
+    return (LinkOp(op).name,)
 
 
-def events_of(parser: Parser) -> list[Event]:
+def events_of(parser: LinkParser) -> list[Event]:
     found = []
-    while (op := parser.next()) != Op.NEED_MORE:
+    while (op := parser.next()) != LinkOp.NEED_MORE:
         found.append(event(parser, op))
     return found
 
 
 def read_in_pieces(wire: bytes, sizes: list[int], *, by_room: bool) -> list[Event]:
-    parser = Parser()
+    parser = LinkParser()
     found = []
     position = 0
     turn = 0
@@ -119,7 +119,7 @@ def test_any_frames_in_any_pieces_are_what_they_were_made_of(
 
 @given(st.binary(max_size=400), st.lists(st.integers(1, 60), min_size=1, max_size=4))
 def test_garbage_is_a_violation_or_waits_for_more_and_never_crashes(garbage: bytes, sizes: list[int]) -> None:
-    parser = Parser(max_line=200, max_body=1000)
+    parser = LinkParser(max_line=200, max_body=1000)
     position, turn = 0, 0
     try:
         while position < len(garbage):
@@ -134,7 +134,7 @@ def test_garbage_is_a_violation_or_waits_for_more_and_never_crashes(garbage: byt
 
 @given(st.binary(min_size=1, max_size=60), st.integers(0, len(EVERYTHING) - 1))
 def test_frames_damaged_anywhere_do_not_crash(damage: bytes, at: int) -> None:
-    parser = Parser(max_line=4096, max_body=100_000)
+    parser = LinkParser(max_line=4096, max_body=100_000)
     parser.feed(EVERYTHING[:at] + damage + EVERYTHING[at + len(damage) :])
     try:
         for told in events_of(parser):
@@ -162,67 +162,67 @@ def test_frames_damaged_anywhere_do_not_crash(damage: bytes, at: int) -> None:
     ],
 )
 def test_what_no_server_sends_is_a_violation(wire: bytes) -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(wire)
     with pytest.raises(ProtocolViolation):
         parser.next()
 
 
 def test_a_line_without_an_end_is_refused_beyond_the_limit() -> None:
-    parser = Parser(max_line=1000)
+    parser = LinkParser(max_line=1000)
     for _ in range(10):
         parser.feed(b"INFO " + b"x" * 95)
-        assert parser.next() == Op.NEED_MORE
+        assert parser.next() == LinkOp.NEED_MORE
     parser.feed(b"x")
     with pytest.raises(ProtocolViolation, match="more than 1000"):
         parser.next()
 
 
 def test_a_line_that_came_whole_is_refused_beyond_the_limit_too() -> None:
-    parser = Parser(max_line=10)
+    parser = LinkParser(max_line=10)
     parser.feed(b"INFO 0123456789\r\n")
     with pytest.raises(ProtocolViolation):
         parser.next()
 
 
 def test_a_body_beyond_the_limit_is_refused_when_it_is_announced() -> None:
-    parser = Parser(max_body=1000)
+    parser = LinkParser(max_body=1000)
     parser.feed(b"MSG a 1 1001\r\n")
     with pytest.raises(ProtocolViolation, match="1001 bytes; 1000"):
         parser.next()
 
 
 def test_the_room_for_a_large_body_is_made_at_once() -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(b"MSG a 1 1000000\r\nabc")
-    assert parser.next() == Op.NEED_MORE
+    assert parser.next() == LinkOp.NEED_MORE
     with parser.room(10) as room:
         assert len(room) >= 1_000_000 - 3 + 2
 
 
 def test_a_buffer_that_held_a_large_body_shrinks_when_it_is_empty() -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(b"MSG a 1 9000000\r\n" + b"x" * 9_000_000 + b"\r\n")
-    assert parser.next() == Op.MSG
-    assert parser.next() == Op.NEED_MORE
+    assert parser.next() == LinkOp.MSG
+    assert parser.next() == LinkOp.NEED_MORE
     with parser.room(100):
         assert len(parser.buffer) < 1_000_000
 
 
 def test_more_bytes_than_there_was_room_for_are_refused() -> None:
-    parser = Parser()
+    parser = LinkParser()
     size = len(parser.room(10))
     with pytest.raises(ValueError, match="room"):
         parser.filled(size + 1)
 
 
 def test_cleared_it_begins_anew_in_the_middle_of_a_frame() -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(b"MSG a 1 100\r\nabc")
-    assert parser.next() == Op.NEED_MORE
+    assert parser.next() == LinkOp.NEED_MORE
     parser.clear()
     parser.feed(b"PING\r\n")
-    assert parser.next() == Op.PING
+    assert parser.next() == LinkOp.PING
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_cleared_it_begins_anew_in_the_middle_of_a_frame() -> None:
     ],
 )
 def test_the_status_is_the_number_on_the_first_line(block: bytes, status: int) -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(b"HMSG a 1 %d %d\r\n%b\r\n" % (len(block), len(block), block))
-    assert parser.next() == Op.MSG
+    assert parser.next() == LinkOp.MSG
     assert parser.status() == status

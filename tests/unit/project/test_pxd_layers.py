@@ -18,7 +18,7 @@ _CIMPORT = re.compile(
 def layer_of_packages() -> dict[str, int]:
     """The number of each package's layer, 0 at the top."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    (layers,) = [each["layers"] for each in contracts if each.get("containers") == ["millstream"]]
     return {name.strip(" ()"): index for index, names in enumerate(layers) for name in names.split("|")}
 
 

@@ -13,9 +13,9 @@ from millstream.protocol.websocket import (
     Close,
     CloseStatus,
     Event,
-    Failure,
     FrameDecoder,
     FrameEncoder,
+    FrameFailure,
     Ping,
     close_frame,
     pong_frame,
@@ -141,7 +141,7 @@ def test_noise_never_raises_and_nothing_follows_a_failure(
 ) -> None:
     reader = decoder(compressed=compressed, mask=mask)
     events = [event for part in noise for event in reader.feed(part)]
-    ends = [number for number, event in enumerate(events) if isinstance(event, Close | Failure)]
+    ends = [number for number, event in enumerate(events) if isinstance(event, Close | FrameFailure)]
     assert ends in ([], [len(events) - 1])
 
 
@@ -172,7 +172,7 @@ WRONG = {
 @pytest.mark.parametrize("message", WRONG)
 def test_a_wrong_frame_is_a_protocol_error_after_what_came_before_it(message: str) -> None:
     wire = client_frame(FINAL | BINARY, b"PING\r\n") + WRONG[message]
-    failure = Failure(CloseStatus.PROTOCOL_ERROR, message)
+    failure = FrameFailure(CloseStatus.PROTOCOL_ERROR, message)
     assert decoder().feed(wire + client_frame(FINAL | BINARY, b"late")) == [b"PING\r\n", failure]
 
 
@@ -187,7 +187,7 @@ def test_a_wrong_frame_is_a_protocol_error_after_what_came_before_it(message: st
     ],
 )
 def test_the_compressed_bit_belongs_to_the_first_frame_of_a_message(message: str, wire: bytes) -> None:
-    assert decoder(compressed=True).feed(wire) == [Failure(CloseStatus.PROTOCOL_ERROR, message)]
+    assert decoder(compressed=True).feed(wire) == [FrameFailure(CloseStatus.PROTOCOL_ERROR, message)]
 
 
 def test_a_client_that_need_not_mask_may_do_either() -> None:
@@ -225,7 +225,7 @@ def test_a_compressed_message_may_be_as_large_as_a_payload() -> None:
 
 def test_a_compressed_message_that_expands_too_far_is_cut_and_refused() -> None:
     wire = client_frame(FINAL | RSV1 | BINARY, deflate(b"x" * 5_000_000))
-    failure = Failure(CloseStatus.MESSAGE_TOO_BIG, "maximum payload exceeded")
+    failure = FrameFailure(CloseStatus.MESSAGE_TOO_BIG, "maximum payload exceeded")
     assert decoder(compressed=True, max_payload=1000).feed(wire) == [b"x" * 1000, failure]
 
 
@@ -234,7 +234,7 @@ def test_compressed_fragments_are_not_gathered_without_end() -> None:
     events = reader.feed(client_frame(RSV1 | BINARY, b"\x00"))
     for _ in range(10):
         events += reader.feed(client_frame(CONTINUATION, bytes(100)))
-    assert events == [Failure(CloseStatus.MESSAGE_TOO_BIG, "maximum payload exceeded")]
+    assert events == [FrameFailure(CloseStatus.MESSAGE_TOO_BIG, "maximum payload exceeded")]
 
 
 def test_the_limit_of_a_connection_can_change() -> None:
@@ -246,7 +246,7 @@ def test_the_limit_of_a_connection_can_change() -> None:
 @pytest.mark.parametrize("body", [b"\xff\xff\xff", deflate(bytes(range(256)))[:100]])
 def test_a_damaged_compressed_message_is_refused(body: bytes) -> None:
     *_, last = decoder(compressed=True).feed(client_frame(FINAL | RSV1 | BINARY, body))
-    assert isinstance(last, Failure)
+    assert isinstance(last, FrameFailure)
     assert last.status is CloseStatus.INVALID_PAYLOAD
     assert "compressed message" in last.message
 

@@ -87,7 +87,7 @@ async def test_refused_client_is_told_without_its_secret(quiet_system: System) -
     writer.close()
     await writer.wait_closed()
     subject, refused = await heard(told)
-    assert subject == f"$SYS.SERVER.{quiet_system.server.broker.server_id}.CLIENT.AUTH.ERR"
+    assert subject == f"$SYS.SERVER.{quiet_system.server.broker.identity.server_id}.CLIENT.AUTH.ERR"
     assert refused["reason"] == "Authentication Failure"
     assert (refused["client"]["user"], refused["client"]["acc"]) == ("[REDACTED]", "$G")
     subject, gone = await heard(told)
@@ -116,7 +116,7 @@ async def test_nothing_is_encoded_that_nobody_hears(system: System, monkeypatch:
 async def test_statistics_come_soon_after_the_start(system: System) -> None:
     told = await listen(await system.join("sys"), "$SYS.SERVER.*.STATSZ")
     subject, document = await heard(told)
-    assert subject == f"$SYS.SERVER.{system.server.broker.server_id}.STATSZ"
+    assert subject == f"$SYS.SERVER.{system.server.broker.identity.server_id}.STATSZ"
     assert document["statsz"]["connections"] == 1
 
 
@@ -139,7 +139,7 @@ async def test_count_of_an_account_is_repeated_while_it_has_clients(
 async def test_going_away_is_told(tmp_path: Path) -> None:
     told: asyncio.Queue[Msg] = asyncio.Queue()
     async with running(tmp_path) as system:
-        server_id = system.server.broker.server_id
+        server_id = system.server.broker.identity.server_id
         operator = await system.join("sys")
         for name in ("LAMEDUCK", "SHUTDOWN"):
             await operator.subscribe(f"$SYS.SERVER.{server_id}.{name}", cb=told.put)

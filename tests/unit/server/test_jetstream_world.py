@@ -46,8 +46,8 @@ async def engine_in_server(folder: Path) -> AsyncIterator[tuple[Server, Engine]]
             engine = Engine(
                 options,
                 lambda name: AccountWorld(broker, broker.accounts[name], SystemClock(), workers),
-                server_name=broker.server_name,
-                server_id=broker.server_id,
+                server_name=broker.identity.server_name,
+                server_id=broker.identity.server_id,
                 server_version="2.15.1",
             )
             engine.start()

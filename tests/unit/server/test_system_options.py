@@ -8,7 +8,7 @@ import pytest
 from millstream.broker.broker import Broker
 from millstream.broker.options import BrokerOptions
 from millstream.server.monitor.connz import ConnzOptions
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 from millstream.server.system.options import Filters, NoOptions, decode
 
 COMPLAINTS = {
@@ -27,7 +27,7 @@ COMPLAINTS = {
 
 @pytest.mark.parametrize(("body", "complaint"), COMPLAINTS.items())
 def test_wrong_body_is_refused_in_the_words_of_the_reference(body: str, complaint: str) -> None:
-    with pytest.raises(BadRequest) as refusal:
+    with pytest.raises(BadQuery) as refusal:
         decode(body.encode(), "ConnzEventOptions", ConnzOptions)
     assert str(refusal.value).endswith(complaint)
 

@@ -30,7 +30,7 @@ async def test_answers_are_signed_and_numbered(system: System) -> None:
     expected = {
         "name": "probe",
         "host": "127.0.0.1",
-        "id": broker.server_id,
+        "id": broker.identity.server_id,
         "ver": "2.15.1",
         "tags": ["a:b"],
     }
@@ -149,7 +149,7 @@ async def test_request_for_somebody_else_is_met_with_silence(system: System, sub
     await operator.publish("$SYS.REQ.SERVER.PING.IDZ", b"", reply="answers")
     # Requests are answered in order, so the first answer is the second one's.
     answer = json.loads((await inbox.next_msg(timeout=PATIENCE_S)).data)
-    assert answer == {"name": "probe", "host": "127.0.0.1", "id": system.server.broker.server_id}
+    assert answer == {"name": "probe", "host": "127.0.0.1", "id": system.server.broker.identity.server_id}
 
 
 async def test_answer_is_compressed_on_demand(system: System) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructField, StructType
 
 from millstream.golang.time import format_time
 from millstream.link.errors import ProtocolViolation
-from millstream.link.parser import Parser
+from millstream.link.parser import LinkParser
 from millstream.spark import intake as codes
 from millstream.spark.columns import Columns
 from millstream.spark.intake import MAX_ROWS, Intake
@@ -89,7 +89,7 @@ def direct(message: Message, number: int) -> bytes:
 
 
 def rows_of(intake: Intake, wire: bytes, piece: int) -> list[dict[str, object]]:
-    parser = Parser()
+    parser = LinkParser()
     rows: list[dict[str, object]] = []
     for start in range(0, len(wire), piece):
         parser.feed(wire[start : start + piece])
@@ -163,7 +163,7 @@ def test_headers_can_be_left_out() -> None:
 
 def test_the_range_ends_at_its_last_sequence_and_what_is_beyond_is_dropped() -> None:
     for last in (7, 8):
-        parser = Parser()
+        parser = LinkParser()
         parser.feed(delivered(message(6), 1) + delivered(message(last), 2) + delivered(message(9), 3))
         intake = Intake(Columns(ALL, "S"), 6, 7)
         assert intake.take(parser, SID) == codes.FINISHED
@@ -186,7 +186,7 @@ def test_a_message_that_was_seen_before_is_dropped() -> None:
 
 
 def test_a_message_lost_on_the_way_from_a_consumer_is_noticed() -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(delivered(message(1), 1) + delivered(message(3), 3))
     intake = Intake(Columns(ALL, "S"), 1, 20)
     assert intake.take(parser, SID) == codes.LOST
@@ -206,7 +206,7 @@ def test_subjects_are_filtered_where_the_server_did_not() -> None:
 
 
 def test_whatever_is_not_a_message_of_ours_is_left_to_the_reader() -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(b"PING\r\nMSG x 3 1\r\nx\r\nHMSG i 9 16 16\r\nNATS/1.0 404\r\n\r\n\r\n")
     intake = Intake(Columns(ALL, "S"), 1, 3)
     assert [intake.take(parser, SID) for _ in range(4)] == [
@@ -215,12 +215,12 @@ def test_whatever_is_not_a_message_of_ours_is_left_to_the_reader() -> None:
 
 
 def test_a_batch_is_full_after_ten_thousand_rows_or_eight_megabytes() -> None:
-    parser = Parser()
+    parser = LinkParser()
     parser.feed(b"".join(delivered(message(seq), seq) for seq in range(1, MAX_ROWS + 2)))
     intake = Intake(Columns(("seq",), "S"), 1, 10**6)
     assert intake.take(parser, SID) == codes.FULL
     assert intake.columns.rows == MAX_ROWS
-    big = Parser()
+    big = LinkParser()
     big.feed(b"".join(delivered(message(seq, payload=bytes(3_000_000)), seq) for seq in range(1, 5)))
     intake = Intake(Columns(("data",), "S"), 1, 10**6)
     assert intake.take(big, SID) == codes.FULL
@@ -229,7 +229,7 @@ def test_a_batch_is_full_after_ten_thousand_rows_or_eight_megabytes() -> None:
 
 @pytest.mark.parametrize("is_direct", [False, True])
 def test_a_server_that_sends_nonsense_is_told_so(is_direct: bool) -> None:
-    parser = Parser()
+    parser = LinkParser()
     if is_direct:
         parser.feed(b"HMSG i 9 18 18\r\nNATS/1.0\r\nA: b\r\n\r\n\r\n")
     else:

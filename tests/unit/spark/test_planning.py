@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.spark.offsets import Position
-from millstream.spark.options import Limits
+from millstream.spark.options import BatchLimits
 from millstream.spark.plan import SMALL_BATCH, Backlog, Range, cut, limited, parts_for, ranges_of, waits
 
 counts = st.integers(min_value=0, max_value=10_000)
@@ -52,7 +52,7 @@ def test_a_batch_is_what_its_end_says() -> None:
 @settings(deadline=None)
 @given(backlogs, st.integers(min_value=1, max_value=20_000))
 def test_a_limit_on_rows_is_kept_and_used_up(found: dict[str, Backlog], most: int) -> None:
-    ends = limited(found, Limits(max_rows=most))
+    ends = limited(found, BatchLimits(max_rows=most))
     taken = {name: ends[name] - backlog.start for name, backlog in found.items()}
     total = sum(backlog.count for backlog in found.values())
     assert sum(taken.values()) == min(total, most)
@@ -62,7 +62,7 @@ def test_a_limit_on_rows_is_kept_and_used_up(found: dict[str, Backlog], most: in
 @settings(deadline=None)
 @given(backlogs, st.integers(min_value=1, max_value=10**9))
 def test_a_limit_on_bytes_always_lets_something_through(found: dict[str, Backlog], most: int) -> None:
-    ends = limited(found, Limits(max_bytes=most))
+    ends = limited(found, BatchLimits(max_bytes=most))
     taken = sum(ends[name] - backlog.start for name, backlog in found.items())
     total = sum(backlog.count for backlog in found.values())
     assert taken >= min(total, 1)
@@ -71,19 +71,19 @@ def test_a_limit_on_bytes_always_lets_something_through(found: dict[str, Backlog
 
 def test_bytes_are_counted_by_the_average_of_each_stream() -> None:
     found = {"A": Backlog(1, 101, 100.0)}
-    assert limited(found, Limits(max_bytes=1_000)) == {"A": 11}
-    assert limited(found, Limits(max_bytes=1_000, max_rows=5)) == {"A": 6}
-    assert limited(found, Limits(max_bytes=10)) == {"A": 2}
+    assert limited(found, BatchLimits(max_bytes=1_000)) == {"A": 11}
+    assert limited(found, BatchLimits(max_bytes=1_000, max_rows=5)) == {"A": 6}
+    assert limited(found, BatchLimits(max_bytes=10)) == {"A": 2}
 
 
 def test_streams_share_a_limit_by_their_backlog() -> None:
     found = {"A": Backlog(1, 901), "B": Backlog(1, 101), "C": Backlog(7, 7)}
-    assert limited(found, Limits(max_rows=100)) == {"A": 91, "B": 11, "C": 7}
+    assert limited(found, BatchLimits(max_rows=100)) == {"A": 91, "B": 11, "C": 7}
 
 
 def test_a_minimum_holds_back_until_there_is_enough_or_it_took_too_long() -> None:
-    limits = Limits(min_rows=10, max_delay=60)
+    limits = BatchLimits(min_rows=10, max_delay=60)
     assert waits({"A": Backlog(1, 5)}, limits, 59)
     assert not waits({"A": Backlog(1, 5)}, limits, 60)
     assert not waits({"A": Backlog(1, 6), "B": Backlog(1, 6)}, limits, 0)
-    assert not waits({"A": Backlog(1, 5)}, Limits(), 0)
+    assert not waits({"A": Backlog(1, 5)}, BatchLimits(), 0)

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from millstream.link.publish_window import FrameBuffer, PublishWindow, Receipts
 from millstream.spark.errors import SchemaError
 from millstream.spark.schema import default_schema
-from millstream.spark.writing.columns import Layout, RowRules, row_frames
+from millstream.spark.writing.columns import ColumnLayout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 
 HEADERS = pa.map_(pa.string(), pa.list_(pa.string()))
@@ -39,17 +39,22 @@ TYPES: dict[str, tuple[DataType, pa.DataType]] = {
 }
 
 
-def table(**columns: list[Any]) -> tuple[pa.RecordBatch, Layout]:
+def table(**columns: list[Any]) -> tuple[pa.RecordBatch, ColumnLayout]:
     schema = StructType()
     for name in columns:
         schema.add(name, TYPES[name][0])
     arrays = [pa.array(values, TYPES[name][1]) for name, values in columns.items()]
     batch = pa.RecordBatch.from_arrays(arrays, list(columns))
-    return batch, Layout.of(schema, subject_given="subject" not in columns)
+    return batch, ColumnLayout.of(schema, subject_given="subject" not in columns)
 
 
 def frames_of(
-    batch: pa.RecordBatch, layout: Layout, *, first_row: int = 0, max_payload: int = 1 << 20, **rules: Any
+    batch: pa.RecordBatch,
+    layout: ColumnLayout,
+    *,
+    first_row: int = 0,
+    max_payload: int = 1 << 20,
+    **rules: Any,
 ) -> RowFrames:
     return row_frames(batch, layout, RowRules(**rules), first_row=first_row, max_payload=max_payload)
 
@@ -81,7 +86,7 @@ def test_a_row_is_a_message() -> None:
 def test_the_option_wins_over_the_column() -> None:
     schema = StructType().add("subject", "string").add("data", "string")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array(["text"])], ["subject", "data"])
-    layout = Layout.of(schema, subject_given=True)
+    layout = ColumnLayout.of(schema, subject_given=True)
     assert encoded(frames_of(batch, layout, subject=b"fixed")) == frame(1, "fixed", [], b"text")
 
 
@@ -139,7 +144,7 @@ def test_headers_may_have_single_values() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array([b"", b"", b""]), pa.array(values, PLAIN_HEADERS)], ["data", "headers"]
     )
-    frames = frames_of(batch, Layout.of(schema, subject_given=True), subject=b"s")
+    frames = frames_of(batch, ColumnLayout.of(schema, subject_given=True), subject=b"s")
     assert encoded(frames) == (
         frame(1, "s", [("A", "1")], b"") + frame(2, "s", [], b"") + frame(3, "s", [("C", "3")], b"")
     )
@@ -153,7 +158,7 @@ def test_whole_seconds_and_wide_types_are_taken_too() -> None:
         pa.array(["a"], pa.large_string()),
     ]
     batch = pa.RecordBatch.from_arrays(arrays, ["data", "ttl", "subject"])
-    layout = Layout.of(schema, subject_given=False)
+    layout = ColumnLayout.of(schema, subject_given=False)
     assert encoded(frames_of(batch, layout)) == frame(1, "a", [("Nats-TTL", "60")], b"x")
 
 
@@ -296,7 +301,7 @@ def test_any_rows_and_slices_are_as_a_naive_writer_makes_them(
 
 
 def test_a_stream_can_be_written_as_it_was_read() -> None:
-    layout = Layout.of(default_schema(), subject_given=False)
+    layout = ColumnLayout.of(default_schema(), subject_given=False)
     assert set(layout.places) == {"stream", "subject", "seq", "headers", "data"}
 
 
@@ -329,4 +334,4 @@ def test_a_stream_can_be_written_as_it_was_read() -> None:
 )  # fmt: skip
 def test_columns_that_mean_nothing_are_refused(schema: StructType, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
-        Layout.of(schema, subject_given=False)
+        ColumnLayout.of(schema, subject_given=False)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.cli.archives import FORM
-from millstream.transfer.archive import ArchiveReading, ArchiveWriting, BadArchive, Summary
+from millstream.archive.frames import START
+from millstream.transfer.archive import ArchiveReading, ArchiveSummary, ArchiveWriting, BadArchive
 
 Message = tuple[int, int, str, bytes, bytes]  # sequence, time, subject, headers, body
 
@@ -24,7 +24,7 @@ messages = st.lists(
 
 def written(content: list[Message]) -> bytes:
     last = content[-1][0] if content else 0
-    writing = ArchiveWriting(FORM, {"messages": len(content), "first_seq": 1, "last_seq": last})
+    writing = ArchiveWriting({"messages": len(content), "first_seq": 1, "last_seq": last})
     out = b""
     for each in content:
         writing.add(*each)
@@ -32,8 +32,8 @@ def written(content: list[Message]) -> bytes:
     return out + writing.finish()
 
 
-def read(data: bytes, step: int = 1 << 20, **options: int) -> Summary:
-    reading = ArchiveReading(FORM, **options)
+def read(data: bytes, step: int = 1 << 20, **options: int) -> ArchiveSummary:
+    reading = ArchiveReading(**options)
     for at in range(0, len(data), step):
         reading.feed(data[at : at + step])
     return reading.finish()
@@ -79,7 +79,7 @@ def test_an_archive_that_is_cut_is_no_archive(content: list[Message], data: st.D
 @given(messages, st.data())
 def test_a_bit_that_was_turned_is_noticed(content: list[Message], data: st.DataObject) -> None:
     whole = bytearray(written(content))
-    at = data.draw(st.integers(len(FORM.start), len(whole) - 1))
+    at = data.draw(st.integers(len(START), len(whole) - 1))
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(BadArchive):
         read(bytes(whole))

@@ -8,7 +8,7 @@ from millstream.transfer.comparison import consumer_differences
 from millstream.transfer.consumer_move import copied_config, obstacle
 from millstream.transfer.errors import CopyDiffers
 from millstream.transfer.follower import following_config, why_not
-from millstream.transfer.late_acks import Ack, read_ack
+from millstream.transfer.late_acks import LateAck, read_ack
 from millstream.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
 
 CONFIG = {"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"team": "x", "_nats.ver": "2.15.1"}}
@@ -53,7 +53,7 @@ def test_an_acknowledgement_says_which_message_it_is_for(
     subject: str, body: bytes, expected: tuple[int, str, bytes] | None
 ) -> None:
     found = read_ack(subject, body)
-    assert found == (None if expected is None else Ack("S", "C", *expected))
+    assert found == (None if expected is None else LateAck("S", "C", *expected))
 
 
 def entry(delivered: int, floor: int, pending: list[int], **config: Any) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from millstream.gateway.v1.delivery import ACK, ack_subject
 from millstream.gateway.v1.rules import Rules, failed
 from millstream.gateway.v1.subscribe import board_of
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, NoResponders, RequestTimeout
+from millstream.link.errors import LinkApiError, NoResponders, RequestTimeout
 
 _UNKNOWN = (Err.CONSUMER_NOT_FOUND, Err.STREAM_NOT_FOUND)
 
 
-class AckRoute:
+class AckHandler:
     """The handler of `POST …/consumer/{consumerName}/ack`."""
 
     def __init__(self, rules: Rules) -> None:
@@ -62,7 +62,7 @@ async def _acknowledge(
     """Whether JetStream had the message out, and now knows."""
     try:
         info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err in _UNKNOWN:
             return False
         raise

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.gateway.link import CallerLink
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import LinkError
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
 
 if TYPE_CHECKING:
     from millstream.gateway.v1.session import Session
@@ -33,7 +33,7 @@ class Board:
     def __init__(self, link: CallerLink) -> None:
         self._link = link
         self._sessions: dict[Key, set[Session]] = {}
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: list[LinkSubscription] = []
 
     def __len__(self) -> int:
         return sum(len(sessions) for sessions in self._sessions.values())
@@ -83,7 +83,7 @@ class Board:
         found = [session.acked(stream_seq) for session in self.at(key)]  # each is told
         return any(found)
 
-    def _take_acks(self, messages: list[Message]) -> None:
+    def _take_acks(self, messages: list[LinkMessage]) -> None:
         for message in messages:
             with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError, ValueError):
                 told: Any = msgspec.json.decode(message.payload)
@@ -96,13 +96,13 @@ class Board:
                     else:
                         session.acknowledge(stream_seq)
 
-    def _take_deleted_consumers(self, messages: list[Message]) -> None:
+    def _take_deleted_consumers(self, messages: list[LinkMessage]) -> None:
         for message in messages:
             stream, _, consumer = message.subject[len(_CONSUMER_DELETED) :].partition(".")
             for session in list(self.at((stream, consumer))):
                 session.fail("the consumer was deleted")
 
-    def _take_deleted_streams(self, messages: list[Message]) -> None:
+    def _take_deleted_streams(self, messages: list[LinkMessage]) -> None:
         deleted = {message.subject[len(_STREAM_DELETED) :] for message in messages}
         for key, sessions in list(self._sessions.items()):
             if key[0] in deleted:

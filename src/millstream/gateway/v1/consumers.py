@@ -19,7 +19,7 @@ from millstream.gateway.v1.documents import consumer_document
 from millstream.gateway.v1.rules import Invalid, Rules, check_filter, failed
 from millstream.gateway.v1.streams import paged
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 _STRUCT: Final = "JetStreamConsumerParam"
 
@@ -63,7 +63,7 @@ class ConsumerRoutes:
             async for info in paged(link, f"CONSUMER.LIST.{stream}", "consumers"):
                 consumers[info["name"]] = consumer_document(info)
         except FAILURES as error:
-            unknown = isinstance(error, ApiError) and error.err is Err.STREAM_NOT_FOUND
+            unknown = isinstance(error, LinkApiError) and error.err is Err.STREAM_NOT_FOUND
             if not (unknown and core.settings.strict):
                 await refuse_for(exchange, core, f"Failed to list consumers of stream {stream}", error)
                 return
@@ -173,7 +173,7 @@ async def _fitting(link: CallerLink, core: Core, stream: str, wanted: _Wanted) -
 async def _existing(link: CallerLink, stream: str, name: str) -> dict[str, Any] | None:
     try:
         return await link.api(f"CONSUMER.INFO.{stream}.{name}")
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err is Err.CONSUMER_NOT_FOUND:
             return None
         raise

@@ -10,21 +10,21 @@ import msgspec
 
 from millstream.gateway.error_map import ascii_json
 from millstream.gateway.v1.answers import quoted
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
 PROGRESS: Final = b"+WPI"
 
 
-class Delivery(msgspec.Struct):
+class HttpDelivery(msgspec.Struct):
     """`consumer_seq` differs with every attempt, `stream_seq` stays.
 
     `message` is dropped when it was written: an acknowledgement needs the reply subject only.
     """
 
-    message: Message | None
+    message: LinkMessage | None
     reply: str
     stream: str
     delivered: int
@@ -35,12 +35,12 @@ class Delivery(msgspec.Struct):
     size: int = 0
 
 
-def delivery_of(message: Message, now: float) -> Delivery | None:
+def delivery_of(message: LinkMessage, now: float) -> HttpDelivery | None:
     """None if it is no message of a stream."""
     told = read_ack_subject(message.reply)
     if told is None:
         return None
-    return Delivery(
+    return HttpDelivery(
         message,
         message.reply,
         told.stream,
@@ -67,7 +67,7 @@ class LineWriter:
             f',"subject":{quoted(subject)},"consumer":{quoted(consumer)},"sequence":{{"stream":'.encode()
         )
 
-    def line(self, delivery: Delivery) -> bytes:
+    def line(self, delivery: HttpDelivery) -> bytes:
         message = delivery.message
         assert message is not None
         tail = b""

@@ -12,7 +12,7 @@ from millstream.gateway.exchange import Exchange
 from millstream.gateway.v1.answers import quoted, refuse, refuse_for
 from millstream.gateway.v1.rules import Rules
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, NoResponders
+from millstream.link.errors import LinkApiError, NoResponders
 
 _NOT_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]")
 
@@ -45,8 +45,8 @@ class PublishRoute:
                 raise NoResponders(subject)  # no stream stores it, although the server would let it pass
             ack = await link.store(subject, payload)
         except FAILURES as error:
-            if isinstance(error, ApiError) and error.err is Err.MESSAGE_EXCEEDS_MAXIMUM:
-                error = ApiError(error.code, error.err_code, f"nats: {error.description}")
+            if isinstance(error, LinkApiError) and error.err is Err.MESSAGE_EXCEEDS_MAXIMUM:
+                error = LinkApiError(error.code, error.err_code, f"nats: {error.description}")
             message = f"Unable to publish message to {subject}"
             await refuse_for(exchange, core, message, error, status=400, code=500)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.gateway.routes import Route
 from millstream.gateway.settings import Group
-from millstream.gateway.v1.acks import AckRoute
+from millstream.gateway.v1.acks import AckHandler
 from millstream.gateway.v1.consumers import ConsumerRoutes
 from millstream.gateway.v1.health import alive, ready
 from millstream.gateway.v1.publish import PublishRoute
@@ -54,5 +54,5 @@ def _dataplane(rules: Rules) -> list[Route]:
         Route("GET", "/v1/data/ready", ready, is_open=True),
         Route("POST", "/v1/data/subject/{subjectName}", publish.publish),
         Route("GET", consumer, subscriptions.subscribe, is_stream=True),
-        Route("POST", consumer + "/ack", AckRoute(rules).acknowledge),
+        Route("POST", consumer + "/ack", AckHandler(rules).acknowledge),
     ]

@@ -21,12 +21,12 @@ from typing import Any, Final
 
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.board import Key
-from millstream.gateway.v1.delivery import ACK, NAK, PROGRESS, Delivery, ack_subject, delivery_of
+from millstream.gateway.v1.delivery import ACK, NAK, PROGRESS, HttpDelivery, ack_subject, delivery_of
 from millstream.gateway.v1.window import Window
 from millstream.jsapi.errors import Err
-from millstream.link.deliveries import Message
-from millstream.link.errors import ApiError, LinkError, RequestTimeout
-from millstream.link.subscriptions import Subscription
+from millstream.link.deliveries import LinkMessage
+from millstream.link.errors import LinkApiError, LinkError, RequestTimeout
+from millstream.link.subscriptions import LinkSubscription
 
 _HELD_AT_MOST: Final = 4096  # messages; bytes are limited by a setting
 _CHUNK: Final = 64 * 1024
@@ -35,7 +35,7 @@ _LOOK_AFTER_S: Final = 15.0  # without a message, whether the consumer is still 
 _GONE: Final = (Err.CONSUMER_NOT_FOUND, Err.STREAM_NOT_FOUND)
 
 Write = Callable[[bytes], Awaitable[bool]]  # False: the caller was gone before anything was written
-Frame = Callable[[Delivery], bytes]
+Frame = Callable[[HttpDelivery], bytes]
 
 
 class Session:
@@ -68,12 +68,12 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._ended = ""
-        self._subscription: Subscription | None = None
+        self._subscription: LinkSubscription | None = None
         self._generation = -1
         self._is_paused = False
         self._pausing: asyncio.Task[None] | None = None
         self._last_message = self._loop.time()
-        self._unwritten: list[Delivery] = []  # in a write that has not ended
+        self._unwritten: list[HttpDelivery] = []  # in a write that has not ended
 
     # -- its life -----------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Session:
             self._answer(NAK, [each for each in unwritten if self._has_deliveries_left(each)])
             await self._recover(self._newest, is_over=True)
 
-    def _has_deliveries_left(self, delivery: Delivery) -> bool:
+    def _has_deliveries_left(self, delivery: HttpDelivery) -> bool:
         """Whether handing the message back leaves it more than its last delivery."""
         return self._max_deliver < 0 or delivery.delivered + 1 < self._max_deliver
 
@@ -145,7 +145,7 @@ class Session:
             with contextlib.suppress(LinkError):
                 self._answer(ACK, [delivery])
 
-    def _answer(self, word: bytes, deliveries: list[Delivery]) -> None:
+    def _answer(self, word: bytes, deliveries: list[HttpDelivery]) -> None:
         for delivery in deliveries:
             self._link.publish(delivery.reply, word)
 
@@ -159,7 +159,7 @@ class Session:
         with contextlib.suppress(RequestTimeout):
             await self._link.flush(_PATIENCE_S)
 
-    def _take(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[LinkMessage]) -> None:
         now = self._last_message = self._loop.time()
         for message in messages:
             delivery = delivery_of(message, now)
@@ -181,7 +181,7 @@ class Session:
         subscription, self._subscription = self._subscription, None
         self._pausing = self._loop.create_task(self._drain(subscription))
 
-    async def _drain(self, subscription: Subscription) -> None:
+    async def _drain(self, subscription: LinkSubscription) -> None:
         """What is on its way still comes."""
         await subscription.drain(_PATIENCE_S)
 
@@ -275,7 +275,7 @@ class Session:
                     self._last_message = self._loop.time()
                     await self._look()
 
-    def _say_in_progress(self, deliveries: list[Delivery]) -> None:
+    def _say_in_progress(self, deliveries: list[HttpDelivery]) -> None:
         with contextlib.suppress(LinkError):
             self._answer(PROGRESS, deliveries)
             now = self._loop.time()
@@ -286,6 +286,6 @@ class Session:
         """A consumer that is gone delivers nothing, and does not say so."""
         try:
             await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err in _GONE:
                 self.fail(error.description)

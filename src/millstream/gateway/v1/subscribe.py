@@ -19,7 +19,7 @@ from millstream.gateway.exchange import Exchange
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v1.answers import refuse, refuse_for
 from millstream.gateway.v1.board import Board
-from millstream.gateway.v1.delivery import Delivery, LineWriter
+from millstream.gateway.v1.delivery import HttpDelivery, LineWriter
 from millstream.gateway.v1.rules import Invalid, Rules, failed
 from millstream.gateway.v1.session import Session
 from millstream.subjects.match import collide
@@ -216,7 +216,7 @@ class _Framing:
         )
         self.ping = b": ping\n\n" if self._is_sse else b""
 
-    def frame(self, delivery: Delivery) -> bytes:
+    def frame(self, delivery: HttpDelivery) -> bytes:
         self.written += 1
         line = self._lines.line(delivery)
         if self._is_sse:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from millstream.gateway.v1.delivery import Delivery
+from millstream.gateway.v1.delivery import HttpDelivery
 
 
 class Window:
@@ -21,8 +21,8 @@ class Window:
     def __init__(self, limit: int, ack_wait_s: float) -> None:
         self._limit = limit
         self._ack_wait_s = ack_wait_s
-        self._held: dict[int, Delivery] = {}  # by the stream's sequence, in the order of their coming
-        self._in_flight: dict[int, Delivery] = {}
+        self._held: dict[int, HttpDelivery] = {}  # by the stream's sequence, in the order of their coming
+        self._in_flight: dict[int, HttpDelivery] = {}
         self._deadlines: deque[tuple[float, int, int]] = deque()  # time, both sequences; in order of time
         self.held_bytes = 0
 
@@ -34,7 +34,7 @@ class Window:
     def in_flight(self) -> int:
         return len(self._in_flight)
 
-    def take(self, delivery: Delivery) -> None:
+    def take(self, delivery: HttpDelivery) -> None:
         """Keep what JetStream handed out; it replaces an earlier attempt, wherever that is."""
         sequence = delivery.stream_seq
         self._in_flight.pop(sequence, None)
@@ -44,7 +44,7 @@ class Window:
         self._held[sequence] = delivery
         self.held_bytes += delivery.size
 
-    def next(self, now: float) -> Delivery | None:
+    def next(self, now: float) -> HttpDelivery | None:
         """Move a message in flight and return it, if one waits and there is room."""
         if not self._held:
             return None
@@ -58,7 +58,7 @@ class Window:
         self._deadlines.append((now + self._ack_wait_s, sequence, delivery.consumer_seq))
         return delivery
 
-    def acked(self, stream_seq: int) -> Delivery | None:
+    def acked(self, stream_seq: int) -> HttpDelivery | None:
         """The message that was acknowledged, if it was one of these."""
         delivery = self._in_flight.pop(stream_seq, None)
         if delivery is not None:
@@ -88,6 +88,6 @@ class Window:
     def has(self, stream_seq: int) -> bool:
         return stream_seq in self._held or stream_seq in self._in_flight
 
-    def waiting(self) -> list[Delivery]:
+    def waiting(self) -> list[HttpDelivery]:
         """What was never written."""
         return list(self._held.values())

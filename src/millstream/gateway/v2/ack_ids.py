@@ -1,6 +1,6 @@
 """The name under which a delivered message is acknowledged.
 
-An `ack_id` is what is left of its reply subject (``jsapi.ack_subject``) without stream and consumer, which
+An `ack_id` is what is left of its reply subject (``protocol.ack_subject``) without stream and consumer, which
 are in the path of the resource.  So it needs no memory in the gateway, any gateway can use it, and it reaches
 no subject but acknowledgements of the consumer that it is used with.
 """
@@ -9,8 +9,7 @@ import re
 from typing import Final
 
 from millstream.gateway.errors import BadRequest
-from millstream.jsapi.ack_subject import AckSubject
-from millstream.jsapi.names import ACK_PREFIX
+from millstream.protocol.ack_subject import ACK_PREFIX, AckSubject
 
 _NUMBERS: Final = r"[0-9]{1,20}(?:\.[0-9]{1,20}){4}"
 _TOKEN: Final = r"[^\x00-\x20.*>]+"

@@ -20,14 +20,15 @@ import msgspec
 from millstream.base.errors import UNREADABLE_JSON
 from millstream.gateway.errors import BadRequest, BodyTooLarge, Disconnected, GatewayError, UnsupportedMedia
 from millstream.gateway.v2.calls import Call, Flow, Reply, cancelled
-from millstream.gateway.v2.message_headers import JsonHeaders, block, from_json, refuse_batches
+from millstream.gateway.v2.message_headers import JsonHeaders, from_json, refuse_batches
 from millstream.gateway.v2.names import check_header_reach, check_reach, check_subject
 from millstream.gateway.v2.operations import NDJSON, Answer, Body, Section, Tag
 from millstream.gateway.v2.payload import body_of, to_json
 from millstream.gateway.v2.problems import Problem, problem_of
 from millstream.jsapi import headers as jetstream
-from millstream.link.publish_window import Origin, Receipts
+from millstream.link.publish_window import Receipts, StoredIn
 from millstream.link.publisher import Publisher
+from millstream.protocol.headers import make_text
 
 section: Final = Section(Tag.PUBLISHING)
 
@@ -226,7 +227,7 @@ class _Batch:
         if line.msg_id:
             pairs += from_json({jetstream.MSG_ID: line.msg_id})
         body = body_of(line.data, line.json, line.base64)
-        return line.subject.encode() or self._subject, block(pairs), body
+        return line.subject.encode() or self._subject, make_text(pairs), body
 
     # -- out ------------------------------------------------------------------------------------------
 
@@ -284,6 +285,6 @@ def _result(receipts: Receipts, place: int) -> BatchResult:
     )
 
 
-def _start(origin: Origin | None) -> str:
+def _start(origin: StoredIn | None) -> str:
     stream = to_json(origin.stream if origin is not None else "").decode()
     return f'{{"ok":true,"stream":{stream},"seq":'

@@ -59,7 +59,7 @@ class Whole:
         await exchange.send({"type": "http.response.body", "body": self.body})
 
 
-class Head:
+class AnswerHead:
     """The head of an answer in pieces, for who asked with HEAD: nothing is begun that would have to end."""
 
     def __init__(self, media_type: str) -> None:

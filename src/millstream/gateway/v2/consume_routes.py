@@ -22,7 +22,7 @@ from millstream.gateway.v2.consumers import consumer_of
 from millstream.gateway.v2.message_headers import to_json
 from millstream.gateway.v2.operations import JSON, Section, Tag, json_answer, json_body
 from millstream.gateway.v2.payload import DeliveredMessage, PayloadForm, delivered_message, encode
-from millstream.gateway.v2.pull_batch import Outcome, PullInbox, Taken, give_back
+from millstream.gateway.v2.pull_batch import PullInbox, PullOutcome, Taken, give_back
 from millstream.gateway.v2.streams import stream_of
 from millstream.link.errors import ConnectionLost, LinkError, NoResponders, RequestTimeout
 
@@ -195,14 +195,14 @@ class _Fetching:
         """Raise what keeps the consumer from giving messages, if anything does."""
         call, inbox = self._call, self._inbox
         outcome = inbox.outcome()  # raises what is wrong with the consumer
-        if outcome is Outcome.TOO_BIG:
+        if outcome is PullOutcome.TOO_BIG:
             raise Conflict(f"the next message has more than {self._most_bytes} bytes")
-        if outcome is not Outcome.ENDED or inbox.asking:
+        if outcome is not PullOutcome.ENDED or inbox.asking:
             # Not even a status: the consumer is not there, or does not pull, or JetStream is too slow.
             info = await call.link.api(f"CONSUMER.INFO.{stream_of(call)}.{consumer_of(call)}")
             if info["config"].get("deliver_subject"):
                 raise Conflict("this is a push consumer; messages are taken from pull consumers")
-            if outcome is Outcome.LOST:
+            if outcome is PullOutcome.LOST:
                 raise RequestTimeout("the consumer does not answer")
 
     # -- the answer -----------------------------------------------------------------------------------

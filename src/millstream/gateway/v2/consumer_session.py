@@ -29,10 +29,10 @@ from millstream.gateway.errors import Conflict, Stopping
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.consumers import consumer_of
-from millstream.gateway.v2.pull_batch import Outcome, PullInbox, Taken, give_back, has_deliveries_left
+from millstream.gateway.v2.pull_batch import PullInbox, PullOutcome, Taken, give_back, has_deliveries_left
 from millstream.gateway.v2.streams import stream_of
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
-from millstream.link.errors import ApiError, LinkError, NotConnected
+from millstream.link.errors import LinkApiError, LinkError, NotConnected
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
@@ -266,12 +266,12 @@ class ConsumerSession:
 
     async def _ask(self, inbox: PullInbox, room: int) -> None:
         outcome = inbox.outcome()
-        if outcome is Outcome.LOST:
+        if outcome is PullOutcome.LOST:
             await self._must_be_there()
             await self._pause()
-        elif outcome is Outcome.TOO_BIG:
+        elif outcome is PullOutcome.TOO_BIG:
             self._alone = True
-        elif outcome is Outcome.NOT_NOW:
+        elif outcome is PullOutcome.NOT_NOW:
             await self._pause()
         heartbeat_s = min(_HEARTBEAT_S, self._expires_s / 2)
         try:
@@ -298,7 +298,7 @@ class ConsumerSession:
     async def _must_be_there(self) -> None:
         try:
             await self._link.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}")
-        except ApiError as error:
+        except LinkApiError as error:
             if error.code == 404:
                 raise
         except LinkError:

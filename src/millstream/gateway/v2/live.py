@@ -25,7 +25,7 @@ from millstream.client import (
     StreamChanged,
 )
 from millstream.gateway.errors import FAILURES, BadRequest, Conflict, Stopping
-from millstream.gateway.v2.calls import Call, Flow, Head, Reply, begun
+from millstream.gateway.v2.calls import AnswerHead, Call, Flow, Reply, begun
 from millstream.gateway.v2.consume_routes import message_of
 from millstream.gateway.v2.consumer_session import ConsumerSession, OnDisconnect
 from millstream.gateway.v2.frames import Framing, framing_of
@@ -122,7 +122,7 @@ async def read_live(call: Call) -> Reply:
     start = _start(call, query)
     if call.is_head:
         await call.link.api(f"STREAM.INFO.{stream_of(call)}")  # raises what is wrong
-        return Head(framing.media_type)
+        return AnswerHead(framing.media_type)
     reading = _Reading(call, subjects, start, query.payload)
     await reading.open()
     return Flow(framing.media_type, await begun(_flow(call, framing, reading)))
@@ -147,7 +147,7 @@ async def read_consumer_live(call: Call) -> Reply:
     session = ConsumerSession(call, window=query.window, on_disconnect=query.on_disconnect)
     if call.is_head:
         await session.look()
-        return Head(framing.media_type)
+        return AnswerHead(framing.media_type)
     await session.open()
     return Flow(
         framing.media_type,

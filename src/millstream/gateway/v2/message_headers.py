@@ -12,8 +12,8 @@ from typing import Final
 from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.names import check_header_name, check_header_value
 from millstream.jsapi import headers as jetstream
+from millstream.protocol.headers import Pairs, text_of
 
-Pairs = list[tuple[str, str]]
 JsonHeaders = dict[str, str | list[str]]
 
 FREE_PREFIX: Final = "millstream-header-"
@@ -38,7 +38,7 @@ def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
             name = _SPELLING.get(name) or _capitalised(name)
         else:
             name = _capitalised(name.removeprefix(FREE_PREFIX))
-        found.append((check_header_name(name), check_header_value(_text(raw_value).strip(), name)))
+        found.append((check_header_name(name), check_header_value(text_of(raw_value).strip(), name)))
     return found
 
 
@@ -77,14 +77,6 @@ def to_json(pairs: Iterable[tuple[str, str]]) -> JsonHeaders:
     return found
 
 
-def block(pairs: Pairs) -> bytes:
-    """The block that NATS stores with a message; nothing if there are no headers."""
-    if not pairs:
-        return b""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in pairs)
-    return b"NATS/1.0\r\n%b\r\n" % lines.encode(errors="surrogatepass")
-
-
 def refuse_batches(pairs: Pairs) -> None:
     """Atomic batches need one connection from their first message to the last, which HTTP does not give."""
     for name, _ in pairs:
@@ -94,10 +86,3 @@ def refuse_batches(pairs: Pairs) -> None:
 
 def _capitalised(name: str) -> str:
     return "-".join(word.capitalize() for word in name.split("-"))
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")

@@ -9,15 +9,15 @@ import msgspec
 
 from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, nothing
-from millstream.gateway.v2.message_headers import Pairs, to_http, to_json
+from millstream.gateway.v2.message_headers import to_http, to_json
 from millstream.gateway.v2.names import check_filter
 from millstream.gateway.v2.operations import BYTES, JSON, Answer, Section, Tag, json_answer
 from millstream.gateway.v2.payload import Message, PayloadForm, stored_message
 from millstream.gateway.v2.streams import Filter, stream_of
 from millstream.golang.time import TimeError, format_time, parse_time
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
-from millstream.link.headers import read_headers
+from millstream.link.errors import LinkApiError
+from millstream.protocol.headers import Pairs, read_pairs
 
 section: Final = Section(Tag.READING)
 
@@ -73,7 +73,7 @@ class Stored(msgspec.Struct):
 
     @property
     def headers(self) -> Pairs:
-        return read_headers(base64.b64decode(self.hdrs)) if self.hdrs else []
+        return read_pairs(base64.b64decode(self.hdrs)) if self.hdrs else []
 
     @property
     def body(self) -> bytes:
@@ -151,7 +151,7 @@ async def delete_message(call: Call) -> Reply:
     stream = stream_of(call)
     try:
         await call.link.api(f"STREAM.MSG.DELETE.{stream}", request)
-    except ApiError as error:
+    except LinkApiError as error:
         if error.err is Err.STREAM_MESSAGE_DELETE_FAILED:
             await read_stored(call, stream, {"seq": request["seq"]})  # says so if it is not there
         raise
@@ -208,7 +208,7 @@ async def list_messages(call: Call) -> Reply:
     while True:
         try:
             stored = await read_stored(call, stream, request)
-        except ApiError as error:
+        except LinkApiError as error:
             if error.err is not Err.NO_MESSAGE_FOUND:
                 raise
             return answer(MessagePage(messages))

@@ -21,7 +21,7 @@ from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.ack_ids import ack_id_of
 from millstream.gateway.v2.message_headers import JsonHeaders
 from millstream.golang.time import format_time
-from millstream.jsapi.ack_subject import AckSubject
+from millstream.protocol.ack_subject import AckSubject
 
 
 class PayloadForm(StrEnum):

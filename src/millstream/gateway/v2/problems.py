@@ -18,7 +18,7 @@ import msgspec
 from millstream.gateway.error_map import Outcome
 from millstream.gateway.error_map import outcome_of as outcome_of_any
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 _CONFLICTS: Final = (
     Err.CONSUMER_NAME_IN_USE,
@@ -83,7 +83,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 def outcome_of(error: BaseException) -> Outcome:
     """What the caller is told of `error`."""
     outcome = outcome_of_any(error)
-    if isinstance(error, ApiError):
+    if isinstance(error, LinkApiError):
         outcome.status = status_of_refusal(error.code, error.err_code)
         outcome.title = HTTPStatus(outcome.status).phrase
     return outcome

@@ -17,8 +17,6 @@ from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, decode
 from millstream.gateway.v2.media_types import passive_type
 from millstream.gateway.v2.message_headers import (
-    Pairs,
-    block,
     from_http,
     from_json,
     refuse_batches,
@@ -30,6 +28,7 @@ from millstream.gateway.v2.payload import Outgoing, decode_base64
 from millstream.jsapi import headers as jetstream
 from millstream.link.errors import NoResponders, RequestTimeout
 from millstream.link.publish_window import PubAck
+from millstream.protocol.headers import Pairs, make_text
 
 section: Final = Section(Tag.PUBLISHING)
 
@@ -106,7 +105,7 @@ async def publish(call: Call) -> Reply:
         await send(call.link, subject, body, headers)
         return Whole(202)
     try:
-        ack = await call.link.store(subject, body, block(headers), query.timeout or 0)
+        ack = await call.link.store(subject, body, make_text(headers), query.timeout or 0)
     except NoResponders:
         raise NoResponders(f"no stream stores {subject}") from None
     call.core.published_v2.inc()

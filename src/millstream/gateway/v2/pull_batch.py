@@ -25,11 +25,11 @@ import msgspec
 
 from millstream.gateway.errors import Conflict, GatewayError, NotFound
 from millstream.gateway.link import CallerLink
-from millstream.jsapi.ack_subject import AckSubject, read_ack_subject
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import LinkError
-from millstream.link.headers import read_headers
-from millstream.link.subscriptions import Subscription
+from millstream.link.subscriptions import LinkSubscription
+from millstream.protocol.ack_subject import AckSubject, read_ack_subject
+from millstream.protocol.headers import read_pairs
 
 _SECOND: Final = 1_000_000_000
 _NAK: Final = b"-NAK"
@@ -37,7 +37,7 @@ _PATIENCE_S: Final = 2.0  # for the server to answer a PING
 _NOT_NOW: Final = ("leadership change", "server shutdown", "exceeded maxwaiting")
 
 
-class Outcome(Enum):
+class PullOutcome(Enum):
     """How a request ended."""
 
     ENDED = auto()
@@ -63,9 +63,9 @@ class PullInbox:
         self._link = link
         self._ask_subject = f"{link.options.api}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = ""
-        self._subscription: Subscription | None = None
+        self._subscription: LinkSubscription | None = None
         self._buffer: deque[Taken] = deque()
-        self._ended: Outcome | GatewayError | None = None
+        self._ended: PullOutcome | GatewayError | None = None
         self._awake = asyncio.Event()
         self.expected = 0  # messages that the present request may still bring
         self.heard = 0.0  # when something came last, in the loop's time
@@ -118,11 +118,11 @@ class PullInbox:
         """Whether more can come of the last request."""
         return self.expected > 0 and self._ended is None
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PullOutcome:
         """How the last request ended; raises if asking again would be of no use."""
         if isinstance(self._ended, GatewayError):
             raise self._ended
-        return self._ended or Outcome.ENDED
+        return self._ended or PullOutcome.ENDED
 
     def wake(self) -> None:
         self._awake.set()
@@ -134,13 +134,13 @@ class PullInbox:
                 await self._awake.wait()
         self._awake.clear()
 
-    def _take(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[LinkMessage]) -> None:
         self.heard = asyncio.get_running_loop().time()
         for message in messages:
             delivery = read_ack_subject(message.reply) if message.reply else None
             if delivery is not None:
                 self.expected -= 1
-                headers = read_headers(message.block) if message.block else []
+                headers = read_pairs(message.block) if message.block else []
                 self._buffer.append(Taken(delivery, message.reply, message.subject, headers, message.payload))
             elif message.status:  # all else was sent to the inbox by somebody else
                 self._status(message.status, message.description)
@@ -151,13 +151,13 @@ class PullInbox:
         if status == 100:
             return
         if status in (404, 408) or (status == 409 and said.startswith("batch completed")):
-            self._ended = Outcome.ENDED
+            self._ended = PullOutcome.ENDED
         elif status == 409 and said.startswith(_NOT_NOW):
-            self._ended = Outcome.NOT_NOW
+            self._ended = PullOutcome.NOT_NOW
         elif status == 503:
-            self._ended = Outcome.LOST
+            self._ended = PullOutcome.LOST
         elif status == 409 and said.startswith("message size exceeds maxbytes"):
-            self._ended = Outcome.TOO_BIG
+            self._ended = PullOutcome.TOO_BIG
         elif status == 409 and said.startswith("consumer deleted"):
             self._ended = NotFound("the consumer was deleted")
         else:

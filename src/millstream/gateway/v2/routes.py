@@ -30,7 +30,7 @@ from millstream.gateway.v2.problems import outcome_of
 from millstream.gateway.v2.sections import SECTIONS
 from millstream.http.asgi import Application, Receive, Scope, Send
 from millstream.http.router import Router
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 
 _REST: Final = "subject"  # a parameter of this name is everything that follows
 _SOCKET: Final = "WEBSOCKET"
@@ -88,7 +88,7 @@ class Routes:
                 await self._serve(operation, exchange, named)
         except FAILURES as error:
             socket = scope["type"] == "websocket"
-            if exchange.status or (not socket and not isinstance(error, ApiError)):
+            if exchange.status or (not socket and not isinstance(error, LinkApiError)):
                 raise
             await self._refuse(exchange, error, socket)
 

@@ -2,31 +2,13 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes
 from millstream.jetstream.consumers.ledger cimport Ledger
+from millstream.protocol.ack_subject cimport AckNumbers
 from millstream.protocol.inlet cimport Inlet
 from millstream.protocol.parser cimport Frame
 
-cdef int _TOKENS_V1
-cdef int _TOKENS_V2
-cdef int _DOT
-cdef int _ZERO
-cdef long long _NO_NUMBER
+cdef int _NUMBERS
 cdef bytes _PLUS_ACK
 cdef long long _NEVER_DELIVERED
-
-@cython.final
-cdef class AckSubject:
-    cdef readonly long long deliveries
-    cdef readonly long long sseq
-    cdef readonly long long dseq
-
-    cdef Py_ssize_t _at
-
-    @cython.locals(p="const unsigned char*", index=Py_ssize_t, end=Py_ssize_t, tokens=int, skip=int)
-    cpdef bint read(self, bytes buf, Py_ssize_t start, Py_ssize_t size) except? -1
-    @cython.locals(
-        p="const unsigned char*", start=Py_ssize_t, index=Py_ssize_t, value="long long", digit=int, sound=bint
-    )
-    cdef long long _number(self, bytes buf) noexcept
 
 cdef class AckSink(Inlet):
     cdef public bint plain
@@ -35,9 +17,11 @@ cdef class AckSink(Inlet):
     cdef object _slow
     cdef object _settled
     cdef bint _told
-    cdef AckSubject _subject
+    cdef AckNumbers _numbers
 
-    @cython.locals(ack=AckSubject)
+    @cython.locals(
+        ack=AckNumbers, end=Py_ssize_t, at=Py_ssize_t, sseq="long long", deliveries="long long"
+    )
     cpdef take_at(self, bytes buf, Py_ssize_t start, Py_ssize_t size, Frame frame)
     cpdef tell_again(self)
 

@@ -1,9 +1,5 @@
-"""Parse clients' responses to a delivery: the subject identifies the message, the payload the response.
-
-The subject has nine tokens, or eleven and more in its second version:
-
-    $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
-    $JS.ACK.<domain>.<account hash>.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>[.…]
+"""Parse clients' responses to a delivery: the subject (``protocol.ack_subject``) identifies the message, the
+payload the response.
 
 Compiled, because every ack passes through it.  A plain ack of a consumer without special rules goes straight
 to its ledger, everything else to `slow`.
@@ -14,78 +10,20 @@ from collections.abc import Callable
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes
 from millstream.jetstream.consumers.ledger import Ledger
+from millstream.protocol.ack_subject import AckNumbers
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 
-_TOKENS_V1 = 9
-_TOKENS_V2 = 11
-_DOT = 46
-_ZERO = 48
-_NO_NUMBER = -1
+_NUMBERS = 3  # of the subject that are needed
 _PLUS_ACK = b"+ACK"
 _NEVER_DELIVERED = 2**62
-
-
-class AckSubject:
-    """The numbers in an ack subject; an invalid number identifies no message."""
-
-    def __init__(self) -> None:
-        self.deliveries = 0
-        self.sseq = 0
-        self.dseq = 0
-        self._at = 0
-
-    def read(self, buf: bytes, start: int, size: int) -> bool:
-        """Parse the subject in `buf`; return False if it is not an ack subject."""
-        p = buf
-        end = start + size
-        tokens = 1
-        for index in range(start, end):
-            if p[index] == _DOT:
-                tokens += 1
-        if tokens == _TOKENS_V1:
-            skip = 4
-        elif tokens >= _TOKENS_V2:
-            skip = 6
-        else:
-            return False
-        index = start
-        while skip:
-            if p[index] == _DOT:
-                skip -= 1
-            index += 1
-        self._at = index
-        self.deliveries = self._number(buf)
-        self.sseq = self._number(buf)
-        self.dseq = self._number(buf)
-        if self.deliveries < 0:
-            self.deliveries = 0
-        if self.sseq < 0:
-            self.sseq = _NEVER_DELIVERED
-        return True
-
-    def _number(self, buf: bytes) -> int:
-        """Read the decimal number up to the next dot, which must exist; return -1 if it is invalid."""
-        p = buf
-        value = 0
-        start = index = self._at
-        sound = True
-        while p[index] != _DOT:
-            digit = p[index] - _ZERO
-            if digit < 0 or digit > 9 or index - start > 17:
-                sound = False
-            if sound:
-                value = value * 10 + digit
-            index += 1
-        self._at = index + 1
-        return value if sound and index > start else _NO_NUMBER
 
 
 class AckSink(Inlet):
     """Receives the acks of one consumer."""
 
     def __init__(
-        self, ledger: Ledger, slow: Callable[[AckSubject, bytes, bytes], None], settled: Callable[[], None]
+        self, ledger: Ledger, slow: Callable[[int, int, int, bytes, bytes], None], settled: Callable[[], None]
     ) -> None:
         self.plain = False  # an ack settles one message, and nobody else wants to know
         self.taken = 0  # by the short way
@@ -93,21 +31,34 @@ class AckSink(Inlet):
         self._slow = slow
         self._settled = settled
         self._told = False
-        self._subject = AckSubject()
+        self._numbers = AckNumbers()
 
     def take_at(self, buf: bytes, start: int, size: int, frame: Frame) -> None:
         """Receive a message on the consumer's ack subjects; the frame must not be kept."""
-        ack = self._subject
-        if not ack.read(buf, start, size):
+        ack = self._numbers
+        end = start + size
+        at = ack.find(buf, start, end)
+        if at < 0:
             return
+        ack.read(buf, at, end, _NUMBERS)  # an invalid number identifies no message
+        sseq = ack.stream_seq if ack.stream_seq >= 0 else _NEVER_DELIVERED
         if self.plain and frame.reply_size == 0 and _says_ack(frame):
-            if self._ledger.ack(ack.sseq):
+            if self._ledger.ack(sseq):
                 self.taken += 1
                 if not self._told:
                     self._told = True
                     self._settled()
             return
-        guard.alone("an acknowledgement", self._slow, ack, frame.payload(), frame.reply())
+        deliveries = ack.delivered if ack.delivered >= 0 else 0
+        guard.alone(
+            "an acknowledgement",
+            self._slow,
+            sseq,
+            ack.consumer_seq,
+            deliveries,
+            frame.payload(),
+            frame.reply(),
+        )
 
     def tell_again(self) -> None:
         """Call `settled` for the next ack."""

@@ -16,10 +16,13 @@ from millstream.base import slices
 from millstream.base.build import pure_requested
 from millstream.base.decimals import read_integer
 from millstream.base.slices import Pieces
-from millstream.jetstream.consumers.ack_reader import AckSink, AckSubject
-from millstream.jetstream.consumers.nak_delay import delay_of
+from millstream.golang.duration import DurationError, parse_duration
+from millstream.golang.json import FEW_VALUES
+from millstream.jetstream.consumers.ack_reader import AckSink
 from millstream.jetstream.consumers.state_saver import NoKeeper
+from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.enums import AckPolicy, RetentionPolicy
+from millstream.jsapi.requests import NakOptions
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
@@ -102,9 +105,8 @@ class Acknowledging:
 
     # -- the long way -----------------------------------------------------------------------------
 
-    def _said(self, ack: AckSubject, payload: bytes, reply: bytes) -> None:
+    def _said(self, sseq: int, dseq: int, deliveries: int, payload: bytes, reply: bytes) -> None:
         """Handle everything but a plain ack without a reply subject."""
-        sseq, dseq, deliveries = ack.sseq, ack.dseq, ack.deliveries
         if payload in (b"", b"+ACK", b"+OK"):
             if self._acknowledge(sseq, dseq, deliveries, sample=True):
                 self._answer_when_durable(reply)
@@ -167,7 +169,7 @@ class Acknowledging:
         if not self._ledger.may_nak(sseq, dseq):
             return
         self._consumer.advisories.naked(dseq, sseq, deliveries)
-        delay = delay_of(argument)
+        delay = _delay_of(argument)
         if delay is None:
             self._ledger.nak(sseq)
             self._consumer.wake()
@@ -177,3 +179,18 @@ class Acknowledging:
     def _is_sampled(self) -> bool:
         percent = self._sample_percent
         return percent >= 100 or (percent > 0 and random.randrange(100) <= percent)
+
+
+def _delay_of(argument: bytes) -> int | None:
+    """Return the delay in ns of `-NAK {"delay": 5000000000}` or `-NAK 5s`;
+    None for a redelivery at once, also if the delay is invalid.
+    """
+    text = argument.strip()
+    if not text:
+        return None
+    try:
+        if text.startswith(b"{"):
+            return decode_lenient(text, NakOptions, FEW_VALUES).delay
+        return parse_duration(text.decode())
+    except (JsonError, DurationError, UnicodeDecodeError):
+        return None

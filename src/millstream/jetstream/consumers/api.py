@@ -21,14 +21,13 @@ from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.json import FEW_VALUES
 from millstream.golang.time import ZERO_TIME, Time, format_time
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.start import Start, starts_with_lasts
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.read.lookup import Durable
-from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jsapi import headers as header_names
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
@@ -57,14 +56,14 @@ from millstream.protocol import headers
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.consumers.consumer import Consumer
-    from millstream.jetstream.ports import Request
+    from millstream.jetstream.ports import ClientRequest
     from millstream.jetstream.stream.stream import Stream
 
 _IDENTITY: Final = header_names.STREAM_IDENTITY.encode()
 
 
 Answer = Response | Durable | Steps | None
-Handler = Callable[[str, "Request"], Answer]
+Handler = Callable[[str, "ClientRequest"], Answer]
 
 
 class Configs(Mapping[str, ConsumerConfig]):
@@ -105,16 +104,16 @@ class ConsumerApi:
 
     # -- creating and updating --------------------------------------------------------------------
 
-    def create_ephemeral(self, place: str, request: Request) -> Answer:
+    def create_ephemeral(self, place: str, request: ClientRequest) -> Answer:
         return self._create(CreateSubject.of(Form.EPHEMERAL, place), request)
 
-    def create_durable(self, place: str, request: Request) -> Answer:
+    def create_durable(self, place: str, request: ClientRequest) -> Answer:
         return self._create(CreateSubject.of(Form.DURABLE, place), request)
 
-    def create_named(self, place: str, request: Request) -> Answer:
+    def create_named(self, place: str, request: ClientRequest) -> Answer:
         return self._create(CreateSubject.of(Form.NAMED, place), request)
 
-    def _create(self, subject: CreateSubject, request: Request, start: Start | None = None) -> Answer:
+    def _create(self, subject: CreateSubject, request: ClientRequest, start: Start | None = None) -> Answer:
         """Create or update a consumer; one that starts with the last message of each subject in two passes.
 
         The first pass checks its configuration and finds its start, in pieces; the second, with that start,
@@ -161,7 +160,7 @@ class ConsumerApi:
         )
 
     def _create_in_pieces(
-        self, stream: Stream, config: ConsumerConfig, subject: CreateSubject, request: Request
+        self, stream: Stream, config: ConsumerConfig, subject: CreateSubject, request: ClientRequest
     ) -> Steps:
         patterns = tuple(each.encode() for each in filters_of(config))
         start = yield from stream.while_there(stream.consumers.find_lasts(patterns))
@@ -177,18 +176,18 @@ class ConsumerApi:
 
     # -- looking ----------------------------------------------------------------------------------
 
-    def info(self, place: str, request: Request) -> Answer:
+    def info(self, place: str, request: ClientRequest) -> Answer:
         if not is_empty(request.payload):
             raise ApiError(Err.REQUEST_NOT_EMPTY)
         _check_level(request)
         return ConsumerInfoResponse(info=self._info(self._find(place)))
 
-    def names(self, place: str, request: Request) -> Answer:
+    def names(self, place: str, request: ClientRequest) -> Answer:
         _check_level(request)
         asked = self._bodies.read_optional(request.payload, ConsumersRequest)
         return _names(self._account.stream(place), max(asked.offset, 0))
 
-    def page(self, place: str, request: Request) -> Answer:
+    def page(self, place: str, request: ClientRequest) -> Answer:
         _check_level(request)
         asked = self._bodies.read_optional(request.payload, ConsumersRequest)
         return _page(self._account.stream(place), max(asked.offset, 0))
@@ -200,7 +199,7 @@ class ConsumerApi:
 
     # -- changing ---------------------------------------------------------------------------------
 
-    def delete(self, place: str, request: Request) -> Answer:
+    def delete(self, place: str, request: ClientRequest) -> Answer:
         _check_level(request)
         if not is_empty(request.payload):
             raise ApiError(Err.REQUEST_NOT_EMPTY)
@@ -209,7 +208,7 @@ class ConsumerApi:
         consumer.delete()
         return Durable(manager, ConsumerDeleteResponse(success=True))
 
-    def pause(self, place: str, request: Request) -> Answer:
+    def pause(self, place: str, request: ClientRequest) -> Answer:
         asked = self._bodies.read_optional(request.payload, ConsumerPauseRequest)
         _check_level(request)
         consumer = self._find(place)
@@ -222,7 +221,7 @@ class ConsumerApi:
             response.pause_remaining = remaining
         return Durable(consumer.stream.consumers, response)
 
-    def reset(self, place: str, request: Request) -> Answer:
+    def reset(self, place: str, request: ClientRequest) -> Answer:
         """Reset a consumer; a missing one gets no response, because nobody subscribes for it."""
         name, _, consumer_name = place.partition(".")
         stream = self._account.streams.get(name)
@@ -240,7 +239,7 @@ class ConsumerApi:
             _identity_headers(_identity(consumer.stream)) if told_identity else None,
         )
 
-    def unpin(self, place: str, request: Request) -> Answer:
+    def unpin(self, place: str, request: ClientRequest) -> Answer:
         _check_level(request)
         asked = decode_lenient(request.payload, ConsumerUnpinRequest, FEW_VALUES)
         if not asked.group:
@@ -263,7 +262,7 @@ class ConsumerApi:
         return consumer
 
 
-def _check_level(request: Request) -> None:
+def _check_level(request: ClientRequest) -> None:
     if beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)
 

@@ -28,13 +28,14 @@ from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.ledger import Ledger
-from millstream.jetstream.consumers.pause import Pause
+from millstream.jetstream.consumers.pause import PauseTimer
 from millstream.jetstream.consumers.pull_delivery import PullDelivery
 from millstream.jetstream.consumers.push_delivery import PushDelivery
 from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
+from millstream.protocol.ack_subject import ack_start
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ class Consumer:
         self.keeper: Keeper | NoKeeper
         self.advisories = stream.account.advisories.of_consumer(stream.name, name)
         self.ledger: Ledger = Ledger()
-        self.delivery = Delivery(self.ledger, b"$JS.ACK.%b.%b." % (stream.name.encode(), name.encode()))
+        self.delivery = Delivery(self.ledger, ack_start(stream.name.encode(), name.encode()))
         self.expiry = Expiry(self)
         self.feed = Feed(
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
         )
         self.acknowledging = Acknowledging(self)
-        self.pauses = Pause(self)
+        self.pauses = PauseTimer(self)
         self.inactivity = Inactivity(self)
         self.last_delivery_ns = 0
         self.last_ack_ns = 0
@@ -145,11 +146,9 @@ class Consumer:
         if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
             identity = account_hash(self.stream.account.name).encode()
             domain = self.stream.account.domain.encode() or b"_"
-            second = b"$JS.ACK.%b.%b.%b.%b.*.*.*.*.>" % (domain, identity, stream, name)
+            second = ack_start(domain, identity) + b"%b.%b.*.*.*.*.>" % (stream, name)
             self._handles += [
-                world.capture(
-                    b"$JS.ACK.%b.%b.>" % (stream, name), self.acknowledging.sink, from_clients=True
-                ),
+                world.capture(ack_start(stream, name) + b">", self.acknowledging.sink, from_clients=True),
                 world.capture(second, self.acknowledging.sink, from_clients=True),
             ]
         self._handles.append(
@@ -348,7 +347,7 @@ class Consumer:
 
     def largest_message(self) -> int:
         """Return the size that may always be sent at once, whatever the rate."""
-        return max(self.stream.config.max_msg_size, 0) or self.world.max_payload
+        return max(self.stream.config.max_msg_size, 0) or self.world.limits.payload
 
     # -- what it is like --------------------------------------------------------------------------
 

@@ -1,9 +1,7 @@
 """Turn a record in the log into the message that a client gets.
 
 The client sees the subject that the message was published on, and a reply subject for its ack, which contains
-the position of the message:
-
-    $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
+the position of the message (``protocol.ack_subject``).
 
 Compiled, because it is on the path of a message.  ``run`` is the fast path and sends new messages in a row;
 ``send`` sends special cases one at a time.
@@ -34,7 +32,7 @@ _TIRED = TIRED
 
 _DOT = b"."
 _CRLF = b"\r\n"
-_HEADER_LINE = b"NATS/1.0\r\n"
+_HEADER_LINE = headers.START
 _SIZE = b"Nats-Msg-Size"
 _MAX_NUMBERS = 5 * 21
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds

@@ -37,7 +37,7 @@ cdef class EntryWriter(GrowingBuffer):
     cdef _put_redelivered(self, list rows, unsigned long long sseq)
 
 @cython.final
-cdef class EntryReader:
+cdef class ConsumerEntryReader:
     cdef bytes _data
     cdef Py_ssize_t _at
     cdef Py_ssize_t _end

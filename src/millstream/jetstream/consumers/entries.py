@@ -48,7 +48,7 @@ _DELETED = int(EntryKind.DELETED)
 _CHECKPOINT = int(EntryKind.CHECKPOINT)
 
 
-class Entry:
+class ConsumerEntry:
     """One decoded entry."""
 
     def __init__(self, kind: EntryKind, number: int) -> None:
@@ -96,14 +96,14 @@ def encode_checkpoint(first_seq: int) -> bytes:
     return EntryWriter(_CHECKPOINT, first_seq).take()
 
 
-def decode(data: bytes) -> Entry:
+def decode(data: bytes) -> ConsumerEntry:
     """Decode an entry; raise UnknownEntryError for a later version, ValueError if it is invalid."""
-    reader = EntryReader(data)
+    reader = ConsumerEntryReader(data)
     head = reader.byte()
     kind = head & 0x0F
     if head >> 4 != _VERSION or kind < _CONFIG or kind > _CHECKPOINT:
         raise UnknownEntryError(f"there is no kind {kind} of entry in version {head >> 4}")
-    entry = Entry(EntryKind(kind), reader.varint())
+    entry = ConsumerEntry(EntryKind(kind), reader.varint())
     if kind == _CONFIG:
         entry.created = reader.varint()
         entry.name = reader.bytes().decode()
@@ -241,7 +241,7 @@ class EntryWriter(GrowingBuffer):
             sseq = next_sseq
 
 
-class EntryReader:
+class ConsumerEntryReader:
     """A position in an entry."""
 
     def __init__(self, data: bytes) -> None:
@@ -284,7 +284,7 @@ class EntryReader:
         self._at += size
         return self._data[start : self._at]
 
-    def section(self, entry: Entry) -> None:
+    def section(self, entry: ConsumerEntry) -> None:
         changes = Changes()
         entry.link = self.varint()
         changes.delivered_sseq = self.varint()

@@ -15,8 +15,6 @@ _LARGEST_WINDOW: Final = 32 * 1024 * 1024
 _FIRST_WINDOW: Final = _LARGEST_WINDOW // 16
 _NS: Final = 1_000_000_000
 _SHORTEST_PAUSE_NS: Final = 1_000_000
-_SHORTEST_LOOK_S: Final = 0.002
-_LONGEST_LOOK_S: Final = 0.05
 
 
 class FlowWindow:
@@ -124,19 +122,3 @@ class OriginalPace:
         if not wait:
             self.sent(timestamp)
         return wait
-
-
-class Patience:
-    """Decides when to poll a slow receiver again: less often, the longer it takes."""
-
-    def __init__(self) -> None:
-        self._waited_s = 0.0
-
-    def look_after_s(self) -> float:
-        delay_s = min(max(self._waited_s / 4, _SHORTEST_LOOK_S), _LONGEST_LOOK_S)
-        self._waited_s += delay_s
-        return delay_s
-
-    def is_over(self) -> None:
-        """Reset after the receiver took something."""
-        self._waited_s = 0.0

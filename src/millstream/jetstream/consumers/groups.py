@@ -6,10 +6,10 @@
     prioritized     0 is served before 1, and so on to 9
 
 A pin is an id that the server generates.  The client served first gets it with every message and names it in
-its next requests; each such request extends it by `timeout_ns`.  As in nats-server, there is one pin however
-many groups are configured.
+its next requests; each such request extends it by `priority_timeout`.  As in nats-server, there is one pin
+however many groups are configured.
 
-Not here: the queue (`pulls`), and the check of a configuration.
+Not here: the queue (`pull_queue`), and the check of a configuration.
 """
 
 from collections.abc import Callable, Sequence

@@ -30,7 +30,7 @@ _COST: Final = 4  # items of a slice that a message counts for at least
 
 
 class Held(NamedTuple):
-    """What a consumer may hold in a stream: single messages, and everything from `since` on."""
+    """The messages that a consumer may hold in a stream: single messages, and everything from `since` on."""
 
     since: int
     singles: tuple[int, ...]

@@ -36,11 +36,11 @@ from millstream.jetstream.consumers.entries import (
     encode_deleted,
     encode_snapshot,
 )
-from millstream.jetstream.consumers.replay import Replay, Replayed
-from millstream.jetstream.consumers.saved_state import Changes, ConsumerState, Recovered
+from millstream.jetstream.consumers.replay import ConsumerReplay, ReplayedConsumer
+from millstream.jetstream.consumers.saved_state import Changes, Recovered
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
-from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record, record_size
@@ -127,8 +127,8 @@ class Journal(Committing):
         self._written = self.log.record_bytes
         return found
 
-    def _read(self) -> Replay:
-        replay = Replay()
+    def _read(self) -> ConsumerReplay:
+        replay = ConsumerReplay()
         cursor = Cursor(self.log, self.log.first_seq)
         record = Record()
         while cursor.next(record):
@@ -141,7 +141,7 @@ class Journal(Committing):
                 self._report(f"entry {record.seq} makes no sense: {error}")
         return replay
 
-    def _restored(self, each: Replayed) -> Recovered:
+    def _restored(self, each: ReplayedConsumer) -> Recovered:
         try:
             config = decode_lenient(each.config, ConsumerConfig, MOST_VALUES)
         except JsonError as error:

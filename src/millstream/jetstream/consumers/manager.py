@@ -19,10 +19,9 @@ from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.last_messages import LastOfEach
-from millstream.jetstream.consumers.saved_state import ConsumerState
 from millstream.jetstream.consumers.start import Start, last_per_subject
 from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper, state_of
-from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.errors import StoreError
 from millstream.subjects.match import collide, is_subset
 

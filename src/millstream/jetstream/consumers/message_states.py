@@ -10,14 +10,14 @@ from typing import Final
 from millstream.base.errors import MillstreamError
 
 
-class State(Enum):
+class MessageState(Enum):
     UNKNOWN = "unknown"  # not delivered yet, or settled: acknowledged, terminated, given up or gone
     INFLIGHT = "in flight"  # delivered, and its time to be acknowledged runs
     DELAYED = "delayed"  # refused by the client, to be delivered again at a time it named
     QUEUED = "queued"  # to be delivered again as soon as somebody takes it
 
 
-class Event(Enum):
+class MessageEvent(Enum):
     DELIVER = "deliver"
     ACK = "ack"
     PROGRESS = "progress"  # the client still works on it
@@ -32,13 +32,13 @@ class Event(Enum):
 class IllegalMoveError(MillstreamError):
     """A pair of state and event that is not in the table."""
 
-    def __init__(self, state: State, event: Event) -> None:
+    def __init__(self, state: MessageState, event: MessageEvent) -> None:
         super().__init__(f"a message that is {state.value} cannot take: {event.value}")
 
 
-_S, _E = State, Event
+_S, _E = MessageState, MessageEvent
 
-MOVES: Final[dict[tuple[State, Event], State]] = {
+MOVES: Final[dict[tuple[MessageState, MessageEvent], MessageState]] = {
     (_S.UNKNOWN, _E.DELIVER): _S.INFLIGHT,
     (_S.UNKNOWN, _E.ACK): _S.UNKNOWN,  # a repeated ack is harmless
     (_S.UNKNOWN, _E.PROGRESS): _S.UNKNOWN,
@@ -73,7 +73,7 @@ MOVES: Final[dict[tuple[State, Event], State]] = {
 }
 
 
-def step(state: State, event: Event) -> State:
+def step(state: MessageState, event: MessageEvent) -> MessageState:
     """Return the next state; raise IllegalMoveError for a pair that cannot occur."""
     try:
         return MOVES[state, event]

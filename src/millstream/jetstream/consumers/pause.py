@@ -12,7 +12,7 @@ _NS: Final = 1_000_000_000
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 
 
-class Pause:
+class PauseTimer:
     """The pause of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:

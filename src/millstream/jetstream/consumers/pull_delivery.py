@@ -9,8 +9,9 @@ from millstream.base import slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces
 from millstream.jetstream.consumers import delivery as stops
-from millstream.jetstream.consumers.flow import OriginalPace, Patience
+from millstream.jetstream.consumers.flow import OriginalPace
 from millstream.jetstream.consumers.pull_queue import WaitingPulls
+from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import PriorityPolicy, ReplayPolicy
 
@@ -48,7 +49,7 @@ class PullDelivery:
         self._pause: Cancel | None = None  # the pace of the original is kept
         self._pace: OriginalPace | None = None
         self._look: Cancel | None = None  # those who may be served are behind
-        self._patience = Patience()
+        self._patience = SlowReceiverPoll()
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
         self._untold: deque[tuple[bytes, bytes]] = deque()  # statuses that are sent in slices
         self._telling = False

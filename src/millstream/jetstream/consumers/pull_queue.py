@@ -26,7 +26,7 @@ Call `current` only with a message at hand: it may pin a client.  Statuses and m
 their order, or a client considers its batch complete too early.
 
 Always true:  `count` is the length of the queue;  without a call, nothing changes before `due()`.
-Not here:     what a body means (`pull_requests`), texts (`pull_statuses`), pins and policies (`groups`).
+Not here:     what a body means (`pull_request`), texts (`pull_statuses`), pins and policies (`groups`).
 """
 
 from collections.abc import Callable

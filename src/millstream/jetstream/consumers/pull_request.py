@@ -4,7 +4,7 @@ The body has four forms: nothing (one message), a number of messages, a JSON obj
 message).  Most requests are simple JSON objects of a library, which are decoded in one call.  Everything else
 goes to the decoder that knows all of Go's rules and errors, so the fast path never differs from it.
 
-Compiled, because there is one request per batch of messages.  Not here: who is served when (`pulls`).
+Compiled, because there is one request per batch of messages.  Not here: who is served when (`pull_queue`).
 """
 
 from typing import Annotated, Final
@@ -118,7 +118,7 @@ def _parse_odd(reply: bytes, body: bytes, now_ns: int) -> PullRequest:
     body = body.decode(errors="surrogateescape").strip(_BLANKS).encode(errors="surrogateescape")
     if body[:1] == b"{":
         try:
-            asked = decode_lenient(body, requests.PullRequest, FEW_VALUES)
+            asked = decode_lenient(body, requests.NextRequest, FEW_VALUES)
         except JsonError as error:
             raise PullRefused(pull_statuses.bad_request(str(error))) from None
         return _formal(reply, asked, now_ns)
@@ -128,7 +128,7 @@ def _parse_odd(reply: bytes, body: bytes, now_ns: int) -> PullRequest:
     return PullRequest(reply, batch, 0, 0, 0, False, now_ns)
 
 
-def _formal(reply: bytes, asked: _PlainBody | requests.PullRequest, now_ns: int) -> PullRequest:
+def _formal(reply: bytes, asked: _PlainBody | requests.NextRequest, now_ns: int) -> PullRequest:
     expires = asked.expires
     heartbeat = asked.idle_heartbeat
     if heartbeat > 0:

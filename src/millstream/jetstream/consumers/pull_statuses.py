@@ -3,21 +3,22 @@
 Clients match codes and texts, so each is written here once.  A status has no payload.  Those that end an
 accepted request contain what it did not get: `left` messages and, if it set a bound, `bytes_left`.
 
-Not here: when each is sent (`pulls`, `groups`, `pull_requests`).
+Not here: when each is sent (`pull_queue`, `groups`, `pull_request`).
 """
 
 from typing import Final
 
 from millstream.golang.duration import format_duration
 from millstream.jsapi import headers
+from millstream.protocol.headers import make_status
 
-NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
-REQUESTS_PENDING: Final = b"NATS/1.0 408 Requests Pending\r\n\r\n"
-MAX_WAITING: Final = b"NATS/1.0 409 Exceeded MaxWaiting\r\n\r\n"
-CONSUMER_DELETED: Final = b"NATS/1.0 409 Consumer Deleted\r\n\r\n"
-PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"  # for whoever answers for a push consumer
-REQUIRED_API_LEVEL: Final = b"NATS/1.0 412 Required Api Level\r\n\r\n"
-PIN_ID_MISMATCH: Final = b"NATS/1.0 423 Nats-Pin-Id mismatch\r\n\r\n"
+NO_MESSAGES: Final = make_status(b"404 No Messages")
+REQUESTS_PENDING: Final = make_status(b"408 Requests Pending")
+MAX_WAITING: Final = make_status(b"409 Exceeded MaxWaiting")
+CONSUMER_DELETED: Final = make_status(b"409 Consumer Deleted")
+PUSH_BASED: Final = make_status(b"409 Consumer is push based")  # for whoever answers for a push consumer
+REQUIRED_API_LEVEL: Final = make_status(b"412 Required Api Level")
+PIN_ID_MISMATCH: Final = make_status(b"423 Nats-Pin-Id mismatch")
 
 GROUP_MISSING: Final = "Priority Group missing"
 GROUP_INVALID: Final = "Invalid Priority Group"
@@ -26,31 +27,31 @@ NOT_PINNED_CLIENT: Final = "Not a Pinned Client Priority consumer"
 PRIORITY_RANGE: Final = "Priority must be between 0 and 9"
 HEARTBEAT_TOO_LARGE: Final = "heartbeat value too large"
 
-_PENDING: Final = f"{headers.PENDING_MESSAGES}: %d\r\n{headers.PENDING_BYTES}: %d\r\n\r\n".encode()
-_REQUEST_TIMEOUT: Final = b"NATS/1.0 408 Request Timeout\r\n" + _PENDING
-_INTEREST_EXPIRED: Final = b"NATS/1.0 408 Interest Expired\r\n" + _PENDING
-_TOO_BIG: Final = b"NATS/1.0 409 Message Size Exceeds MaxBytes\r\n" + _PENDING
-_BATCH_COMPLETED: Final = b"NATS/1.0 409 Batch Completed\r\n" + _PENDING
-_SERVER_SHUTDOWN: Final = b"NATS/1.0 409 Server Shutdown\r\n" + _PENDING
-_WRONG_PIN_ID: Final = b"NATS/1.0 423 Nats-Wrong-Pin-Id\r\n" + _PENDING
-_POSITION: Final = f"{headers.LAST_CONSUMER}: %d\r\n{headers.LAST_STREAM}: %d\r\n\r\n".encode()
-_IDLE_HEARTBEAT: Final = b"NATS/1.0 100 Idle Heartbeat\r\n" + _POSITION
+_PENDING: Final = ((headers.PENDING_MESSAGES.encode(), b"%d"), (headers.PENDING_BYTES.encode(), b"%d"))
+_REQUEST_TIMEOUT: Final = make_status(b"408 Request Timeout", *_PENDING)
+_INTEREST_EXPIRED: Final = make_status(b"408 Interest Expired", *_PENDING)
+_TOO_BIG: Final = make_status(b"409 Message Size Exceeds MaxBytes", *_PENDING)
+_BATCH_COMPLETED: Final = make_status(b"409 Batch Completed", *_PENDING)
+_SERVER_SHUTDOWN: Final = make_status(b"409 Server Shutdown", *_PENDING)
+_WRONG_PIN_ID: Final = make_status(b"423 Nats-Wrong-Pin-Id", *_PENDING)
+_POSITION: Final = ((headers.LAST_CONSUMER.encode(), b"%d"), (headers.LAST_STREAM.encode(), b"%d"))
+_IDLE_HEARTBEAT: Final = make_status(b"100 Idle Heartbeat", *_POSITION)
 
 
 def bad_request(why: str) -> bytes:
-    return b"NATS/1.0 400 Bad Request - %b\r\n\r\n" % why.encode()
+    return make_status(b"400 Bad Request - %b" % why.encode())
 
 
 def max_request_batch(limit: int) -> bytes:
-    return b"NATS/1.0 409 Exceeded MaxRequestBatch of %d\r\n\r\n" % limit
+    return make_status(b"409 Exceeded MaxRequestBatch of %d" % limit)
 
 
 def max_request_expires(limit_ns: int) -> bytes:
-    return b"NATS/1.0 409 Exceeded MaxRequestExpires of %b\r\n\r\n" % format_duration(limit_ns).encode()
+    return make_status(b"409 Exceeded MaxRequestExpires of %b" % format_duration(limit_ns).encode())
 
 
 def max_request_bytes(limit: int) -> bytes:
-    return b"NATS/1.0 409 Exceeded MaxRequestMaxBytes of %d\r\n\r\n" % limit
+    return make_status(b"409 Exceeded MaxRequestMaxBytes of %d" % limit)
 
 
 def idle_heartbeat(last_dseq: int, last_sseq: int) -> bytes:

@@ -10,25 +10,26 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.ids import secret_token
 from millstream.jetstream.consumers import delivery as stops
-from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Patience, Rate
+from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate
 from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
+from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy, ReplayPolicy
 from millstream.protocol import headers
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
-    from millstream.jetstream.ports import Cancel, Request
+    from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 
 _NS: Final = 1_000_000_000
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _UNBOUNDED: Final = 2**62
-_FLOW_REQUEST: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+_FLOW_REQUEST: Final = headers.make_status(b"100 FlowControl Request")
 _LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
 _LAST_STREAM: Final = names.LAST_STREAM.encode()
-_HEARTBEAT: Final = b"NATS/1.0 100 Idle Heartbeat\r\n%b: %%d\r\n%b: %%d\r\n" % (_LAST_CONSUMER, _LAST_STREAM)
+_HEARTBEAT: Final = headers.make_status(b"100 Idle Heartbeat", (_LAST_CONSUMER, b"%d"), (_LAST_STREAM, b"%d"))
 _STALLED: Final = names.CONSUMER_STALLED.encode()
 
 
@@ -46,7 +47,7 @@ class PushDelivery:
         self._flow_handle: object | None = None
         self._watch: object | None = None
         self._pace: OriginalPace | None = None
-        self._patience = Patience()
+        self._patience = SlowReceiverPoll()
         self.active = False  # somebody listens
         self.lost_interest_ns = consumer.world.steady_ns()
         self._follow()
@@ -80,7 +81,7 @@ class PushDelivery:
                 timer.cancel()
         self._timer = self._heartbeat = None
         if self._watch is not None:
-            self._world.unwatch(self._watch)
+            self._world.release(self._watch)
             self._watch = None
         if self._flow_handle is not None:
             self._world.release(self._flow_handle)
@@ -250,7 +251,7 @@ class PushDelivery:
         self._window.ask(self._flow_start() + secret_token().encode())
         self._world.publish(self._subject, b"", reply=self._window.subject, headers=_FLOW_REQUEST)
 
-    def _answered(self, request: Request) -> None:
+    def _answered(self, request: ClientRequest) -> None:
         if self._window is None or not self._window.answer(request.subject):
             return
         if self._consumer.config.ack_policy is AckPolicy.FLOW_CONTROL and request.headers:
@@ -279,8 +280,8 @@ class PushDelivery:
         consumer, window = self._consumer, self._window
         block = _HEARTBEAT % (consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1)
         if window is not None and window.subject:
-            block += b"%b: %b\r\n" % (_STALLED, window.subject)
-        self._world.publish(self._subject, b"", headers=block + b"\r\n")
+            block = headers.put(block, _STALLED, window.subject)
+        self._world.publish(self._subject, b"", headers=block)
         if (
             window is not None
             and not window.subject

@@ -19,11 +19,12 @@ another with the same name.
 
 from __future__ import annotations
 
-from millstream.jetstream.consumers.entries import Entry, EntryKind
-from millstream.jetstream.consumers.saved_state import Changes, ConsumerState
+from millstream.jetstream.consumers.entries import ConsumerEntry, EntryKind
+from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jsapi.consumer_types import ConsumerState
 
 
-class Replayed:
+class ReplayedConsumer:
     """A consumer, as far as the entries read so far tell."""
 
     def __init__(self, number: int) -> None:
@@ -54,15 +55,15 @@ class Replayed:
         self.link = max(self.link, link)
 
 
-class Replay:
+class ConsumerReplay:
     """All consumers of a journal."""
 
     def __init__(self) -> None:
-        self._consumers: dict[int, Replayed] = {}
-        self._by_name: dict[str, Replayed] = {}
+        self._consumers: dict[int, ReplayedConsumer] = {}
+        self._by_name: dict[str, ReplayedConsumer] = {}
         self.checkpoint = 0  # the first sequence of the last one; 0: there was none
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: ConsumerEntry) -> None:
         """Apply the next readable entry."""
         if entry.kind is EntryKind.DELETED:
             self._drop(entry.number)
@@ -72,7 +73,7 @@ class Replay:
             return
         consumer = self._consumers.get(entry.number)
         if consumer is None:
-            consumer = self._consumers[entry.number] = Replayed(entry.number)
+            consumer = self._consumers[entry.number] = ReplayedConsumer(entry.number)
         if entry.kind is EntryKind.CONFIG:
             self._name(consumer, entry)
         if entry.changes is None:
@@ -82,7 +83,7 @@ class Replay:
         else:
             consumer.begin(entry.link, entry.changes)
 
-    def _name(self, consumer: Replayed, entry: Entry) -> None:
+    def _name(self, consumer: ReplayedConsumer, entry: ConsumerEntry) -> None:
         other = self._by_name.get(entry.name)
         if other is not None and other is not consumer:
             self._drop(other.number)  # that it was deleted is lost
@@ -96,7 +97,7 @@ class Replay:
         if consumer is not None and self._by_name.get(consumer.name) is consumer:
             del self._by_name[consumer.name]
 
-    def consumers(self) -> list[Replayed]:
+    def consumers(self) -> list[ReplayedConsumer]:
         """Return all consumers, oldest first."""
         return [each for _, each in sorted(self._consumers.items()) if each.name]
 

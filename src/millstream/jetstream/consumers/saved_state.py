@@ -1,4 +1,4 @@
-"""The durable state of a consumer as plain data, which ``journal`` writes and recovers.
+"""The changes of a consumer's durable state as plain data, which ``journal`` writes and recovers.
 
 `sseq` is a sequence of the stream, `dseq` counts deliveries of the consumer, `at` is ns since 1970.
 """
@@ -7,30 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream.jsapi.consumer_types import ConsumerConfig
-
-
-class ConsumerState(msgspec.Struct):
-    """The position of a consumer."""
-
-    delivered_dseq: int = 0
-    delivered_sseq: int = 0
-    floor_dseq: int = 0
-    floor_sseq: int = 0  # everything up to it is settled
-    pending: dict[int, tuple[int, int]] = {}  # sseq: (dseq, at)
-    redelivered: dict[int, int] = {}  # sseq: deliveries after the first
-
-    def go_on(self, reserved: int, *, torn: bool) -> None:
-        """Prepare the state for further deliveries: after `reserved`, with the right floor."""
-        if reserved <= self.delivered_dseq and not torn:
-            return
-        self.delivered_dseq = max(self.delivered_dseq, reserved)
-        if not self.pending:
-            self.floor_dseq, self.floor_sseq = self.delivered_dseq, self.delivered_sseq
-        elif torn:
-            lowest = min(self.pending)
-            self.floor_dseq = max(self.floor_dseq, self.pending[lowest][0] - 1)
-            self.floor_sseq = max(self.floor_sseq, lowest - 1)
+from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 
 
 class Changes(msgspec.Struct):

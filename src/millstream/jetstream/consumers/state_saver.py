@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.build import pure_requested
-from millstream.jetstream.consumers.saved_state import Changes, ConsumerState
+from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jsapi.consumer_types import ConsumerState
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.journal import Journal

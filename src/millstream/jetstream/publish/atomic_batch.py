@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.publish import limits
-from millstream.jetstream.publish.batch_fast_path import OpenBatch, StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path import BatchStaging, OpenBatch, StagedMessage
 from millstream.jetstream.publish.candidate import Incoming
 from millstream.jetstream.publish.rules import Ahead
 from millstream.jsapi import headers as names
@@ -56,7 +56,7 @@ class Batches:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self.staging: Staging = Staging(stream.world.steady_ns)
+        self.staging: BatchStaging = BatchStaging(stream.world.steady_ns)
         self._open = self.staging.open
         self._full = Complaints(_log)
 

@@ -1,6 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport equal_bytes
+from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 
 cdef Py_ssize_t _MAX_HEADER_BYTES
@@ -13,8 +14,6 @@ cdef bytes _SEQUENCE
 cdef unsigned char _CR
 cdef unsigned char _LF
 cdef unsigned char _BLANK
-cdef unsigned char _ZERO
-cdef unsigned char _NINE
 
 @cython.final
 cdef class StagedMessage:
@@ -30,7 +29,7 @@ cdef class OpenBatch:
     cdef public object patience
 
 @cython.final
-cdef class Staging:
+cdef class BatchStaging:
     cdef public dict open
     cdef public Py_ssize_t held
     cdef public Py_ssize_t granted
@@ -45,5 +44,5 @@ cdef class Staging:
     cdef bint _is_ordinary(self, Frame frame) except *
     @cython.locals(p="const unsigned char*")
     cdef Py_ssize_t _read_id(self, Frame frame, Py_ssize_t at, Py_ssize_t end) except *
-    @cython.locals(p="const unsigned char*", start=Py_ssize_t, number=Py_ssize_t)
+    @cython.locals(p="const unsigned char*", stop=Py_ssize_t)
     cdef Py_ssize_t _read_number(self, Frame frame, Py_ssize_t at, Py_ssize_t end) except *

@@ -13,9 +13,10 @@ others, and all errors, are left to ``atomic_batch``, which has every rule.
 from collections.abc import Callable
 
 from millstream.base.buffer import equal_bytes
-from millstream.jetstream.publish.batch_timeout import Patience
+from millstream.jetstream.publish.batch_timeout import BatchTimeout
 from millstream.jetstream.publish.candidate import Incoming
 from millstream.jsapi.limits import MAX_BATCH_ID_BYTES, MAX_HEADER_BYTES
+from millstream.protocol.digits import digits_end, read_number
 from millstream.protocol.headers import START
 from millstream.protocol.parser import Frame
 
@@ -29,8 +30,6 @@ _SEQUENCE = b"\nNats-Batch-Sequence:"
 _CR = ord("\r")
 _LF = ord("\n")
 _BLANK = ord(" ")
-_ZERO = ord("0")
-_NINE = ord("9")
 
 
 class StagedMessage:
@@ -54,10 +53,10 @@ class OpenBatch:
         self.most = most  # messages that it may have
         self.messages: list[StagedMessage | Incoming] = []
         self.size = 0  # bytes of all of them
-        self.patience = Patience()
+        self.patience = BatchTimeout()
 
 
-class Staging:
+class BatchStaging:
     """The open batches of one stream."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
@@ -136,11 +135,7 @@ class Staging:
         p = frame.buf
         while at < end and p[at] == _BLANK:
             at += 1
-        start = at
-        number = 0
-        while at < end and at - start < _MAX_DIGITS and _ZERO <= p[at] <= _NINE:
-            number = number * 10 + (p[at] - _ZERO)
-            at += 1
-        if at < end and p[at] == _CR:
-            self._number = number
-        return at
+        stop = digits_end(p, at, min(end, at + _MAX_DIGITS))
+        if stop < end and p[stop] == _CR:
+            self._number = read_number(p, at, stop)
+        return stop

@@ -14,7 +14,7 @@ _NS: Final = 1_000_000_000
 _TIMEOUT_S: Final = 10.0
 
 
-class Patience:
+class BatchTimeout:
     """The time-out of one batch.  A message only updates `heard_ns`, which the timer checks when it fires."""
 
     __slots__ = ("_timer", "heard_ns")

@@ -5,7 +5,7 @@
 The sum of a subject is in its last message, so removing messages resets a counter to an earlier value.
 Uncommitted messages cannot be read; their sums are kept in memory until they are committed.
 
-Not here: sums of other streams (``sourcing.counting``); their header `Nats-Counter-Sources` is copied.
+Not here: sums of other streams (`sourcing.counters`); their header `Nats-Counter-Sources` is copied.
 """
 
 from __future__ import annotations

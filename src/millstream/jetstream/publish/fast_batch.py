@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.publish import limits, rules
-from millstream.jetstream.publish.batch_timeout import Patience
+from millstream.jetstream.publish.batch_timeout import BatchTimeout
 from millstream.jetstream.publish.candidate import Incoming
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
@@ -53,7 +53,7 @@ _DEFAULT_FLOW: Final = 10
 _LARGEST_FLOW: Final = 65535
 
 
-class Operation(IntEnum):
+class BatchOperation(IntEnum):
     START = 0
     APPEND = 1
     COMMIT = 2
@@ -68,7 +68,7 @@ class Step(NamedTuple):
     flow: int
     gap_ok: bool
     number: int
-    operation: Operation
+    operation: BatchOperation
 
 
 def parse(reply: bytes) -> Step | None:
@@ -85,12 +85,12 @@ def parse(reply: bytes) -> Step | None:
         min(int(flow[:18]), _LARGEST_FLOW) if flow.isdigit() and int(flow[:18]) else _DEFAULT_FLOW,
         gap == b"ok",
         count,
-        Operation(int(operation)),
+        BatchOperation(int(operation)),
     )
     allowed = {
-        Operation.START: count == 1,
-        Operation.APPEND: count > 1,
-        Operation.END: count > 1,
+        BatchOperation.START: count == 1,
+        BatchOperation.APPEND: count > 1,
+        BatchOperation.END: count > 1,
     }
     return step if 0 < count < 2**64 - 1 and allowed.get(step.operation, True) else None
 
@@ -102,7 +102,7 @@ class _Batch(msgspec.Struct):
     last: int = 0  # the last message received
     told: int = 0  # the last message acknowledged
     stored_seq: int = 0
-    patience: Patience = msgspec.field(default_factory=Patience)
+    patience: BatchTimeout = msgspec.field(default_factory=BatchTimeout)
 
 
 class FastBatches:
@@ -138,7 +138,7 @@ class FastBatches:
             batch = self._start(step)
         self._take_level(message, step)
         batch.patience.begin(self._stream, lambda: self._close(step.batch_id))
-        if step.operation is Operation.PING:
+        if step.operation is BatchOperation.PING:
             self._ping(batch, step, message.reply)
         elif self._is_next(batch, step, message.reply):
             self._append(batch, step, message)
@@ -196,11 +196,11 @@ class FastBatches:
 
     def _append(self, batch: _Batch, step: Step, message: Incoming) -> None:
         stream, reply = self._stream, message.reply
-        if step.operation is Operation.END:
+        if step.operation is BatchOperation.END:
             batch.last -= 1
             self._commit(batch, step, reply)
             return
-        if step.number == 1 and step.operation is not Operation.COMMIT and not stream.config.no_ack:
+        if step.number == 1 and step.operation is not BatchOperation.COMMIT and not stream.config.no_ack:
             stream.world.publish(reply, encode(BatchFlowAck(seq=0, msgs=batch.between)))
         message.reply = b""
         if message.block:
@@ -213,18 +213,18 @@ class FastBatches:
         try:
             rules.expect_last_id(stream, message, None)
         except ApiError:
-            if step.operation is Operation.COMMIT:
+            if step.operation is BatchOperation.COMMIT:
                 self._close(step.batch_id)
             raise
         batch.stored_seq = stream.publishing.store(message)
-        if step.operation is Operation.COMMIT:
+        if step.operation is BatchOperation.COMMIT:
             self._commit(batch, step, reply)
         else:
             self._tell_progress(batch, reply)
 
     def _refused(self, batch: _Batch, step: Step, message: Incoming, reply: bytes, error: ApiError) -> None:
         is_duplicate = error.err is Err.ATOMIC_PUBLISH_CONTAINS_DUPLICATE_MESSAGE
-        commits = step.operation is Operation.COMMIT
+        commits = step.operation is BatchOperation.COMMIT
         if is_duplicate:
             self._tell_progress(batch, reply)
             if not commits:

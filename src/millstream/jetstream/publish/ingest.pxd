@@ -2,7 +2,8 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes
 from millstream.jetstream.publish.dedupe cimport Dedupe
-from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, BatchStaging
+from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
 from millstream.store.log cimport Log
@@ -18,9 +19,7 @@ cdef bytes _OURS
 cdef bytes _MSG_ID
 cdef bytes _EXPECTED
 cdef bytes _EXPECTED_LAST
-cdef int _MOST_DIGITS
 cdef Py_ssize_t _WEIGHED_AT
-cdef unsigned char _ZERO
 cdef unsigned char _CR
 cdef unsigned char _LF
 cdef unsigned char _BLANK
@@ -37,7 +36,7 @@ cdef class Ingest:
     cdef public Py_ssize_t per_subject
     cdef Log _log
     cdef Dedupe _dedupe
-    cdef Staging _staging
+    cdef BatchStaging _staging
     cdef object _now_ns
     cdef object _dirty
     cdef object _slow
@@ -58,7 +57,7 @@ cdef class Ingest:
     cdef _keep_limits(self, bytes subject)
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint, expected_last=bint)
     cdef bint _is_ordinary(self, bytes subject, Frame frame) except *
-    @cython.locals(digits=int, value="unsigned long long")
+    @cython.locals(stop=Py_ssize_t, value="long long")
     cdef bint _holds(self, bytes subject, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except *
     cdef bint _is_batched(self, Frame frame) except *
     @cython.locals(now="long long", last="long long")

@@ -11,11 +11,12 @@ which is ``slow_path`` and has every rule.
 from collections.abc import Callable
 
 from millstream.base.buffer import equal_bytes
-from millstream.jetstream.publish.batch_fast_path import StagedMessage, Staging
+from millstream.jetstream.publish.batch_fast_path import BatchStaging, StagedMessage
 from millstream.jetstream.publish.candidate import MARK_MSG_ID
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
+from millstream.protocol.digits import digits_end, read_number
 from millstream.protocol.headers import START
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
@@ -33,9 +34,7 @@ _OURS = b"\nNats-"  # behind a CR: the beginning of every header that means some
 _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
 _EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
-_MOST_DIGITS = 18
 _WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
-_ZERO = ord("0")
 _CR = ord("\r")
 _LF = ord("\n")
 _BLANK = ord(" ")
@@ -48,7 +47,7 @@ class Ingest:
         self,
         log: Log,
         dedupe: Dedupe,
-        staging: Staging,
+        staging: BatchStaging,
         now_ns: Callable[[], int],
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
@@ -193,14 +192,9 @@ class Ingest:
         """
         while at < end and p[at] == _BLANK:
             at += 1
-        digits = value = 0
-        while at < end and _ZERO <= p[at] <= _ZERO + 9:
-            value = value * 10 + p[at] - _ZERO
-            digits += 1
-            at += 1
-            if digits > _MOST_DIGITS:
-                return False
-        if digits == 0 or at >= end or p[at] != _CR:
+        stop = digits_end(p, at, end)
+        value = read_number(p, at, stop)
+        if value < 0 or stop >= end or p[stop] != _CR:
             return False
         try:
             return (self._log.last_of(subject) if subject else self._log.state.last_seq) == value

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Check = Callable[["Stream", "Incoming", int, "Ahead | None"], None]
 
 
-class Stage(Enum):
+class LimitStage(Enum):
     """When a limit is looked at."""
 
     SIZE = 1  # before the headers are read
@@ -48,7 +48,7 @@ class Limit(msgspec.Struct, frozen=True):
     """
 
     name: str
-    stage: Stage
+    stage: LimitStage
     check: Check
     applies: Callable[[Stream], bool] = _never  # every message of such a stream needs a look
     batch_place: int = 0  # place among the limits for messages of batches
@@ -138,17 +138,17 @@ def _limits_bytes(config: StreamConfig) -> bool:
 LIMITS: tuple[Limit, ...] = (
     Limit(
         "max_msg_size",
-        Stage.SIZE,
+        LimitStage.SIZE,
         _check_message_size,
         lambda stream: stream.config.max_msg_size > 0,
         in_ingest=True,
     ),
-    Limit("headers", Stage.SIZE, _check_header_size),  # the fast path leaves larger ones alone
-    Limit("room", Stage.ROOM, _check_room, _room_is_limited),
-    Limit("max_msgs_per_subject", Stage.COUNT, _check_per_subject, _per_subject_refuses, batch_place=3),
+    Limit("headers", LimitStage.SIZE, _check_header_size),  # the fast path leaves larger ones alone
+    Limit("room", LimitStage.ROOM, _check_room, _room_is_limited),
+    Limit("max_msgs_per_subject", LimitStage.COUNT, _check_per_subject, _per_subject_refuses, batch_place=3),
     Limit(
         "max_msgs",
-        Stage.COUNT,
+        LimitStage.COUNT,
         _check_messages,
         lambda stream: _discards_new(stream) and _limits_messages(stream.config),
         batch_place=1,
@@ -157,7 +157,7 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit(
         "max_bytes",
-        Stage.COUNT,
+        LimitStage.COUNT,
         _check_bytes,
         lambda stream: _discards_new(stream) and _limits_bytes(stream.config),
         batch_place=2,
@@ -173,9 +173,11 @@ class LimitBook:
     def __init__(self, limits: tuple[Limit, ...]) -> None:
         self._conditional = tuple(limit for limit in limits if limit.applies is not _never)
         self._whole = tuple(limit for limit in limits if limit.is_set is not None)
-        self._of = {stage: tuple(limit.check for limit in limits if limit.stage is stage) for stage in Stage}
+        self._of = {
+            stage: tuple(limit.check for limit in limits if limit.stage is stage) for stage in LimitStage
+        }
         in_order = sorted(limits, key=lambda limit: limit.batch_place)
-        self._batched = tuple(limit.check for limit in in_order if limit.stage is Stage.COUNT)
+        self._batched = tuple(limit.check for limit in in_order if limit.stage is LimitStage.COUNT)
 
     def applying(self, stream: Stream) -> list[Limit]:
         """Return the limits that need a look at every message of the stream."""
@@ -183,17 +185,17 @@ class LimitBook:
 
     def check_size(self, stream: Stream, message: Incoming) -> None:
         """Raise ApiError if the message is too large for the stream."""
-        for check in self._of[Stage.SIZE]:
+        for check in self._of[LimitStage.SIZE]:
             check(stream, message, 0, None)
 
     def check_room(self, stream: Stream, message: Incoming, size: int) -> None:
         """Raise ApiError if the server or the account has no room for `size` bytes."""
-        for check in self._of[Stage.ROOM]:
+        for check in self._of[LimitStage.ROOM]:
             check(stream, message, size, None)
 
     def check_count(self, stream: Stream, message: Incoming, size: int, ahead: Ahead | None = None) -> None:
         """Raise ApiError if the stream is full and discards new messages."""
-        for check in self._of[Stage.COUNT] if ahead is None else self._batched:
+        for check in self._of[LimitStage.COUNT] if ahead is None else self._batched:
             check(stream, message, size, ahead)
 
     def whole(self, config: StreamConfig) -> tuple[Callable[[Stream], bool], ...]:

@@ -18,10 +18,9 @@ import msgspec
 
 from millstream.base.decimals import BEYOND, read_whole
 from millstream.golang.quote import quoted
-from millstream.jetstream.publish import limits
+from millstream.jetstream.publish import limits, ttl
 from millstream.jetstream.publish.counter import Sum, increment_of
 from millstream.jetstream.publish.schedule import take_schedule
-from millstream.jetstream.stream import ttl
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
@@ -76,7 +75,7 @@ class Ahead:
 Check = Callable[["Stream", "Incoming", "Ahead | None"], None]
 
 
-class Stage(Enum):
+class RuleStage(Enum):
     """When a rule is looked at."""
 
     ENTRY = 1  # first, for every message, whoever brings it
@@ -96,7 +95,7 @@ class Rule(msgspec.Struct, frozen=True):
     """One rule: when it applies, and what it refuses or changes."""
 
     name: str
-    stage: Stage
+    stage: RuleStage
     check: Check = _pass  # raises ApiError to refuse the message
     applies: Callable[[Stream], bool] = _never  # every message of such a stream needs a look
     header: bytes = b""  # only messages that have this text among their headers need a look
@@ -237,32 +236,32 @@ def _count(stream: Stream, message: Incoming, ahead: Ahead | None) -> None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("subject_transform", Stage.ENTRY, _transform, lambda stream: stream.transform is not None),
-    Rule("sealed", Stage.ENTRY, _refuse_sealed, lambda stream: stream.config.sealed),
-    Rule("read-only", Stage.ENTRY, _refuse_read_only, lambda stream: stream.failure is not None),
-    Rule("increment", Stage.HEADERS, _take_increment, header=_INCREMENT, batch_place=1),
-    Rule("expected stream", Stage.HEADERS, _expect_stream, header=_EXPECTED_STREAM, batch_place=2),
-    Rule("ttl", Stage.HEADERS, _allow_ttl, header=_TTL, batch_place=3),
+    Rule("subject_transform", RuleStage.ENTRY, _transform, lambda stream: stream.transform is not None),
+    Rule("sealed", RuleStage.ENTRY, _refuse_sealed, lambda stream: stream.config.sealed),
+    Rule("read-only", RuleStage.ENTRY, _refuse_read_only, lambda stream: stream.failure is not None),
+    Rule("increment", RuleStage.HEADERS, _take_increment, header=_INCREMENT, batch_place=1),
+    Rule("expected stream", RuleStage.HEADERS, _expect_stream, header=_EXPECTED_STREAM, batch_place=2),
+    Rule("ttl", RuleStage.HEADERS, _allow_ttl, header=_TTL, batch_place=3),
     Rule(
         "expected last of subject",
-        Stage.HEADERS,
+        RuleStage.HEADERS,
         _expect_last_of_subject,
         header=_EXPECTED_LAST_SUBJECT_SEQUENCE,
         batch_place=8,
     ),
-    Rule("expected last", Stage.HEADERS, _expect_last, header=_EXPECTED_LAST_SEQUENCE, batch_place=7),
-    Rule("schedule", Stage.HEADERS, _take_schedule, header=_SCHEDULE, batch_place=9),
-    Rule("source header", Stage.HEADERS, _refuse_source, header=_STREAM_SOURCE, batch_place=5),
-    Rule("duplicate", Stage.HEADERS, _refuse_duplicate, header=_MSG_ID, batch_place=4),
-    Rule("expected last id", Stage.HEADERS, _expect_last_id, header=_EXPECTED_LAST_MSG_ID),
-    Rule("rollup", Stage.HEADERS, _take_rollup, header=_ROLLUP, batch_place=10),
-    Rule("counter", Stage.HEADERS, _count, lambda stream: stream.config.allow_msg_counter, batch_place=6),
-    Rule("republish", Stage.STORED, applies=lambda stream: stream.republish is not None),
-    Rule("no_ack", Stage.STORED, applies=lambda stream: stream.config.no_ack),
-    Rule("fast batches", Stage.STORED, applies=lambda stream: stream.config.allow_batched),
+    Rule("expected last", RuleStage.HEADERS, _expect_last, header=_EXPECTED_LAST_SEQUENCE, batch_place=7),
+    Rule("schedule", RuleStage.HEADERS, _take_schedule, header=_SCHEDULE, batch_place=9),
+    Rule("source header", RuleStage.HEADERS, _refuse_source, header=_STREAM_SOURCE, batch_place=5),
+    Rule("duplicate", RuleStage.HEADERS, _refuse_duplicate, header=_MSG_ID, batch_place=4),
+    Rule("expected last id", RuleStage.HEADERS, _expect_last_id, header=_EXPECTED_LAST_MSG_ID),
+    Rule("rollup", RuleStage.HEADERS, _take_rollup, header=_ROLLUP, batch_place=10),
+    Rule("counter", RuleStage.HEADERS, _count, lambda stream: stream.config.allow_msg_counter, batch_place=6),
+    Rule("republish", RuleStage.STORED, applies=lambda stream: stream.republish is not None),
+    Rule("no_ack", RuleStage.STORED, applies=lambda stream: stream.config.no_ack),
+    Rule("fast batches", RuleStage.STORED, applies=lambda stream: stream.config.allow_batched),
     Rule(
         "interest",
-        Stage.STORED,
+        RuleStage.STORED,
         applies=lambda stream: stream.config.retention is RetentionPolicy.INTEREST,
         in_ingest=True,
     ),
@@ -274,8 +273,8 @@ class RuleBook:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._conditional = tuple(rule for rule in rules if rule.applies is not _never)
-        self._entry = tuple(rule.check for rule in rules if rule.stage is Stage.ENTRY)
-        of_publishers = [rule for rule in rules if rule.stage is Stage.HEADERS]
+        self._entry = tuple(rule.check for rule in rules if rule.stage is RuleStage.ENTRY)
+        of_publishers = [rule for rule in rules if rule.stage is RuleStage.HEADERS]
         self._single = tuple((rule.header, rule.check) for rule in of_publishers)
         in_order = sorted(of_publishers, key=lambda rule: rule.batch_place)
         self._batched = tuple((rule.header, rule.check) for rule in in_order)

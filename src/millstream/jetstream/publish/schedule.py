@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from millstream.base import guard, slices
 from millstream.base.slices import Pieces
 from millstream.golang.time import ZERO_TIME, TimeError, format_time, parse_time
+from millstream.jetstream.publish import ttl
 from millstream.jetstream.publish.candidate import MARK_SCHEDULE, Incoming
 from millstream.jetstream.publish.cron import Due, ScheduleError, next_due, zone_of
-from millstream.jetstream.stream import ttl
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
 from millstream.protocol import headers

@@ -10,11 +10,10 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from millstream.golang.time import format_time
-from millstream.jetstream.publish import limits, rules
+from millstream.jetstream.publish import limits, rules, ttl
 from millstream.jetstream.publish.atomic_batch import BATCH_ID
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, Incoming
 from millstream.jetstream.publish.fast_batch import SUFFIX
-from millstream.jetstream.stream import ttl
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.errors import INTERNAL_ERROR, ApiError, Err
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.jetstream")
 
-_TOO_MANY: Final = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
+_TOO_MANY: Final = headers.make_status(b"429 Too Many Requests")
 _REQUEST_INFO: Final = names.REQUEST_INFO.encode() + b":"
 
 

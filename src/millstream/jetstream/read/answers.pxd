@@ -36,7 +36,7 @@ cdef Py_ssize_t _MOST_LINES
 cdef Py_ssize_t _REACH
 
 @cython.final
-cdef class Batch:
+cdef class DirectBatch:
     cdef public object request
     cdef readonly bytes reply
     cdef readonly Outlet outlet
@@ -59,15 +59,15 @@ cdef class DirectSending:
     cdef bytes _day_text
 
     @cython.locals(record=Record)
-    cpdef int run(self, Cursor cursor, Batch batch, Py_ssize_t most, Py_ssize_t most_bytes) except -1
-    cpdef Py_ssize_t put(self, Record record, Batch batch) except -1
+    cpdef int run(self, Cursor cursor, DirectBatch batch, Py_ssize_t most, Py_ssize_t most_bytes) except -1
+    cpdef Py_ssize_t put(self, Record record, DirectBatch batch) except -1
     @cython.locals(record=Record)
     cpdef bint one(self, Log log, unsigned long long seq, bytes reply, Outlet outlet, bint bare) except -1
     cpdef Py_ssize_t lone(self, Record record, bytes reply, Outlet outlet, bint bare) except -1
     @cython.locals(frame=Frame, buffer=GrowingBuffer, size=Py_ssize_t)
     cdef int _prepare_bare(self, Record record) except -1
     @cython.locals(frame=Frame, buffer=GrowingBuffer, stream=bytes, own=Py_ssize_t)
-    cdef int _prepare(self, Record record, Batch batch) except -1
+    cdef int _prepare(self, Record record, DirectBatch batch) except -1
     @cython.locals(
         buffer=GrowingBuffer, second="long long", fraction="long long", day="long long", digits=Py_ssize_t,
         text=bytes, moment=object,

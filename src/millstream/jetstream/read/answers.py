@@ -40,11 +40,11 @@ _LEFT = b"\r\nNats-Num-Pending: "
 _LAST = b"\r\nNats-Last-Sequence: "
 _END_OF_BLOCK = b"\r\n\r\n"
 _CRLF = b"\r\n"
-_FIRST_LINE = b"NATS/1.0\r\n"
+_FIRST_LINE = headers.START
 _POINT = b"."
 _ZONE = b"Z"
 _ZEROS = b"00000000"
-_VERSION = b"NATS/1.0"
+_VERSION = headers.VERSION
 _TWO_ENDS = b"\n\n"
 _OURS = (
     b"Nats-Stream",
@@ -65,7 +65,7 @@ _MOST_LINES = 256  # bytes of all lines but the names of stream and subject
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
 
 
-class Batch:
+class DirectBatch:
     """The progress of one batch, and its receiver."""
 
     def __init__(self, reply: bytes, outlet: Outlet, left: int, left_bytes: int, pending: int) -> None:
@@ -93,7 +93,7 @@ class DirectSending:
         self._day = -1  # that `_day_text` is for
         self._day_text = b"1969-12-31T"
 
-    def run(self, cursor: Cursor, batch: Batch, most: int, most_bytes: int) -> int:
+    def run(self, cursor: Cursor, batch: DirectBatch, most: int, most_bytes: int) -> int:
         """Send up to `most` messages, stopping at `most_bytes` together; return why it stopped."""
         record = self._record
         self.sent = 0
@@ -110,7 +110,7 @@ class DirectSending:
             self.sent_bytes += record.subject_size + record.body_size
         return _OVER
 
-    def put(self, record: Record, batch: Batch) -> int:
+    def put(self, record: Record, batch: DirectBatch) -> int:
         """Send the next message of a batch; return the number of receivers."""
         if batch.bare:
             self._prepare_bare(record)
@@ -149,7 +149,7 @@ class DirectSending:
         frame.body_size = size
         frame.buf = buffer.take()
 
-    def _prepare(self, record: Record, batch: Batch | None) -> None:
+    def _prepare(self, record: Record, batch: DirectBatch | None) -> None:
         frame, buffer = self._frame, self._buffer
         stream = self._stream
         buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + record.body_size)

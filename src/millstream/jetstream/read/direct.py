@@ -18,9 +18,9 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.golang.json import FEW_VALUES
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.read import lookup
-from millstream.jetstream.read.answers import Batch, DirectSending
+from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jetstream.read.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.read.single_gets import DirectGets
 from millstream.jsapi.codec import JsonError, decode_lenient
@@ -30,7 +30,7 @@ from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Request
+    from millstream.jetstream.ports import ClientRequest
     from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
@@ -103,7 +103,7 @@ class DirectGet:
 
     # -- requests ---------------------------------------------------------------------------------
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: ClientRequest) -> None:
         if not request.reply:
             return
         try:
@@ -111,7 +111,7 @@ class DirectGet:
         except (_Refused, StoreError) as error:
             self._refuse(request, error)
 
-    def _take_by_subject(self, start: int, request: Request) -> None:
+    def _take_by_subject(self, start: int, request: ClientRequest) -> None:
         """Serve a request by subject; the common one, without a body, reads a key and is fast."""
         if not request.reply:
             return
@@ -124,7 +124,7 @@ class DirectGet:
         except (_Refused, StoreError) as error:
             self._refuse(request, error)
 
-    def _refuse(self, request: Request, error: Exception) -> None:
+    def _refuse(self, request: ClientRequest, error: Exception) -> None:
         status = NOT_FOUND  # nats-server's word for whatever goes wrong
         if isinstance(error, _Refused):
             status = error.status
@@ -132,7 +132,7 @@ class DirectGet:
             _log.error("%s", error)
         self._batches.send_status(request, status)
 
-    def _get(self, request: Request) -> None:
+    def _get(self, request: ClientRequest) -> None:
         wanted = _checked(request)
         if (wanted.multi_last or wanted.batch) and self._batches.full():
             raise _Refused(_TOO_MANY_REQUESTS)
@@ -145,7 +145,7 @@ class DirectGet:
 
     # -- one message ------------------------------------------------------------------------------
 
-    def _get_one(self, wanted: MsgGetRequest, request: Request) -> None:
+    def _get_one(self, wanted: MsgGetRequest, request: ClientRequest) -> None:
         log = self._stream.log
         if wanted.last_by_subj:
             seq = lasts.last_of(log, _subject(wanted.last_by_subj))
@@ -155,19 +155,19 @@ class DirectGet:
                 seq = log.next_match(max(seq, 1), _subject(wanted.next_by_subj))
         self._send_one(seq, request, wanted.no_hdr)
 
-    def _send_one(self, seq: int, request: Request, bare: bool) -> None:
+    def _send_one(self, seq: int, request: ClientRequest, bare: bool) -> None:
         log, world = self._stream.log, self._stream.world
-        if seq and self._sending.one(log, seq, request.reply, world.answer_outlet(request), bare):
+        if seq and self._sending.one(log, seq, request.reply, request.outlet(), bare):
             world.flush()
         elif seq and log.has(seq):
             lookup.when_durable(self._stream, seq, lambda: self._send_late(seq, request, bare))
         else:
             raise _Refused(NOT_FOUND)
 
-    def _send_late(self, seq: int, request: Request, bare: bool) -> None:
+    def _send_late(self, seq: int, request: ClientRequest, bare: bool) -> None:
         world = self._stream.world
         if lookup.read(self._stream.log, seq, self._record):
-            self._sending.lone(self._record, request.reply, world.answer_outlet(request), bare)
+            self._sending.lone(self._record, request.reply, request.outlet(), bare)
             world.flush()
         else:
             self._batches.send_status(request, NOT_FOUND)
@@ -179,12 +179,12 @@ class DirectGet:
 
     # -- many -------------------------------------------------------------------------------------
 
-    def _get_batch(self, wanted: MsgGetRequest, request: Request) -> None:
+    def _get_batch(self, wanted: MsgGetRequest, request: ClientRequest) -> None:
         batch = self._batch(wanted, request, wanted.batch)
         batch.bare = wanted.no_hdr
         self._batches.walk(batch, self._start(wanted), _subject(wanted.next_by_subj))
 
-    def _get_last_of_each(self, wanted: MsgGetRequest, request: Request) -> None:
+    def _get_last_of_each(self, wanted: MsgGetRequest, request: ClientRequest) -> None:
         log = self._stream.log
         up_to = wanted.up_to_seq
         if wanted.up_to_time is not None:
@@ -209,9 +209,9 @@ class DirectGet:
 
         lookup.when_durable(self._stream, found[-1], send)
 
-    def _batch(self, wanted: MsgGetRequest, request: Request, most: int) -> Batch:
+    def _batch(self, wanted: MsgGetRequest, request: ClientRequest, most: int) -> DirectBatch:
         room = wanted.max_bytes or self._stream.account.resources.max_pending
-        batch = Batch(request.reply, self._stream.world.answer_outlet(request), most, max(room, 1), 0)
+        batch = DirectBatch(request.reply, request.outlet(), most, max(room, 1), 0)
         batch.request = request
         return batch
 
@@ -220,7 +220,7 @@ def _subject(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _decoded(request: Request) -> MsgGetRequest:
+def _decoded(request: ClientRequest) -> MsgGetRequest:
     if beyond_ours(request.headers):
         raise _Refused(_LEVEL)
     if not request.payload:
@@ -231,7 +231,7 @@ def _decoded(request: Request) -> MsgGetRequest:
         raise _Refused(_MALFORMED) from None
 
 
-def _checked(request: Request) -> MsgGetRequest:
+def _checked(request: ClientRequest) -> MsgGetRequest:
     wanted = _decoded(request)
     by_seq, by_time = wanted.seq > 0, wanted.start_time is not None
     by_last, by_next, each = bool(wanted.last_by_subj), bool(wanted.next_by_subj), bool(wanted.multi_last)
@@ -247,7 +247,7 @@ def _checked(request: Request) -> MsgGetRequest:
     return wanted
 
 
-def _checked_by_subject(request: Request) -> MsgGetRequest:
+def _checked_by_subject(request: ClientRequest) -> MsgGetRequest:
     wanted = _decoded(request)
     if (
         wanted.last_by_subj

@@ -13,25 +13,28 @@ including messages that are not durable yet, which are read when they are, even 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base.complaints import Complaints
-from millstream.jetstream.consumers.flow import Patience
 from millstream.jetstream.read import answers as stops
 from millstream.jetstream.read import lookup
-from millstream.jetstream.read.answers import Batch, DirectSending
-from millstream.jetstream.read.page_counts import Counts
+from millstream.jetstream.read.answers import DirectBatch, DirectSending
+from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jsapi import headers as names
+from millstream.protocol.headers import make_status
+from millstream.store.counts import count_between
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, Request
+    from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jetstream.stream.stream import Stream
+    from millstream.store.log import Log
 
+_MOST_COUNTS: Final = 64  # readers of a stream whose counts are cached
 _log = logging.getLogger("millstream.jetstream")
 
 NOT_FOUND: Final = b"404 Message Not Found"
@@ -42,10 +45,10 @@ _BYTES_AT_ONCE: Final = 1024 * 1024
 _MOST_BATCHES: Final = 1024  # under way
 
 
-class Walk:
+class WalkedBatch:
     """A batch that walks through the log from a sequence on; `pattern` may be empty."""
 
-    def __init__(self, batch: Batch, cursor: Cursor, pattern: bytes, counted_at: int) -> None:
+    def __init__(self, batch: DirectBatch, cursor: Cursor, pattern: bytes, counted_at: int) -> None:
         self.batch = batch
         self.cursor = cursor
         self.pattern = pattern
@@ -53,10 +56,10 @@ class Walk:
         self.late: deque[int] | None = None  # durable now, and was not when the cursor came to it
 
 
-class Picks:
+class PickedBatch:
     """A batch of messages that were chosen beforehand, not above `ceiling`."""
 
-    def __init__(self, batch: Batch, seqs: Iterable[int], ceiling: int) -> None:
+    def __init__(self, batch: DirectBatch, seqs: Iterable[int], ceiling: int) -> None:
         self.batch = batch
         self.seqs = deque(seqs)
         self.ceiling = ceiling
@@ -70,11 +73,11 @@ class DirectBatches:
         self._world = stream.world
         self._sending = sending
         self._record = Record()
-        self._counts = Counts(stream.log)
-        self._queue: deque[Walk | Picks] = deque()
-        self._late: set[Walk] = set()  # wait for a commit
-        self._behind: list[Walk | Picks] = []  # wait for their receivers
-        self._patience = Patience()
+        self._counts = PageCounts(stream.log)
+        self._queue: deque[WalkedBatch | PickedBatch] = deque()
+        self._late: set[WalkedBatch] = set()  # wait for a commit
+        self._behind: list[WalkedBatch | PickedBatch] = []  # wait for their receivers
+        self._patience = SlowReceiverPoll()
         self._look: Cancel | None = None
         self._planned = False
         self._told_full = Complaints(_log)
@@ -90,16 +93,16 @@ class DirectBatches:
         )
         return True
 
-    def walk(self, batch: Batch, seq: int, pattern: bytes) -> None:
+    def walk(self, batch: DirectBatch, seq: int, pattern: bytes) -> None:
         """Send the messages from `seq` on."""
         log = self._stream.log
         batch.pending = self._counts.count(seq, pattern)
         cursor = Cursor(log, max(seq, 1), (pattern,) if pattern else ())
-        self._add(Walk(batch, cursor, pattern, log.last_seq))
+        self._add(WalkedBatch(batch, cursor, pattern, log.last_seq))
 
-    def pick(self, batch: Batch, seqs: Iterable[int], ceiling: int) -> None:
+    def pick(self, batch: DirectBatch, seqs: Iterable[int], ceiling: int) -> None:
         """Send these messages, which are durable."""
-        self._add(Picks(batch, seqs, ceiling))
+        self._add(PickedBatch(batch, seqs, ceiling))
 
     def stop(self) -> None:
         """End all incomplete batches with their position: nothing can be read any more."""
@@ -115,7 +118,7 @@ class DirectBatches:
 
     # -- turns ------------------------------------------------------------------------------------
 
-    def _add(self, work: Walk | Picks) -> None:
+    def _add(self, work: WalkedBatch | PickedBatch) -> None:
         self._queue.append(work)
         if len(self._queue) == 1:
             self._run()
@@ -152,10 +155,10 @@ class DirectBatches:
         if idle:
             self._run()
 
-    def _goes_on(self, work: Walk | Picks) -> bool:
+    def _goes_on(self, work: WalkedBatch | PickedBatch) -> bool:
         """Send as much as there is room for; return True if there is more for another turn."""
         try:
-            if isinstance(work, Picks):
+            if isinstance(work, PickedBatch):
                 return self._send_picks(work)
             if work.late is not None:
                 return self._send_late(work, work.late)
@@ -172,7 +175,7 @@ class DirectBatches:
 
     # -- a walk -----------------------------------------------------------------------------------
 
-    def _send_durable(self, walk: Walk) -> bool:
+    def _send_durable(self, walk: WalkedBatch) -> bool:
         sending = self._sending
         stopped = sending.run(walk.cursor, walk.batch, self._room, self._room_bytes)
         self._sent(sending.sent, sending.sent_bytes)
@@ -185,7 +188,7 @@ class DirectBatches:
             self._finish(walk)
         return False
 
-    def _wait_for_late(self, walk: Walk) -> bool:
+    def _wait_for_late(self, walk: WalkedBatch) -> bool:
         """Return True if there are more messages that will be durable in a moment."""
         log = self._stream.log
         found: deque[int] = deque()
@@ -206,7 +209,7 @@ class DirectBatches:
         self._stream.on_outcome(durable)
         return True
 
-    def _send_late(self, walk: Walk, late: deque[int]) -> bool:
+    def _send_late(self, walk: WalkedBatch, late: deque[int]) -> bool:
         batch, record = walk.batch, self._record
         while late and batch.left > 0 and batch.left_bytes > 0:
             if self._room <= 0 or self._room_bytes <= 0:
@@ -219,9 +222,9 @@ class DirectBatches:
         self._finish(walk)
         return False
 
-    def _pass_over(self, work: Walk | Picks) -> bool:
+    def _pass_over(self, work: WalkedBatch | PickedBatch) -> bool:
         """Continue after a message that cannot be read now; return False if that is impossible."""
-        if isinstance(work, Walk):
+        if isinstance(work, WalkedBatch):
             try:
                 seq = lookup.next_of(self._stream.log, work.cursor.seq, work.pattern)
             except StoreError:
@@ -234,7 +237,7 @@ class DirectBatches:
 
     # -- picks ------------------------------------------------------------------------------------
 
-    def _send_picks(self, picks: Picks) -> bool:
+    def _send_picks(self, picks: PickedBatch) -> bool:
         batch, record = picks.batch, self._record
         while picks.seqs and batch.left > 0 and batch.left_bytes > 0:
             if self._room <= 0 or self._room_bytes <= 0:
@@ -250,9 +253,9 @@ class DirectBatches:
 
     # -- ends -------------------------------------------------------------------------------------
 
-    def _finish(self, work: Walk | Picks) -> None:
+    def _finish(self, work: WalkedBatch | PickedBatch) -> None:
         batch = work.batch
-        if isinstance(work, Walk):
+        if isinstance(work, WalkedBatch):
             if not batch.last and batch.left > 0:
                 self.send_status(batch.request, NOT_FOUND)
                 return
@@ -263,12 +266,49 @@ class DirectBatches:
                 self._counts.keep(batch.last + 1, work.pattern, batch.pending)
         self._send_end(work)
 
-    def _send_end(self, work: Walk | Picks) -> None:
+    def _send_end(self, work: WalkedBatch | PickedBatch) -> None:
         batch = work.batch
-        lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (batch.pending, batch.last)
-        if isinstance(work, Picks):
-            lines += b"%b: %d\r\n" % (names.UP_TO_SEQUENCE.encode(), work.ceiling)
-        self.send_status(batch.request, _END, lines)
+        numbers = [(names.NUM_PENDING, batch.pending), (names.LAST_SEQUENCE, batch.last)]
+        if isinstance(work, PickedBatch):
+            numbers.append((names.UP_TO_SEQUENCE, work.ceiling))
+        self.send_status(batch.request, _END, *((name.encode(), b"%d" % value) for name, value in numbers))
 
-    def send_status(self, request: Request, status: bytes, lines: bytes = b"") -> None:
-        self._world.answer(request, b"", headers=b"NATS/1.0 %b\r\n%b\r\n" % (status, lines))
+    def send_status(self, request: ClientRequest, status: bytes, *headers: tuple[bytes, bytes]) -> None:
+        request.answer(b"", headers=make_status(status, *headers))
+
+
+class _KnownCount(NamedTuple):
+    left: int
+    last_seq: int
+    messages: int
+
+
+class PageCounts:
+    """Counts of the messages from a sequence on, for clients that read a log page by page.
+
+    Counting with a filter reads the tables of every segment.  A client that reads a stream in batches
+    requests the count with each of them, from where the last one ended, so that count is cached with the
+    log's state: as long as nothing was removed, only newer messages need counting.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: OrderedDict[tuple[int, bytes], _KnownCount] = OrderedDict()
+
+    def count(self, seq: int, pattern: bytes) -> int:
+        """Count messages not below `seq`, durable or not; an empty `pattern` means all subjects."""
+        log = self._log
+        patterns = (pattern,) if pattern else ()
+        known = self._known.pop((seq, pattern), None)
+        if known is not None:
+            grown = log.last_seq - known.last_seq
+            if log.messages - known.messages == grown:  # so everything that came is there, and nothing went
+                since = count_between(log, known.last_seq + 1, log.last_seq, patterns) if grown else 0
+                return known.left + since
+        return count_between(log, seq, log.last_seq, patterns)
+
+    def keep(self, seq: int, pattern: bytes, left: int) -> None:
+        """Cache that there are `left` messages from `seq` on."""
+        if len(self._known) >= _MOST_COUNTS:
+            self._known.popitem(last=False)
+        self._known[seq, pattern] = _KnownCount(left, self._log.last_seq, self._log.messages)

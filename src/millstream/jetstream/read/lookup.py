@@ -30,11 +30,11 @@ _EVERYTHING = (b"", b">")
 class Later(msgspec.Struct):
     """A response that can be given after the next commit of a stream, or other work."""
 
-    stream: Commits
+    stream: PendingCommit
     finish: Callable[[], Response]
 
 
-class Commits(Protocol):
+class PendingCommit(Protocol):
     """Something that becomes durable later."""
 
     def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
@@ -46,7 +46,7 @@ class Durable(msgspec.Struct):
     Before it is sent, `then` is called, or `undo` if the change could not be made durable.
     """
 
-    commits: Commits
+    commits: PendingCommit
     response: Response
     headers: bytes | None = None
     then: Callable[[], None] | None = None

@@ -1,5 +1,7 @@
 cimport cython
 
+from millstream.protocol.digits cimport digits_end, read_number
+
 cdef bytes _SEQ
 cdef bytes _LAST
 cdef bytes _NEXT
@@ -20,7 +22,6 @@ cdef unsigned char _DASH
 cdef unsigned char _POINT
 cdef unsigned char _UPPER_T
 cdef unsigned char _UPPER_Z
-cdef Py_ssize_t _MOST_DIGITS
 cdef Py_ssize_t _LONGEST_FRACTION
 cdef Py_ssize_t _SHORTEST_TIME
 cdef int _FIRST_YEAR
@@ -54,7 +55,7 @@ cdef class PlainGet:
     cdef bint _passes(self, bytes buf, Py_ssize_t end, unsigned char wanted) noexcept
     @cython.locals(p="const unsigned char*", start=Py_ssize_t, at=Py_ssize_t, byte="unsigned char")
     cdef bytes _text(self, bytes buf, Py_ssize_t end)
-    @cython.locals(p="const unsigned char*", start=Py_ssize_t, at=Py_ssize_t, value="unsigned long long")
+    @cython.locals(p="const unsigned char*", start=Py_ssize_t, at=Py_ssize_t, value="long long")
     cdef bint _number(self, bytes buf, Py_ssize_t end) noexcept
     @cython.locals(word=bytes)
     cdef bint _flag(self, bytes buf, Py_ssize_t end) except -1
@@ -65,8 +66,6 @@ cdef class PlainGet:
     )
     cdef bint _time(self, bytes text) except -1
 
-@cython.locals(value="long long", index=Py_ssize_t, digit="unsigned char")
-cdef long long _digits(const unsigned char* p, Py_ssize_t at, Py_ssize_t count) noexcept
 cdef long long _days_of(long long year, long long month) noexcept
 @cython.locals(moved="long long", era="long long", of_era="long long", of_year="long long")
 cdef long long _days_since_1970(long long year, long long month, long long day) noexcept

@@ -3,9 +3,11 @@
     {"seq":42}  {"last_by_subj":"a.b"}  {"seq":42,"next_by_subj":"a.*"}  {"start_time":"2026-11-17T18:00:00Z"}
 
 A body is simple if every JSON reader agrees on it: its names are known and occur once, numbers are integers
-of at most 18 digits, texts are ASCII without escapes, and a time is in UTC and between 1970 and 2200.  All
+of at most 63 bits, texts are ASCII without escapes, and a time is in UTC and between 1970 and 2200.  All
 others are not refused here: ``direct`` reads them with ``jsapi.codec``.
 """
+
+from millstream.protocol.digits import digits_end, read_number
 
 _SEQ = b"seq"
 _LAST = b"last_by_subj"
@@ -27,7 +29,6 @@ _DASH = ord("-")
 _POINT = ord(".")
 _UPPER_T = ord("T")
 _UPPER_Z = ord("Z")
-_MOST_DIGITS = 18
 _LONGEST_FRACTION = 9
 _SHORTEST_TIME = len("2006-01-02T15:04:05Z")
 _FIRST_YEAR = 1970
@@ -139,14 +140,9 @@ class PlainGet:
         p = buf
         self._skip_space(buf, end)
         start = self._at
-        at = start
-        value = 0
-        while at < end and p[at] >= _ZERO and p[at] <= _ZERO + 9:
-            if at - start >= _MOST_DIGITS:
-                return False
-            value = value * 10 + (p[at] - _ZERO)
-            at += 1
-        if at == start or p[start] == _ZERO:
+        at = digits_end(p, start, end)
+        value = read_number(p, start, at)
+        if value < 0 or p[start] == _ZERO:
             return False
         self._at = at
         self.seq = value
@@ -171,8 +167,8 @@ class PlainGet:
             return False
         if p[4] != _DASH or p[7] != _DASH or p[10] != _UPPER_T or p[13] != _COLON or p[16] != _COLON:
             return False
-        year, month, day = _digits(p, 0, 4), _digits(p, 5, 2), _digits(p, 8, 2)
-        hour, minute, second = _digits(p, 11, 2), _digits(p, 14, 2), _digits(p, 17, 2)
+        year, month, day = read_number(p, 0, 4), read_number(p, 5, 7), read_number(p, 8, 10)
+        hour, minute, second = read_number(p, 11, 13), read_number(p, 14, 16), read_number(p, 17, 19)
         if year < _FIRST_YEAR or year > _LAST_YEAR or month < 1 or month > 12:
             return False
         if day < 1 or day > _days_of(year, month):
@@ -184,7 +180,7 @@ class PlainGet:
             count = size - _SHORTEST_TIME - 1
             if p[19] != _POINT or count < 1 or count > _LONGEST_FRACTION:
                 return False
-            fraction = _digits(p, 20, count)
+            fraction = read_number(p, 20, 20 + count)
             if fraction < 0:
                 return False
             for _ in range(_LONGEST_FRACTION - count):
@@ -192,17 +188,6 @@ class PlainGet:
         seconds = ((_days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
         self.start_time = seconds * _SECOND + fraction
         return True
-
-
-def _digits(p: bytes, at: int, count: int) -> int:
-    """Return the value of `count` digits; -1 if they are not digits."""
-    value = 0
-    for index in range(at, at + count):
-        digit = p[index]
-        if digit < _ZERO or digit > _ZERO + 9:
-            return -1
-        value = value * 10 + (digit - _ZERO)
-    return value
 
 
 def _days_of(year: int, month: int) -> int:

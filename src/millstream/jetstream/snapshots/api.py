@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 from millstream.base.complaints import Complaints
 from millstream.base.ids import nuid
 from millstream.golang.time import Time
-from millstream.jetstream.api_level import beyond_ours
+from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.read.lookup import Later
-from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jetstream.snapshots.contents import Contents
-from millstream.jetstream.snapshots.loader import EntryLoading, Loading
+from millstream.jetstream.snapshots.loader import EntryLoading, Loading, OldLoading
 from millstream.jetstream.snapshots.messages import LoadLimits
-from millstream.jetstream.snapshots.old_format import OldLoading
 from millstream.jetstream.snapshots.quota import Room
 from millstream.jetstream.snapshots.receiver import Receiving
 from millstream.jetstream.snapshots.sender import Sending
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from millstream.jetstream.account import AccountJetStream
-    from millstream.jetstream.ports import Request
+    from millstream.jetstream.ports import ClientRequest
     from millstream.jetstream.stream.stream import Stream
     from millstream.jsapi.advisory_types import ClientInfo
     from millstream.jsapi.responses import Response
@@ -58,7 +56,7 @@ class ArchiveApi:
         self._bodies = Bodies(strict=strict)
         self._under_way: list[Sending | Receiving] = []
         self._full = Complaints(_log)
-        self.handlers: dict[str, Callable[[str, Request], Response | Later]] = {
+        self.handlers: dict[str, Callable[[str, ClientRequest], Response | Later]] = {
             "STREAM.SNAPSHOT.*": self.snapshot,
             "STREAM.RESTORE.*": self.restore,
         }
@@ -84,7 +82,7 @@ class ArchiveApi:
 
     # -- snapshots --------------------------------------------------------------------------------
 
-    def snapshot(self, name: str, request: Request) -> Response | Later:
+    def snapshot(self, name: str, request: ClientRequest) -> Response | Later:
         _check_level(request)
         if is_empty(request.payload):
             raise ApiError(Err.BAD_REQUEST)
@@ -93,7 +91,7 @@ class ArchiveApi:
         if not valid_publish_subject(asked.deliver_subject.encode()):
             raise ApiError(Err.DELIVER_SUBJECT_INVALID)
         self._check_place(Sending, _MOST_SNAPSHOTS)
-        client = self._account.world.describe_client(request.client)
+        client = request.requester.describe()
         contents = Contents(stream, consumers=not asked.no_consumers)
 
         def finish() -> Response:
@@ -136,7 +134,7 @@ class ArchiveApi:
 
     # -- restores ---------------------------------------------------------------------------------
 
-    def restore(self, name: str, request: Request) -> Response:
+    def restore(self, name: str, request: ClientRequest) -> Response:
         _check_level(request)
         if is_empty(request.payload):
             raise ApiError(Err.BAD_REQUEST)
@@ -149,7 +147,7 @@ class ArchiveApi:
         if name in self._account.streams:
             raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
         self._check_place(Receiving, _MOST_RESTORES)
-        client = self._account.world.describe_client(request.client)
+        client = request.requester.describe()
         return StreamRestoreResponse(deliver_subject=self._receive(config, client))
 
     def _receive(self, config: StreamConfig, client: ClientInfo | None) -> str:
@@ -163,9 +161,9 @@ class ArchiveApi:
         room = Room(account, config.storage)
         drops = config.max_bytes > 0 and config.discard is DiscardPolicy.OLD
         limits = LoadLimits(
-            world.max_payload,
+            world.limits.payload,
             config.max_msg_size,
-            world.max_subject,
+            world.limits.subject,
             hold=room.hold,
             refusal=room.refusal,
             extra=-10 if staging.in_memory else 4,  # see `Stream.bytes`
@@ -221,6 +219,6 @@ class ArchiveApi:
         )
 
 
-def _check_level(request: Request) -> None:
+def _check_level(request: ClientRequest) -> None:
     if beyond_ours(request.headers):
         raise ApiError(Err.REQUIRED_API_LEVEL)

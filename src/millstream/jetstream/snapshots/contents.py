@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from millstream.archive.states import CONSUMERS, STATE, ArchivedConsumer, encode_consumer
+from millstream.archive.writer import ArchiveWriter
 from millstream.jetstream.consumers.state_saver import state_of
-from millstream.jetstream.snapshots.consumer_states import ArchivedConsumer, encode_consumer
-from millstream.jetstream.snapshots.entries import MAGIC, EntryBuffer
-from millstream.jetstream.snapshots.frames import BLOCK_SIZE, START, frame
-from millstream.jetstream.snapshots.message_writer import fill
+from millstream.jetstream.snapshots.messages import fill
 from millstream.jsapi.codec import encode
 from millstream.store.frozen import Frozen
 from millstream.store.record import Record
@@ -46,7 +45,7 @@ class Contents:
             for each in stream.consumers.values()
             if consumers and not each.config.direct
         ]
-        self._buffer = EntryBuffer()
+        self._writer = ArchiveWriter()
         self._record = Record()
         self._begun = False
         self._more = False  # the current segment has more messages
@@ -69,41 +68,32 @@ class Contents:
     def produce(self) -> bytes:
         """Return the next bytes of the archive; raise StoreError if a message cannot be read."""
         out = [] if self._begun else [self._begin()]
-        buffer = self._buffer
+        writer = self._writer
         produced = 0
         while self._more and produced < _PRODUCED:
             time.sleep(0)
-            self._more = fill(buffer, self._frozen, self._record, _AT_ONCE)
-            produced += buffer.size
-            out += self._frames(final=False)
+            self._more = fill(writer.entries, self._frozen, self._record, _AT_ONCE)
+            produced += writer.entries.size
+            out.append(writer.take())
         if self._read:
-            buffer.add(b"", 0, 0, b"", 0, 0, 0)
-            out += self._frames(final=True)
+            out.append(writer.finish())
             self._ended = True
         self._begun = True
         return b"".join(out)
 
     def _begin(self) -> bytes:
         """Return everything before the messages."""
-        state, buffer, now = self.state, self._buffer, self._now_ns
-        counted = encode(msgspec.structs.replace(state, consumer_count=len(self._consumers)))
-        buffer.append(MAGIC)
-        buffer.add(b"state.json", now, 0, counted, 0, 0, len(counted))
-        out = [START]
+        state, writer, now = self.state, self._writer, self._now_ns
+        counted = msgspec.structs.replace(state, consumer_count=len(self._consumers))
+        writer.add(STATE, now, encode(counted))
+        out = []
         for consumer in self._consumers:
-            text = encode_consumer(consumer, state.first_seq, state.last_seq)
-            buffer.add(f"consumers/{consumer.name}".encode(), now, 0, text, 0, 0, len(text))
-            out += self._frames(final=False)
+            writer.add(
+                CONSUMERS + consumer.name, now, encode_consumer(consumer, state.first_seq, state.last_seq)
+            )
+            out.append(writer.take())
         self._consumers = []
         return b"".join(out)
-
-    def _frames(self, *, final: bool) -> list[bytes]:
-        """Return the collected bytes as frames; without `final`, less than a block is kept for later."""
-        data = self._buffer.take()
-        whole = len(data) if final else len(data) - len(data) % BLOCK_SIZE
-        frames = [frame(data[at : at + BLOCK_SIZE]) for at in range(0, whole, BLOCK_SIZE)]
-        self._buffer.append(data[whole:])
-        return frames
 
     def note_damage(self) -> None:
         """Make the log check the message that could not be read, after an error."""

@@ -7,33 +7,37 @@
 `begin` creates the log once the archive gives its first sequence.  Records are written from time to time and
 synced at the end.  Runs in a worker, one call after the other.
 
-Not here: the format of older archives (``old_format``), which is detected by the first bytes.
+The first bytes tell whether it is a current archive (``EntryLoading``) or an older one (``OldLoading``).
+Not here: the bytes of either (`millstream.archive`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from millstream.jetstream.snapshots.consumer_states import ArchivedConsumer, decode_consumer
-from millstream.jetstream.snapshots.entries import MAGIC, EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError, ended, first_json, invalid
-from millstream.jetstream.snapshots.frames import FrameReader
+from millstream.archive.blocks import BlockReader
+from millstream.archive.entries import MAGIC, EntryReader
+from millstream.archive.errors import ArchiveError, ended, invalid
+from millstream.archive.frames import FrameReader
+from millstream.archive.old_archive import OldArchive, open_old_archive
+from millstream.archive.states import CONSUMERS, ArchivedConsumer, decode_consumer, decode_stream
 from millstream.jetstream.snapshots.messages import LoadLimits, MessageLoader
-from millstream.jsapi.codec import JsonError, decode_lenient
-from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.stream_types import StreamState
 from millstream.store.log import Log
 
+if TYPE_CHECKING:
+    from millstream.jetstream.stream.staging_folder import Staging
+    from millstream.jsapi.stream_types import StreamConfig
+
 _AT_ONCE: Final = 64  # messages; then yield to other threads, which would wait for 5 ms
 _WRITTEN_AT_ONCE: Final = 4 * 1024 * 1024  # bytes collected before they are written
-_CONSUMERS: Final = "consumers/"
 _LARGEST_STATE: Final = 256 * 1024  # bytes of state.json
 _LARGEST_CONSUMER: Final = 16 * 1024 * 1024
-_MOST_OF_CONSUMERS: Final = 64 * 1024 * 1024  # bytes of all consumers
+_MOST_OFCONSUMERS: Final = 64 * 1024 * 1024  # bytes of all consumers
 _AT_A_STEP: Final = 8 * 1024 * 1024  # bytes decompressed before others have their turn
 
 
@@ -110,15 +114,15 @@ class EntryLoading:
         entries = self._entries
         name, body = entries.name().decode(errors="replace"), entries.body()
         if self._state is None:
-            self._state = _state_of(name, body)
+            self._state = decode_stream(name, body)
             entries.most = _LARGEST_CONSUMER
         else:
             self._consumer_bytes += len(name) + len(body)
-            if self._consumer_bytes > _MOST_OF_CONSUMERS:
+            if self._consumer_bytes > _MOST_OFCONSUMERS:
                 raise ArchiveError("its consumers are too large")
-            if not name.startswith(_CONSUMERS):
+            if not name.startswith(CONSUMERS):
                 raise ArchiveError(f'expected consumer, found "{name}"')
-            self._consumers.append(decode_consumer(name.removeprefix(_CONSUMERS), body))
+            self._consumers.append(decode_consumer(name.removeprefix(CONSUMERS), body))
         if len(self._consumers) >= self._state.consumer_count:
             self._begin_messages(self._state)
 
@@ -140,7 +144,7 @@ class EntryLoading:
             return ArchiveError(f"error in state.json: {invalid()}")
         if self._messages is not None:
             return ArchiveError(f"failed to read message sequence {entries.seq}: {invalid()}")
-        name = entries.name().decode(errors="replace").removeprefix(_CONSUMERS)
+        name = entries.name().decode(errors="replace").removeprefix(CONSUMERS)
         return ArchiveError(f'failed to decode consumer "{name}" state: {invalid()}')
 
     def finish(self) -> Loaded:
@@ -154,35 +158,55 @@ class EntryLoading:
         return Loaded(self._messages.log, self._consumers)
 
 
-def _state_of(name: str, body: bytes) -> StreamState:
-    if name != "state.json":
-        raise ArchiveError("expected state.json first")
-    try:
-        state = decode_lenient(first_json(body), StreamState)
-    except (JsonError, ArchiveError) as error:
-        raise ArchiveError(f"error in state.json: {error}") from error
-    _check_state(state)
-    return state
+class OldLoading:
+    """Reads an archive of a server before 2.15: first all of it to disk, then its content."""
+
+    complete = False  # everything up to the end is read
+
+    def __init__(
+        self, staging: Staging, account: str, config: StreamConfig, limits: LoadLimits, now_ns: int
+    ) -> None:
+        self.announced = 0
+        self._staging = staging
+        self._account = account
+        self._stream = config.name
+        self._limits = limits
+        self._now_ns = now_ns
+        self._tar = staging.open_spool()
+
+    def feed(self, data: bytes) -> None:
+        self._tar.append(data)
+        self.announced = self._tar.size()
+        if not self._limits.hold(self.announced):
+            raise self._limits.refusal()
+
+    def finish(self) -> Loaded:
+        try:
+            with open_old_archive(self._tar, self._account, self._stream) as archive:
+                self._limits.hold(0)  # from now on messages count, not the tar
+                loaded = Loaded(self._staging.begin_log(1), created=archive.created)
+                self._load_messages(archive, loaded.log)
+                loaded.consumers = archive.consumers()
+            return loaded
+        finally:
+            self._tar.close()
+            self._staging.drop_spool()
+
+    def _load_messages(self, archive: OldArchive, log: Log) -> None:
+        messages = MessageLoader(log, self._limits, self._now_ns)
+        writer = LogWriter(log)
+        reader = BlockReader(self._stream)
+        for number, data in archive.blocks():
+            reader.begin(number, data)
+            while messages.take_records(reader, _AT_ONCE):
+                time.sleep(0)
+            writer.write_if_due()
+        messages.skip_to(reader.highest, reader.highest_timestamp)
+        writer.write(sync=True)
 
 
-def _check_state(state: StreamState) -> None:
-    """Raise ArchiveError if no stream can have this state."""
-    problem = ""
-    first, last = state.first_seq, state.last_seq
-    if state.consumer_count < 0:
-        problem = "negative consumer count"
-    elif max(first, last) >= LARGEST_SEQ:
-        problem = "sequence out of range"
-    elif (first == 0 and (last or state.messages)) or last < first - (1 if state.messages == 0 else 0):
-        problem = "inconsistent message count or sequence range"
-    elif state.messages > last - first + 1:
-        problem = "message count exceeds sequence range"
-    if problem:
-        raise ArchiveError(f"invalid stream state: {problem}")
-
-
-class Form(Protocol):
-    """A format of archives."""
+class ArchiveLoading(Protocol):
+    """Reads an archive of one format."""
 
     @property
     def complete(self) -> bool:
@@ -199,13 +223,13 @@ class Form(Protocol):
 class Loading:
     """Reads an archive of any format."""
 
-    def __init__(self, entries: EntryLoading, make_old: Callable[[], Form]) -> None:
+    def __init__(self, entries: EntryLoading, make_old: Callable[[], ArchiveLoading]) -> None:
         self._frames = FrameReader()
         self._pieces: Iterator[bytes] = iter(())
         self._first = b""  # bytes collected until the format is known
         self._entries = entries
         self._make_old = make_old
-        self._form: Form | None = None
+        self._form: ArchiveLoading | None = None
 
     @property
     def announced(self) -> int:

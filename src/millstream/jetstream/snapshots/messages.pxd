@@ -1,7 +1,10 @@
 cimport cython
 
-from millstream.jetstream.snapshots.entries cimport EntryReader
+from millstream.archive.blocks cimport BlockReader
+from millstream.archive.entries cimport EntryBuffer, EntryReader
+from millstream.store.frozen cimport Frozen
 from millstream.store.log cimport Log
+from millstream.store.record cimport Record
 
 cdef int _MARK_MSG_ID
 cdef int _MARK_TTL
@@ -28,6 +31,8 @@ cdef class MessageLoader:
 
     @cython.locals(count=Py_ssize_t)
     cpdef bint take(self, EntryReader reader, Py_ssize_t most) except -1
+    @cython.locals(count=Py_ssize_t)
+    cpdef bint take_records(self, BlockReader reader, Py_ssize_t most) except -1
     @cython.locals(log=Log, marks=int, block=bytes, stored="long long")
     cpdef add(
         self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
@@ -41,3 +46,5 @@ cdef class MessageLoader:
 
 @cython.locals(marks=int)
 cdef int _marks_of(bytes block) except -1
+
+cpdef bint fill(EntryBuffer buffer, Frozen frozen, Record record, Py_ssize_t most) except -1

@@ -1,22 +1,25 @@
-"""Check the messages of an archive one by one and store them unchanged in a log.
+"""Copy messages between a stream's log and an archive.
 
-Compiled, because there may be many.  Gaps between sequences are deleted messages, whose sequences stay used.
-Messages whose TTL is over are not stored.  Not here: where messages come from (``loader``, ``old_format``),
-and when records are written.
+``MessageLoader`` checks the messages of an archive one by one and stores them unchanged in a log.  Gaps
+between sequences are deleted messages, whose sequences stay used.  Messages whose TTL is over are not stored.
+``fill`` goes the other way.  Compiled, because there may be many.  Not here: where messages come from
+(``loader``), and when records are written.
 """
 
 import re
 from collections.abc import Callable
 
+from millstream.archive.blocks import BlockReader
+from millstream.archive.entries import EntryBuffer, EntryReader
+from millstream.archive.errors import ArchiveError
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
-from millstream.jetstream.snapshots.entries import EntryReader
-from millstream.jetstream.snapshots.errors import ArchiveError, told
-from millstream.jetstream.stream.ttl import ttl_of
+from millstream.jetstream.publish.ttl import ttl_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
 from millstream.jsapi.limits import LARGEST_SEQ
+from millstream.store.frozen import Frozen
 from millstream.store.log import Log
-from millstream.store.record import MAX_SUBJECT
+from millstream.store.record import MAX_SUBJECT, Record
 
 _MSG_ID = names.MSG_ID.encode()
 _TTL = names.TTL.encode()
@@ -91,6 +94,27 @@ class MessageLoader:
                 reader.seq,
                 reader.timestamp,
             )
+            count += 1
+        return True
+
+    def take_records(self, reader: BlockReader, most: int) -> bool:
+        """Store up to `most` records of a block; return False if it has ended."""
+        count = 0
+        while count < most:
+            if not reader.next():
+                return False
+            if reader.tombstone:
+                self.log.remove(reader.seq)
+            elif not reader.erased and reader.seq > self.last_seq:
+                self.add(
+                    reader.subject(),
+                    reader.buf,
+                    reader.body_start,
+                    reader.header_size,
+                    reader.body_size,
+                    reader.seq,
+                    reader.timestamp,
+                )
             count += 1
         return True
 
@@ -177,3 +201,19 @@ def _marks_of(block: bytes) -> int:
 
 def _too_large(seq: int) -> ArchiveError:
     return ArchiveError(f"message sequence {seq} exceeds maximum payload size")
+
+
+def told(error: ApiError) -> str:
+    """Return an API error as part of another text."""
+    return f"{error} ({error.body.err_code})"
+
+
+def fill(buffer: EntryBuffer, frozen: Frozen, record: Record, most: int) -> bool:
+    """Add messages of the current segment up to `most` bytes; return False if it has no more."""
+    while buffer.size < most:
+        if not frozen.next(record):
+            return False
+        buffer.begin(record.subject_size, record.timestamp, record.seq, record.header_size, record.body_size)
+        buffer.put(record.buf, record.subject_start, record.subject_size)
+        buffer.put(record.buf, record.body_start, record.body_size)
+    return True

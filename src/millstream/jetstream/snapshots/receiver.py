@@ -14,14 +14,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.archive.errors import ArchiveError
 from millstream.base.ids import secret_token
-from millstream.jetstream.snapshots.errors import ArchiveError
 from millstream.jsapi import names
 from millstream.jsapi.errors import ApiError, Err
 from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, Request, World
+    from millstream.jetstream.ports import Cancel, ClientRequest, World
     from millstream.jetstream.snapshots.loader import Loaded, Loading
     from millstream.jetstream.snapshots.quota import Room
     from millstream.jetstream.stream.staging_folder import Staging
@@ -66,7 +66,7 @@ class Receiving:
         self._prepare = prepare
         self._switch = switch
         self._tell_end = ended
-        self._waiting: list[Request] = []  # chunks
+        self._waiting: list[ClientRequest] = []  # chunks
         self._waiting_size = 0
         self._reading = False
         self._received = 0  # bytes
@@ -98,7 +98,7 @@ class Receiving:
 
     # -- chunks -----------------------------------------------------------------------------------
 
-    def _receive(self, request: Request) -> None:
+    def _receive(self, request: ClientRequest) -> None:
         if self._input_ended or self._over:
             return
         if not request.reply:
@@ -167,7 +167,7 @@ class Receiving:
         self._loading.begin(request.payload)
         self._read_on(request)
 
-    def _read_on(self, request: Request) -> None:
+    def _read_on(self, request: ClientRequest) -> None:
         """Read some of a chunk: a few bytes may decompress to gigabytes, and others need the workers too."""
         more: list[bool] = []
 
@@ -182,7 +182,7 @@ class Receiving:
 
         self._world.run_in_worker(read_some, was_read)
 
-    def _was_read(self, request: Request, error: Exception | None) -> None:
+    def _was_read(self, request: ClientRequest, error: Exception | None) -> None:
         self._reading = False
         if self._over:
             self._remove()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base.ids import secret_token
 from millstream.jsapi import names
+from millstream.protocol.headers import make_status
 from millstream.store.errors import StoreError, client_text
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ _INTEREST_S: Final = 2.0  # time for the requester to subscribe
 _ACK_S: Final = 5.0  # without an ack while the window is full
 _AHEAD: Final = 2  # chunks that are produced in advance
 
-_DONE: Final = b"NATS/1.0 204\r\n\r\n"
-_NO_INTEREST: Final = ("no interest", b"NATS/1.0 408 No Interest\r\n\r\n")
-_NO_ACKS: Final = ("no flow response", b"NATS/1.0 408 No Flow Response\r\n\r\n")
-_STOPPED: Final = ("server shutdown", b"NATS/1.0 500 Server Shutdown\r\n\r\n")
+_DONE: Final = make_status(b"204")
+_NO_INTEREST: Final = ("no interest", make_status(b"408 No Interest"))
+_NO_ACKS: Final = ("no flow response", make_status(b"408 No Flow Response"))
+_STOPPED: Final = ("server shutdown", make_status(b"500 Server Shutdown"))
 
 
 class Sending:
@@ -145,7 +146,7 @@ class Sending:
             _log.error("snapshot of stream %s failed unexpectedly", self._stream.name, exc_info=error)
         self._contents.note_damage()
         text = client_text(error).replace("\r", " ").replace("\n", " ")
-        self._end(text, f"NATS/1.0 500 {text}\r\n\r\n".encode())
+        self._end(text, make_status(f"500 {text}".encode()))
 
     # -- sending ----------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class Sending:
         self._ended = True
         self._stop_timer()
         self._world.release(self._acks)
-        self._world.unwatch(self._watch)
+        self._world.release(self._watch)
         if not self._producing:
             self._contents.close()
         self._world.publish(self._subject, b"", headers=headers)

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from millstream.archive.errors import ArchiveError
 from millstream.golang.time import Time
 from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.config.limits import check_room as check_reservation
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits
 from millstream.jetstream.publish.atomic_batch import discard_torn
-from millstream.jetstream.snapshots.errors import ArchiveError, told
+from millstream.jetstream.snapshots.messages import told
 from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.header_recovery import restore
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
 
 if TYPE_CHECKING:
+    from millstream.archive.states import ArchivedConsumer
     from millstream.jetstream.account import AccountJetStream
-    from millstream.jetstream.snapshots.consumer_states import ArchivedConsumer
     from millstream.jetstream.snapshots.loader import Loaded
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream

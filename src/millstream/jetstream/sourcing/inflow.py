@@ -17,10 +17,10 @@ from millstream.base.complaints import Complaints
 from millstream.base.decimals import read_whole
 from millstream.golang.time import Time
 from millstream.jetstream.sourcing import life as times
-from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
-from millstream.jetstream.sourcing.life import Event, Life, State
-from millstream.jetstream.sourcing.origin import Dialect, Kind, Origin, Start
-from millstream.jetstream.sourcing.positions import Position
+from millstream.jetstream.sourcing.intake import MirrorIntake, OriginIntake, SourceIntake
+from millstream.jetstream.sourcing.life import InflowEvent, InflowState, Life
+from millstream.jetstream.sourcing.origin import Dialect, Origin, OriginKind, OriginStart
+from millstream.jetstream.sourcing.positions import StoredPosition
 from millstream.jetstream.sourcing.slow_path import store_mirrored, store_sourced
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy
@@ -32,7 +32,7 @@ from millstream.protocol import headers
 from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, Request
+    from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
@@ -77,16 +77,16 @@ class Inflow:
         self._world = stream.world
         self._last_ns = 0  # when the origin was last heard from
         self._dialect = Dialect.IDENTITY
-        self._start = Start()
+        self._start = OriginStart()
         self._deliver = ""
         self._recreated = False  # the origin is another stream than before
         self._reply: Any = None  # subscriptions
         self._messages: Any = None
         self._timer: Cancel | None = None
 
-    def _make_intake(self, stream: Stream) -> Intake:
-        intake: Intake
-        if self.origin.kind is Kind.MIRROR:
+    def _make_intake(self, stream: Stream) -> OriginIntake:
+        intake: OriginIntake
+        if self.origin.kind is OriginKind.MIRROR:
 
             def mirror(subject: bytes, block: bytes, payload: bytes, seq: int, timestamp: int) -> bool:
                 return store_mirrored(stream, subject, block, payload, seq, timestamp)
@@ -107,16 +107,16 @@ class Inflow:
 
     # -- life -------------------------------------------------------------------------------------
 
-    def start(self, position: Position | None = None) -> None:
+    def start(self, position: StoredPosition | None = None) -> None:
         """Schedule the first request; a source continues after `position`."""
         if position is not None:
             self.intake.sseq = position.seq
             self.identity = position.identity
-        self._step(Event.START)
+        self._step(InflowEvent.START)
         self._plan()
 
     def stop(self) -> None:
-        self._step(Event.STOP)
+        self._step(InflowEvent.STOP)
         self._let_go()
 
     def remove(self) -> None:
@@ -128,24 +128,24 @@ class Inflow:
     def follow(self, origin: Origin) -> None:
         """Take over a configuration of the same source; only the consumer's name may differ."""
         before, self.origin = self.origin, origin
-        if before.consumer_name != origin.consumer_name and self.life.state is State.FLOWING:
+        if before.consumer_name != origin.consumer_name and self.life.state is InflowState.FLOWING:
             self._world.ask(before.delete_subject(), b"")
             self.interrupt()
 
     def appeared(self) -> None:
         """Retry at once: the origin has just been created."""
-        if self.life.state is State.WAITING and self.life.failures:
+        if self.life.state is InflowState.WAITING and self.life.failures:
             self.life.hope()
             self._plan()
 
     def interrupt(self) -> None:
         """Request a new consumer: messages are missing, or none arrive."""
-        self._step(Event.INTERRUPTED)
-        if self.life.state is State.WAITING:
+        self._step(InflowEvent.INTERRUPTED)
+        if self.life.state is InflowState.WAITING:
             self._let_go()
             self._plan()
 
-    def _step(self, event: Event) -> None:
+    def _step(self, event: InflowEvent) -> None:
         self.life.step(event, self._world.steady_ns())
 
     def _let_go(self) -> None:
@@ -171,9 +171,9 @@ class Inflow:
 
     def _ask(self) -> None:
         self._timer = None
-        self._step(Event.DUE)
+        self._step(InflowEvent.DUE)
         self.error = None
-        self._dialect = Dialect.IDENTITY if self.origin.kind is Kind.SOURCE else Dialect.SOURCING
+        self._dialect = Dialect.IDENTITY if self.origin.kind is OriginKind.SOURCE else Dialect.SOURCING
         self._start = self._where_to_start()
         self._deliver = self.origin.new_deliver_subject()
         self._send()
@@ -189,23 +189,27 @@ class Inflow:
         subject, block, body = self.origin.request(self._start, self._deliver, self._dialect, self.identity)
         self._world.ask(subject, body, reply=reply, headers=block)
 
-    def _where_to_start(self) -> Start:
+    def _where_to_start(self) -> OriginStart:
         log, config = self._stream.log, self.origin.config
-        if self.origin.kind is Kind.MIRROR:
+        if self.origin.kind is OriginKind.MIRROR:
             if log.last_seq or log.first_seq > 1:
-                return Start(log.last_seq + 1)
-            return Start(config.opt_start_seq) if config.opt_start_seq else Start(0, config.opt_start_time)
+                return OriginStart(log.last_seq + 1)
+            return (
+                OriginStart(config.opt_start_seq)
+                if config.opt_start_seq
+                else OriginStart(0, config.opt_start_time)
+            )
         if self.intake.sseq:
-            return Start(self.intake.sseq + 1)
+            return OriginStart(self.intake.sseq + 1)
         if config.opt_start_seq:
-            return Start(config.opt_start_seq)
+            return OriginStart(config.opt_start_seq)
         last = Time(log.last_timestamp) if log.last_timestamp else None
         if config.opt_start_time is not None:
             later = last is not None and int(config.opt_start_time) < int(last)
-            return Start(0, last if later else config.opt_start_time)
+            return OriginStart(0, last if later else config.opt_start_time)
         if log.first_seq > 1 and not self._recreated:
-            return Start(0, last)  # it had messages of unknown origin: continue with newer ones
-        return Start()
+            return OriginStart(0, last)  # it had messages of unknown origin: continue with newer ones
+        return OriginStart()
 
     def _waited_in_vain(self) -> None:
         self._timer = None
@@ -213,14 +217,14 @@ class Inflow:
 
     def _refused(self, error: ErrorBody | None) -> None:
         self.error = error
-        self._step(Event.REFUSED)
+        self._step(InflowEvent.REFUSED)
         self._let_go()
         self._plan()
 
     # -- the answer -------------------------------------------------------------------------------
 
-    def _answered(self, request: Request) -> None:
-        if self.life.state is not State.ASKING:
+    def _answered(self, request: ClientRequest) -> None:
+        if self.life.state is not InflowState.ASKING:
             return
         try:
             answer: Any = json.loads(request.payload)
@@ -238,7 +242,7 @@ class Inflow:
         ):
             self._refused(self._setup_error("invalid consumer create response"))
         elif self._lacks_acks(answer["config"]):
-            is_mirror = self.origin.kind is Kind.MIRROR
+            is_mirror = self.origin.kind is OriginKind.MIRROR
             self._refused(
                 ApiError(
                     Err.MIRROR_CONSUMER_REQUIRES_FLOW_CONTROL_ACK
@@ -250,7 +254,7 @@ class Inflow:
             self._accepted(answer, delivered, headers.find(request.headers, _IDENTITY) or b"")
 
     def _setup_error(self, text: str) -> ErrorBody:
-        is_mirror = self.origin.kind is Kind.MIRROR
+        is_mirror = self.origin.kind is OriginKind.MIRROR
         err = Err.MIRROR_CONSUMER_SETUP_FAILED if is_mirror else Err.SOURCE_CONSUMER_SETUP_FAILED
         return ApiError(err, err=text).body
 
@@ -263,11 +267,11 @@ class Inflow:
     def _take_error(self, error: Any) -> None:
         found = error if isinstance(error, dict) else {}
         code = _small(found.get("err_code"))
-        if code == _OTHER_IDENTITY and self.origin.kind is Kind.SOURCE:
+        if code == _OTHER_IDENTITY and self.origin.kind is OriginKind.SOURCE:
             self.intake.sseq = 0
             self.identity = ""
             self._recreated = True
-            self._step(Event.OTHER_ORIGIN)
+            self._step(InflowEvent.OTHER_ORIGIN)
             self._let_go()
             self._plan()
             return
@@ -279,11 +283,11 @@ class Inflow:
         self._refused(ErrorBody(_small(found.get("code")), code, str(found.get("description", ""))))
 
     def _accepted(self, answer: dict[str, Any], delivered: int, identity: bytes) -> None:
-        self._step(Event.ACCEPTED)
+        self._step(InflowEvent.ACCEPTED)
         self._cancel()
         self._world.release(self._reply)
         self._reply = None
-        if self.origin.kind is Kind.MIRROR:
+        if self.origin.kind is OriginKind.MIRROR:
             self._catch_up(delivered)
         else:
             self._know(identity.decode(errors="replace"))
@@ -338,7 +342,7 @@ class Inflow:
             self._answer_for_origin()
 
     def _answer_for_origin(self) -> None:
-        if self.origin.kind is Kind.MIRROR and self.life.state is State.FLOWING:
+        if self.origin.kind is OriginKind.MIRROR and self.life.state is InflowState.FLOWING:
             self._stream.direct.answer_for(self.origin.name)
 
     def _watch_silence(self) -> None:
@@ -354,7 +358,7 @@ class Inflow:
 
     def _controlled(self, block: bytes, reply: bytes) -> None:
         """Handle a heartbeat or a flow control request."""
-        if self.life.state is not State.FLOWING:
+        if self.life.state is not InflowState.FLOWING:
             return
         intake = self.intake
         if reply:
@@ -385,8 +389,8 @@ class Inflow:
 
     # -- what it is like --------------------------------------------------------------------------
 
-    def position(self) -> Position:
-        return Position(self.intake.sseq, self.identity)
+    def position(self) -> StoredPosition:
+        return StoredPosition(self.intake.sseq, self.identity)
 
     def info(self) -> StreamSourceInfo:
         config = self.origin.config
@@ -395,7 +399,7 @@ class Inflow:
             name=config.name,
             external=ExternalStream(external.api, external.deliver) if external is not None else None,
             lag=self.intake.lag,
-            seq=self.intake.sseq if self.origin.kind is Kind.SOURCE else 0,
+            seq=self.intake.sseq if self.origin.kind is OriginKind.SOURCE else 0,
             active=self._world.steady_ns() - self._last_ns if self._last_ns else -1,
             error=self.error,
             filter_subject=config.filter_subject,

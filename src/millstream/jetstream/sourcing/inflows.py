@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.jetstream.sourcing.inflow import Inflow
-from millstream.jetstream.sourcing.origin import Asker, Kind, Origin, origins_of
-from millstream.jetstream.sourcing.positions import Position, Positions
+from millstream.jetstream.sourcing.origin import Asker, Origin, OriginKind, origins_of
+from millstream.jetstream.sourcing.positions import Positions, StoredPosition
 from millstream.jsapi.stream_types import StreamSourceInfo
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Inflows:
         self._inflows = {name: self._inflows[name] for name in origins}
 
     def _add(self, origins: list[Origin]) -> None:
-        sources = [origin for origin in origins if origin.kind is Kind.SOURCE]
+        sources = [origin for origin in origins if origin.kind is OriginKind.SOURCE]
         found = self._positions.find(sources) if sources else {}
         for origin in origins:
             inflow = Inflow(self._stream, origin)
@@ -76,11 +76,11 @@ class Inflows:
 
     # -- what survives ----------------------------------------------------------------------------
 
-    def _current(self) -> dict[str, Position]:
+    def _current(self) -> dict[str, StoredPosition]:
         return {
             name: inflow.position()
             for name, inflow in self._inflows.items()
-            if inflow.origin.kind is Kind.SOURCE
+            if inflow.origin.kind is OriginKind.SOURCE
         }
 
     def next_write(self, fs: FileSystem, folder: str) -> Callable[[], None] | None:
@@ -92,11 +92,11 @@ class Inflows:
     # -- what they are like -----------------------------------------------------------------------
 
     def mirror(self) -> StreamSourceInfo | None:
-        infos = self._infos(Kind.MIRROR)
+        infos = self._infos(OriginKind.MIRROR)
         return infos[0] if infos else None
 
     def sources(self) -> list[StreamSourceInfo]:
-        return self._infos(Kind.SOURCE)
+        return self._infos(OriginKind.SOURCE)
 
-    def _infos(self, kind: Kind) -> list[StreamSourceInfo]:
+    def _infos(self, kind: OriginKind) -> list[StreamSourceInfo]:
         return [inflow.info() for inflow in self._inflows.values() if inflow.origin.kind is kind]

@@ -2,6 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, equal_bytes
 from millstream.jetstream.publish.ingest cimport Ingest
+from millstream.protocol.ack_subject cimport AckNumbers
 from millstream.protocol.parser cimport Frame
 from millstream.store.log cimport Log
 
@@ -12,16 +13,11 @@ cdef bytes _CONTROL
 cdef bytes _OURS
 cdef bytes _END
 cdef Py_ssize_t _END_SIZE
-cdef int _DOT
-cdef int _ZERO
 cdef bytes _ACK_START
-cdef int _TOKENS_V1
-cdef int _TOKENS_V2
 cdef int _MOST_DIGITS
-cdef int _MOST_DIGITS_READ
 cdef int _MOST_SUBJECTS
 
-cdef class Intake:
+cdef class OriginIntake:
     cdef public long long sseq
     cdef public long long dseq
     cdef public long long lag
@@ -36,12 +32,11 @@ cdef class Intake:
     cdef bytes _prefix
     cdef bint _told
     cdef Py_ssize_t _position
+    cdef AckNumbers _numbers
     cdef list _transforms
     cdef dict _renamed
 
-    @cython.locals(
-        deliveries="long long", sseq="long long", dseq="long long", timestamp="long long", pending="long long"
-    )
+    @cython.locals(numbers=AckNumbers, sseq="long long", dseq="long long", pending="long long")
     cpdef take(self, bytes subject, Frame frame)
     cpdef bint _keep(self, bytes subject, Frame frame, long long sseq, long long timestamp) except *
     cdef bint _is_control(self, Frame frame) except *
@@ -49,17 +44,14 @@ cdef class Intake:
     cpdef bytes target(self, bytes subject)
     @cython.locals(prefix=bytes)
     cdef bint _is_ours(self, Frame frame) except *
+    @cython.locals(reply=bytes, at=Py_ssize_t)
     cdef bint _learn(self, Frame frame) except *
-    @cython.locals(
-        p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, value="long long", digit=int
-    )
-    cdef long long _next_number(self, Frame frame) except *
 
-cdef class MirrorIntake(Intake):
+cdef class MirrorIntake(OriginIntake):
     @cython.locals(log=Log, header_size=Py_ssize_t)
     cpdef bint _keep(self, bytes subject, Frame frame, long long sseq, long long timestamp) except *
 
-cdef class SourceIntake(Intake):
+cdef class SourceIntake(OriginIntake):
     cdef bytes _before
     cdef bytes _between
     cdef bytes _behind

@@ -1,12 +1,9 @@
 """Check that a message from an origin's consumer is the next one, and store it in the stream.
 
-Compiled, because it is on the path of a message.  The reply subject of a delivery contains its position:
-
-    $JS.ACK.<stream>.<consumer>.<deliveries>.<sseq>.<dseq>.<timestamp>.<pending>
-
-`dseq` counts the consumer's deliveries, so a gap in it means that a message was lost on the way, and the
-intake closes until there is another consumer.  A gap in `sseq` alone means that the origin has no such
-messages, or that they are filtered out.
+Compiled, because it is on the path of a message.  The reply subject of a delivery (``protocol.ack_subject``)
+contains its position: `sseq` is the sequence at the origin, and `dseq` counts the consumer's deliveries.  A
+gap in `dseq` means that a message was lost on the way, and the intake closes until there is another consumer.
+A gap in `sseq` alone means that the origin has no such messages, or that they are filtered out.
 
     MirrorIntake  keeps sequence, timestamp and headers; sequences missing at the origin are skipped
     SourceIntake  assigns a new sequence and timestamp and adds a header with the origin (``source_header``)
@@ -21,31 +18,27 @@ from typing import Any
 from millstream.base.buffer import GrowingBuffer, equal_bytes
 from millstream.jetstream.publish.candidate import MARK_SOURCE
 from millstream.jetstream.publish.ingest import Ingest
-from millstream.protocol.headers import START
+from millstream.protocol.ack_subject import ACK_START, AckNumbers
+from millstream.protocol.headers import START, VERSION
 from millstream.protocol.parser import Frame
 from millstream.store.log import Log
 
 _MARK_SOURCE = MARK_SOURCE
 _START = START
 _START_SIZE = len(START)
-_CONTROL = b"NATS/1.0 100 "
+_CONTROL = VERSION + b" 100 "
 _OURS = b"\r\nNats-"  # the beginning of all headers that JetStream interprets
 _END = b"\r\n\r\n"
 _END_SIZE = len(_END)
-_DOT = 46
-_ZERO = 48
-_ACK_START = b"$JS.ACK."
-_TOKENS_V1 = 9
-_TOKENS_V2 = 11
+_ACK_START = ACK_START
 _MOST_DIGITS = 20
-_MOST_DIGITS_READ = 19  # digits that fit into a signed 64-bit number
 _MOST_SUBJECTS = 1024  # subjects whose destinations are cached
 
 # Stores subject, headers, payload, sequence and timestamp; returns False if the message is refused.
 Store = Callable[[bytes, bytes, bytes, int, int], bool]
 
 
-class Intake:
+class OriginIntake:
     """The common part of both intakes.  `stream.fast_path` is true if messages may take the fast path."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
@@ -62,7 +55,8 @@ class Intake:
         self._consumer = b""  # the consumer whose deliveries are accepted; empty: none
         self._prefix = b""  # prefix of their reply subjects, once known
         self._told = False
-        self._position = 0
+        self._position = 0  # of the numbers in the current reply
+        self._numbers = AckNumbers()
         self._transforms: list[Any] = []
         self._renamed: dict[bytes, bytes] = {}
 
@@ -100,12 +94,13 @@ class Intake:
             return
         if not self._is_ours(frame):
             return
-        deliveries = self._next_number(frame)
-        sseq = self._next_number(frame)
-        dseq = self._next_number(frame)
-        timestamp = self._next_number(frame)
-        pending = self._next_number(frame)
-        if deliveries != 1 or sseq <= 0 or dseq <= 0 or timestamp < 0 or pending < 0:
+        numbers = self._numbers
+        if not numbers.read(frame.buf, self._position, frame.reply_start + frame.reply_size):
+            return
+        sseq = numbers.stream_seq
+        dseq = numbers.consumer_seq
+        pending = numbers.pending
+        if numbers.delivered != 1 or sseq == 0 or dseq == 0:
             return
         if sseq <= self.sseq:
             if dseq == self.dseq + 1:  # stored before, but this is the next delivery
@@ -114,7 +109,7 @@ class Intake:
         if dseq != self.dseq + 1:
             self.interrupt()
             return
-        if not self._keep(subject, frame, sseq, timestamp):
+        if not self._keep(subject, frame, sseq, numbers.timestamp_ns):
             self.interrupt()
             return
         self.sseq = sseq
@@ -162,7 +157,7 @@ class Intake:
     # -- reply subjects ---------------------------------------------------------------------------
 
     def _is_ours(self, frame: Frame) -> bool:
-        """Return True if our consumer delivered the message; ``_next_number`` then reads its position."""
+        """Return True if our consumer delivered the message; `_position` is then that of its numbers."""
         prefix = self._prefix
         if len(prefix) > 0 and equal_bytes(frame.buf, frame.reply_start, prefix):
             self._position = frame.reply_start + len(prefix)
@@ -174,37 +169,15 @@ class Intake:
         reply = frame.reply()
         if not self._consumer or not reply.startswith(_ACK_START):
             return False
-        tokens = reply.split(b".")
-        if len(tokens) == _TOKENS_V1:
-            place = 3
-        elif len(tokens) >= _TOKENS_V2:
-            place = 5
-        else:
+        at = self._numbers.find(reply, 0, len(reply))
+        if at < 0 or not reply[: at - 1].endswith(b"." + self._consumer):
             return False
-        if tokens[place] != self._consumer:
-            return False
-        self._prefix = b".".join(tokens[: place + 1]) + b"."
-        self._position = frame.reply_start + len(self._prefix)
+        self._prefix = reply[:at]
+        self._position = frame.reply_start + at
         return True
 
-    def _next_number(self, frame: Frame) -> int:
-        """Read the decimal number at the position and move after its dot; return -1 if there is none."""
-        p = frame.buf
-        at = self._position
-        end = frame.reply_start + frame.reply_size
-        start = at
-        value = 0
-        while at < end and p[at] != _DOT:
-            digit = p[at] - _ZERO
-            if digit < 0 or digit > 9 or at - start >= _MOST_DIGITS_READ:
-                return -1
-            value = value * 10 + digit
-            at += 1
-        self._position = at + 1
-        return value if at > start else -1
 
-
-class MirrorIntake(Intake):
+class MirrorIntake(OriginIntake):
     """The intake of a mirror."""
 
     def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
@@ -226,11 +199,11 @@ class MirrorIntake(Intake):
         return True
 
 
-class SourceIntake(Intake):
+class SourceIntake(OriginIntake):
     """The intake of one source."""
 
     def __init__(self, stream: Any, log: Log, ingest: Ingest, store: Store) -> None:
-        Intake.__init__(self, stream, log, ingest, store)
+        OriginIntake.__init__(self, stream, log, ingest, store)
         self._before = b""  # the header up to the sequence
         self._between = b""  # between sequence and subject
         self._behind = b""  # after the subject

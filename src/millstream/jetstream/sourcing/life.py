@@ -29,14 +29,14 @@ RESET_WAIT_NS: Final = 5 * _NS  # for a consumer that already exists
 SILENCE_NS: Final = 10 * _NS  # a heartbeat comes every second
 
 
-class State(Enum):
+class InflowState(Enum):
     RESTING = "resting"
     WAITING = "waiting"
     ASKING = "asking"
     FLOWING = "flowing"
 
 
-class Event(Enum):
+class InflowEvent(Enum):
     START = "start"
     DUE = "due"
     ACCEPTED = "accepted"
@@ -46,24 +46,24 @@ class Event(Enum):
     STOP = "stop"
 
 
-MOVES: Final[dict[tuple[State, Event], State]] = {
-    (State.RESTING, Event.START): State.WAITING,
-    (State.WAITING, Event.DUE): State.ASKING,
-    (State.WAITING, Event.INTERRUPTED): State.WAITING,  # already noticed
-    (State.ASKING, Event.ACCEPTED): State.FLOWING,
-    (State.ASKING, Event.REFUSED): State.WAITING,
-    (State.ASKING, Event.OTHER_ORIGIN): State.WAITING,
-    (State.ASKING, Event.INTERRUPTED): State.ASKING,
-    (State.FLOWING, Event.INTERRUPTED): State.WAITING,
-    (State.RESTING, Event.STOP): State.RESTING,
-    (State.WAITING, Event.STOP): State.RESTING,
-    (State.ASKING, Event.STOP): State.RESTING,
-    (State.FLOWING, Event.STOP): State.RESTING,
+MOVES: Final[dict[tuple[InflowState, InflowEvent], InflowState]] = {
+    (InflowState.RESTING, InflowEvent.START): InflowState.WAITING,
+    (InflowState.WAITING, InflowEvent.DUE): InflowState.ASKING,
+    (InflowState.WAITING, InflowEvent.INTERRUPTED): InflowState.WAITING,  # already noticed
+    (InflowState.ASKING, InflowEvent.ACCEPTED): InflowState.FLOWING,
+    (InflowState.ASKING, InflowEvent.REFUSED): InflowState.WAITING,
+    (InflowState.ASKING, InflowEvent.OTHER_ORIGIN): InflowState.WAITING,
+    (InflowState.ASKING, InflowEvent.INTERRUPTED): InflowState.ASKING,
+    (InflowState.FLOWING, InflowEvent.INTERRUPTED): InflowState.WAITING,
+    (InflowState.RESTING, InflowEvent.STOP): InflowState.RESTING,
+    (InflowState.WAITING, InflowEvent.STOP): InflowState.RESTING,
+    (InflowState.ASKING, InflowEvent.STOP): InflowState.RESTING,
+    (InflowState.FLOWING, InflowEvent.STOP): InflowState.RESTING,
 }
 
 
-class IllegalMove(MillstreamError):
-    def __init__(self, state: State, event: Event) -> None:
+class IllegalInflowMove(MillstreamError):
+    def __init__(self, state: InflowState, event: InflowEvent) -> None:
         super().__init__(f"an inflow that is {state.value} can not take: {event.value}")
 
 
@@ -71,20 +71,20 @@ class Life:
     """The state of one inflow."""
 
     def __init__(self) -> None:
-        self.state = State.RESTING
+        self.state = InflowState.RESTING
         self.failures = 0  # in a row
         self._asked_ns: int | None = None
 
-    def step(self, event: Event, now_ns: int) -> None:
+    def step(self, event: InflowEvent, now_ns: int) -> None:
         try:
             self.state = MOVES[self.state, event]
         except KeyError:
-            raise IllegalMove(self.state, event) from None
-        if event is Event.DUE:
+            raise IllegalInflowMove(self.state, event) from None
+        if event is InflowEvent.DUE:
             self._asked_ns = now_ns
-        elif event is Event.REFUSED:
+        elif event is InflowEvent.REFUSED:
             self.failures += 1
-        elif event is Event.ACCEPTED:
+        elif event is InflowEvent.ACCEPTED:
             self.failures = 0
 
     def hope(self) -> None:

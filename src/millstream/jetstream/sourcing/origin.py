@@ -35,7 +35,7 @@ _LEVEL: Final = names.REQUIRED_API_LEVEL.encode()
 _IDENTITY: Final = names.STREAM_IDENTITY.encode()
 
 
-class Kind(Enum):
+class OriginKind(Enum):
     MIRROR = ("JS_MIRROR_", "_nats.mirror.", "M")
     SOURCE = ("JS_SRC_", "_nats.src.", "S")
 
@@ -53,8 +53,8 @@ class Kind(Enum):
         return self.value[2]
 
 
-class Start(NamedTuple):
-    """Where to begin: at a sequence, at a time, or with everything."""
+class OriginStart(NamedTuple):
+    """The position to begin at: a sequence, a time, or the first message."""
 
     seq: int = 0
     time: Time | None = None
@@ -84,7 +84,9 @@ class Asker(msgspec.Struct, frozen=True):
 class Origin:
     """The origin of a mirror, or one origin of a stream with sources."""
 
-    def __init__(self, kind: Kind, config: StreamSource, asker: Asker, siblings: list[StreamSource]) -> None:
+    def __init__(
+        self, kind: OriginKind, config: StreamSource, asker: Asker, siblings: list[StreamSource]
+    ) -> None:
         self.kind = kind
         self.config = config
         self.asker = asker
@@ -106,7 +108,7 @@ class Origin:
 
     def _hash(self, siblings: list[StreamSource]) -> str:
         stable = self.asker.stable_hash
-        if self.kind is Kind.MIRROR:
+        if self.kind is OriginKind.MIRROR:
             return stable
         if sum(other.name == self.config.name for other in siblings) > 1:
             return short_hash(f"{stable} {self.index_name}")
@@ -137,7 +139,7 @@ class Origin:
     # -- requests ---------------------------------------------------------------------------------
 
     def request(
-        self, start: Start, deliver: str, dialect: Dialect, identity: str
+        self, start: OriginStart, deliver: str, dialect: Dialect, identity: str
     ) -> tuple[bytes, bytes | None, bytes]:
         """Return subject, headers and body of the request for a consumer."""
         if self.config.consumer is not None:
@@ -151,13 +153,13 @@ class Origin:
         return self._api(verb), self._headers(dialect, identity), body
 
     def _headers(self, dialect: Dialect, identity: str) -> bytes | None:
-        if dialect is Dialect.PLAIN or (self.kind is Kind.MIRROR and self.config.consumer is not None):
+        if dialect is Dialect.PLAIN or (self.kind is OriginKind.MIRROR and self.config.consumer is not None):
             return None
-        if self.kind is Kind.SOURCE and dialect is Dialect.IDENTITY:
+        if self.kind is OriginKind.SOURCE and dialect is Dialect.IDENTITY:
             return headers.make((_LEVEL, b"5"), (_IDENTITY, identity.encode()))
         return headers.make((_LEVEL, b"4"))
 
-    def _consumer_config(self, start: Start, deliver: str, dialect: Dialect) -> ConsumerConfig:
+    def _consumer_config(self, start: OriginStart, deliver: str, dialect: Dialect) -> ConsumerConfig:
         prefix = self.kind.metadata_prefix
         metadata = {f"{prefix}stream": self.asker.stream, f"{prefix}acc": self.asker.account}
         if self.asker.domain:
@@ -195,8 +197,8 @@ class Origin:
 def origins_of(config: StreamConfig, asker: Asker) -> list[Origin]:
     """Return the origins of a stream, in configuration order."""
     if config.mirror is not None:
-        return [Origin(Kind.MIRROR, config.mirror, asker, [])]
-    return [Origin(Kind.SOURCE, source, asker, config.sources) for source in config.sources]
+        return [Origin(OriginKind.MIRROR, config.mirror, asker, [])]
+    return [Origin(OriginKind.SOURCE, source, asker, config.sources) for source in config.sources]
 
 
 def index_name(source: StreamSource) -> str:

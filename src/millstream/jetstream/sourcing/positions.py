@@ -43,29 +43,29 @@ _HEADER: Final = names.STREAM_SOURCE.encode()
 _WRITE_EVERY: Final = 100_000  # messages; a restart reads at most this many headers
 
 
-class Position(Struct):
+class StoredPosition(Struct):
     """The position of one source."""
 
     seq: UInt64 = always(0)
     identity: str = ""
 
 
-class Entry(Struct):
+class PositionsEntry(Struct):
     """The positions of all sources when the stream's last sequence was `seq`."""
 
     seq: UInt64 = always(0)
-    sources: dict[str, Position] = no_members()
+    sources: dict[str, StoredPosition] = no_members()
 
 
 class Kept(Struct):
-    before: Entry = always_new(Entry)
-    now: Entry = always_new(Entry)
+    before: PositionsEntry = always_new(PositionsEntry)
+    now: PositionsEntry = always_new(PositionsEntry)
 
 
 class Positions:
     """The positions of one stream's sources; `current` returns them by index name."""
 
-    def __init__(self, log: Log, current: Callable[[], dict[str, Position]]) -> None:
+    def __init__(self, log: Log, current: Callable[[], dict[str, StoredPosition]]) -> None:
         self._log = log
         self._current = current
         self._kept = Kept()
@@ -82,7 +82,7 @@ class Positions:
         """Return the write to run, in any thread, before the next commit; it is durable afterwards."""
         log, kept = self._log, self._kept
         reached = kept.now if kept.now.seq <= log.committed else kept.before
-        self._kept = Kept(before=reached, now=Entry(seq=log.last_seq, sources=self._current()))
+        self._kept = Kept(before=reached, now=PositionsEntry(seq=log.last_seq, sources=self._current()))
         self._removed = log.last_seq - log.messages
         text = encode(self._kept)
         data = b"%08x %b" % (crc32c(text), text)
@@ -105,7 +105,7 @@ class Positions:
             pass
         _log.error("%s/%s is damaged: sources go on behind the messages that are there", folder, _FILE)
 
-    def find(self, origins: Iterable[Origin]) -> dict[str, Position]:
+    def find(self, origins: Iterable[Origin]) -> dict[str, StoredPosition]:
         """Return the positions of these sources; sources without a message so far are left out."""
         log, kept = self._log, self._kept
         entry = kept.now if kept.now.seq <= log.last_seq else kept.before
@@ -119,11 +119,13 @@ class Positions:
             found.update(self._scan(left, 0, entry.seq))
         return found
 
-    def _scan(self, wanted: dict[str, Origin], above: int, upto: int | None = None) -> dict[str, Position]:
+    def _scan(
+        self, wanted: dict[str, Origin], above: int, upto: int | None = None
+    ) -> dict[str, StoredPosition]:
         """Read the headers of messages backwards, down to `above`."""
         log = self._log
         left = dict(wanted)
-        found: dict[str, Position] = {}
+        found: dict[str, StoredPosition] = {}
         record = Record()
         last = log.last_seq if upto is None else upto
         for part in reversed(marked_ranges(log)):
@@ -140,7 +142,7 @@ class Positions:
         return found
 
 
-def _take(block: bytes, left: dict[str, Origin], found: dict[str, Position]) -> None:
+def _take(block: bytes, left: dict[str, Origin], found: dict[str, StoredPosition]) -> None:
     """Move a source from `left` to `found` if the message is of it."""
     value = headers.find(block, _HEADER) if _HEADER in block else None
     position = source_header.parse(value.decode(errors="replace")) if value else None
@@ -149,7 +151,7 @@ def _take(block: bytes, left: dict[str, Origin], found: dict[str, Position]) -> 
     if position.index_name:
         if position.index_name in left:
             del left[position.index_name]
-            found[position.index_name] = Position(position.seq, position.identity)
+            found[position.index_name] = StoredPosition(position.seq, position.identity)
         return
     for name, origin in list(left.items()):  # an old header names only the stream
         external = origin.config.external
@@ -158,4 +160,4 @@ def _take(block: bytes, left: dict[str, Origin], found: dict[str, Position]) -> 
             names_of.add(f"{origin.name}:{short_hash(external.api)}")
         if position.origin in names_of:
             del left[name]
-            found[name] = Position(position.seq)
+            found[name] = StoredPosition(position.seq)

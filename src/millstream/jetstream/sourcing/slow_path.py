@@ -12,10 +12,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from millstream.jetstream.publish import limits, rules
+from millstream.jetstream.publish import limits, rules, ttl
 from millstream.jetstream.publish.candidate import MARK_SOURCE, Incoming
 from millstream.jetstream.sourcing.counters import count_sourced
-from millstream.jetstream.stream import ttl
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
 from millstream.protocol import headers

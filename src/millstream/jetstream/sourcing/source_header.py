@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from millstream.jsapi.ack_subject import read_ack_subject
-from millstream.jsapi.names import ACK_PREFIX
+from millstream.protocol.ack_subject import ACK_PREFIX, read_ack_subject
 
 
 class SourcePosition(NamedTuple):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.time import Time
+from millstream.jetstream.api_requests import Bodies, is_empty
 from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.long_answers import (
     DELETED_MARK,
@@ -23,7 +24,6 @@ from millstream.jetstream.long_answers import (
 )
 from millstream.jetstream.read import lookup
 from millstream.jetstream.read.lookup import Later
-from millstream.jetstream.request_bodies import Bodies, is_empty
 from millstream.jetstream.stream.details import page_of_subjects
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err

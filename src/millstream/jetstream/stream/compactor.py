@@ -16,7 +16,7 @@ from millstream.jetstream.stream.worker_job import WorkerJob
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.ports import Cancel, Host
     from millstream.jetstream.stream.committed_log import Committing
     from millstream.store.segment_job import SegmentJob
 
@@ -31,7 +31,7 @@ _MOST_RUNNING: Final = 2  # of an account; commits use the same workers
 class Compactor:
     """The compactor of all streams of an account."""
 
-    def __init__(self, world: World, dirty: Callable[[Committing], None]) -> None:
+    def __init__(self, world: Host, dirty: Callable[[Committing], None]) -> None:
         self._world = world
         self._dirty = dirty
         self._due: dict[Committing, None] = {}

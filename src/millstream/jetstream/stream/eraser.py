@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.ports import Cancel, Host
     from millstream.jetstream.resources import Resources
     from millstream.jetstream.stream.committed_log import Committing
     from millstream.jetstream.stream.compactor import Compactor
@@ -31,7 +31,7 @@ class Eraser:
 
     def __init__(
         self,
-        world: World,
+        world: Host,
         resources: Resources,
         compactor: Compactor,
         dirty: Callable[[Committing], None],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
-from millstream.jetstream.stream.ttl import ttl_of
+from millstream.jetstream.publish.ttl import ttl_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
 from millstream.protocol import headers

@@ -14,6 +14,7 @@ import os
 from typing import Final
 
 from millstream.base.checksum import crc32c
+from millstream.base.owned import Owned
 from millstream.golang.json import MOST_VALUES
 from millstream.golang.time import Time
 from millstream.jsapi.codec import JsonError, decode_written, encode
@@ -26,6 +27,12 @@ _log = logging.getLogger("millstream.jetstream")
 
 _FIRST: Final = "meta.json"
 _SECOND: Final = "meta.copy"
+# Every name in the folder of a stream, also while it is created, restored or deleted.
+STREAM_FILES: Final = Owned(
+    files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
+    r"|(log|consumers)/[0-9]{10}\.(log|sum|log\.new|log\.erase\.new|sum\.new)",
+    folders=r"log|consumers",
+)
 
 
 class StreamMeta(Struct):

@@ -14,7 +14,7 @@ from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces, finish
 from millstream.jetstream.publish import limits
-from millstream.jetstream.stream.ttl import NEVER, ttl_of
+from millstream.jetstream.publish.ttl import NEVER, ttl_of
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
 from millstream.store import purge

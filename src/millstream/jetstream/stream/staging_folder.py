@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from millstream.base.owned import few
-from millstream.jetstream.store_folder import STREAM
+from millstream.jetstream.stream.meta import STREAM_FILES
 from millstream.jsapi.enums import StorageType
 from millstream.store.errors import StoreError
 from millstream.store.recovery import open_log
@@ -56,7 +56,7 @@ class Staging:
         if self.in_memory:
             with contextlib.suppress(StoreError):  # an empty log has no file
                 self.fs.rename(f"{self.folder}/log", f"{folder}/log")
-            self._disk.remove_ours(self.folder, STREAM)
+            self._disk.remove_ours(self.folder, STREAM_FILES)
         else:
             self.fs.make_folder(folder.rpartition("/")[0])
             self.fs.rename(self.folder, folder)
@@ -76,6 +76,6 @@ class Staging:
         if self.log is not None:
             self.log.close()
         for fs in {id(fs): fs for fs in (self.fs, self._disk)}.values():
-            left = fs.remove_ours(self.folder, STREAM)
+            left = fs.remove_ours(self.folder, STREAM_FILES)
             if left:
                 _log.warning("%s stays: it holds what Millstream did not write: %s", self.folder, few(left))

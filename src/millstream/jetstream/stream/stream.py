@@ -27,12 +27,12 @@ from millstream.jetstream.publish.rollups import Rollups
 from millstream.jetstream.publish.schedule import Schedules
 from millstream.jetstream.publish.slow_path import Publishing
 from millstream.jetstream.publish.trace import trace_publish
+from millstream.jetstream.publish.ttl import TtlExpiry
 from millstream.jetstream.read.direct import DirectGet
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
-from millstream.jetstream.stream.ttl import Expiry
-from millstream.jsapi.enums import Compression, PersistMode, RetentionPolicy, StorageType
+from millstream.jsapi.enums import PersistMode, RetentionPolicy, StorageType, StoreCompression
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
@@ -93,7 +93,7 @@ class Stream(StreamCommits):
         self.publishing = Publishing(self)
         self.rollups = Rollups(self)
         self.direct = DirectGet(self)
-        self.expiry = Expiry(self)
+        self.expiry = TtlExpiry(self)
         self.counters = Counters(self)
         self.batches = Batches(self)
         self.fast_batches = FastBatches(self)
@@ -136,7 +136,7 @@ class Stream(StreamCommits):
         """Apply a checked configuration."""
         before, self.config = self.config, config
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
-        compressed = config.compression is not Compression.NONE and not self.in_memory
+        compressed = config.compression is not StoreCompression.NONE and not self.in_memory
         self.log.compress(compressed)
         self.dedupe.window_ns = config.duplicate_window
         self.ages = config.max_age > 0

@@ -22,13 +22,13 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from millstream.broker.auth import Candidate, Credentials, Identity
+from millstream.broker.auth import Candidate, ClientCredentials, Identity
 from millstream.broker.password_checks import PasswordCheck
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
 from millstream.golang.quote import quoted
 from millstream.jsapi.names import DIRECT_GET_PREFIX, STREAM_MSG_GET
-from millstream.server.arrow.problem import Problem
+from millstream.server.arrow.problem import ArrowProblem
 from millstream.server.arrow.tickets import PREFIX, Tickets
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ class Access:
         try:
             peer = peer_names(certificate) if certificate is not None else None
         except UnreadableCertificate as error:
-            raise Problem(HTTPStatus.UNAUTHORIZED, str(error)) from None
+            raise ArrowProblem(HTTPStatus.UNAUTHORIZED, str(error)) from None
         user, password, token = _credentials(scheme.lower(), value)
-        given = Credentials(user=user, password=password, token=token, peer=peer)
+        given = ClientCredentials(user=user, password=password, token=token, peer=peer)
         candidate = self._broker.authenticator.candidate(given)
         identity = await self._verified(candidate, address) if candidate is not None else None
         if identity is None:
             _log.error("authentication error%s", f" - User {quoted(user)}" if user else "")
             what = "these credentials are not accepted" if authorization else "credentials are needed"
-            raise Problem(HTTPStatus.UNAUTHORIZED, what)
+            raise ArrowProblem(HTTPStatus.UNAUTHORIZED, what)
         return identity
 
     async def _verified(self, candidate: Candidate, address: str) -> Identity | None:
@@ -90,10 +90,10 @@ class Access:
         ):
             needed = " or ".join(requests)
             text = f"this user may not read stream {name}: it has no permission to publish to {needed}"
-            raise Problem(HTTPStatus.FORBIDDEN, text)
+            raise ArrowProblem(HTTPStatus.FORBIDDEN, text)
         if permissions is not None and not PermissionSet(permissions).may_receive():
             text = f"this user may not read stream {name}: it may not subscribe to anything"
-            raise Problem(HTTPStatus.FORBIDDEN, text)
+            raise ArrowProblem(HTTPStatus.FORBIDDEN, text)
 
     def still_may_read(self, identity: Identity, name: str, stream: Stream | None) -> bool:
         """Return whether a user that was identified earlier may still read."""
@@ -101,7 +101,7 @@ class Access:
         try:
             if known is not None:
                 self.check_may_read(known, name, stream)
-        except Problem:
+        except ArrowProblem:
             return False
         return known is not None
 
@@ -110,7 +110,7 @@ class Access:
         claimed = self._tickets.check(ticket, time.time_ns(), authenticator.secret_of)
         identity = authenticator.still_known(claimed) if claimed is not None else None
         if identity is None or claimed is None or not _came_by_an_open_door(claimed, identity):
-            raise Problem(HTTPStatus.UNAUTHORIZED, "the ticket is not valid, or not valid any more")
+            raise ArrowProblem(HTTPStatus.UNAUTHORIZED, "the ticket is not valid, or not valid any more")
         return identity
 
 
@@ -126,11 +126,11 @@ def _credentials(scheme: str, value: str) -> tuple[str, str, str]:
     if scheme == "bearer" and value:
         return "", "", value
     if scheme != "basic":
-        raise Problem(HTTPStatus.UNAUTHORIZED, "Authorization: neither Basic nor Bearer")
+        raise ArrowProblem(HTTPStatus.UNAUTHORIZED, "Authorization: neither Basic nor Bearer")
     try:
         user, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        raise Problem(HTTPStatus.UNAUTHORIZED, "Authorization: not the Basic scheme's base64") from None
+        raise ArrowProblem(HTTPStatus.UNAUTHORIZED, "Authorization: not the Basic scheme's base64") from None
     if not colon:
-        raise Problem(HTTPStatus.UNAUTHORIZED, "Authorization: no colon behind the user")
+        raise ArrowProblem(HTTPStatus.UNAUTHORIZED, "Authorization: no colon behind the user")
     return user, password, ""

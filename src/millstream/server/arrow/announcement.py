@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from millstream.broker.internal import Message
+from millstream.broker.internal import InternalMessage
 from millstream.broker.router import Subscription
 from millstream.config.settings import split_host_port
 
@@ -62,7 +62,7 @@ class Announcement:
                 self._enter(accounts[name])
 
     def _enter(self, account: Account) -> None:
-        def call(message: Message) -> None:
+        def call(message: InternalMessage) -> None:
             self._answer(account, message)
 
         subscription = self._server.broker.serve(account, SUBJECT, call)
@@ -72,7 +72,7 @@ class Announcement:
         account, subscription = self._listening.pop(name)
         self._server.broker.unsubscribe(account, subscription)
 
-    def _answer(self, account: Account, message: Message) -> None:
+    def _answer(self, account: Account, message: InternalMessage) -> None:
         if not message.reply:
             return
         info = msgspec.json.encode(self._info(account, message.source, message.reply))

@@ -29,7 +29,7 @@ from millstream.server.arrow.conversation import Conversation, Grant
 from millstream.server.arrow.gate import Gate
 from millstream.server.arrow.loop_socket import LoopSocket
 from millstream.server.arrow.places import Places
-from millstream.server.arrow.problem import Gone, Problem
+from millstream.server.arrow.problem import ArrowProblem, Gone
 from millstream.server.arrow.query import read_target
 from millstream.server.arrow.source import find, stream_of
 
@@ -116,16 +116,16 @@ class Clients:
                 self._known.add(task := _this_task())
                 self._strangers.discard(task)
                 await self._answer(line, grant)
-        except Problem as problem:
+        except ArrowProblem as problem:
             await reception.refuse(line, problem)
         except Gone as gone:
-            await reception.refuse(line, Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(gone)))
+            await reception.refuse(line, ArrowProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(gone)))
         except (OSError, TimeoutError) as error:
             _log.debug("a request of %s ended early: %s", address, error)
         except Exception:
             _log.exception("cannot answer a request")
             text = "this is our fault; see the server's log"
-            await reception.refuse(line, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, text))
+            await reception.refuse(line, ArrowProblem(HTTPStatus.INTERNAL_SERVER_ERROR, text))
         finally:
             self._known.discard(_this_task())
             line.close()
@@ -151,7 +151,7 @@ class Clients:
     def _stream(self, identity: Identity, name: str) -> Stream | None:
         try:
             return stream_of(self._server.jetstream, identity.account, name)
-        except Problem:
+        except ArrowProblem:
             return None
 
     async def _answer(self, line: LoopSocket, grant: Grant) -> None:

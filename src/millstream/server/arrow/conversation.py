@@ -26,13 +26,13 @@ import msgspec
 
 from millstream.arrow import ipc
 from millstream.arrow.batch import Batch
-from millstream.arrow.reader import Reading
+from millstream.arrow.reader import RangeReading
 from millstream.arrow.schema import fields_of
 from millstream.broker.auth import Identity
 from millstream.server.arrow.problem import Gone
 from millstream.server.arrow.query import RangeQuery
 from millstream.server.arrow.reception import response_head
-from millstream.server.arrow.source import Found
+from millstream.server.arrow.source import FoundRange
 from millstream.store.errors import StoreError
 
 _log = logging.getLogger("millstream.arrow")
@@ -50,7 +50,7 @@ class Grant(msgspec.Struct, frozen=True):
     identity: Identity
     user: str  # whose place it takes
     query: RangeQuery
-    found: Found
+    found: FoundRange
     with_body: bool
 
 
@@ -82,7 +82,7 @@ class Conversation:
         finally:
             self._sock.close()
 
-    def _send_range(self, query: RangeQuery, found: Found, *, with_body: bool) -> None:
+    def _send_range(self, query: RangeQuery, found: FoundRange, *, with_body: bool) -> None:
         about = {
             "millstream.version": "1",
             "millstream.stream": query.stream,
@@ -105,14 +105,16 @@ class Conversation:
         fields = fields_of(query.columns)
         schema = ipc.schema_message(fields, about)
         self._sock.sendall(head + _chunk_head(len(schema)) + schema + b"\r\n")
-        reading = Reading(found.lender, query.stream, query.columns, found.first, found.last, query.subjects)
+        reading = RangeReading(
+            found.lender, query.stream, query.columns, found.first, found.last, query.subjects
+        )
         if self._send_batches(reading, query):
             self._sock.sendall(_chunk_head(len(ipc.END)) + ipc.END + b"\r\n0\r\n\r\n")
             if isinstance(self._sock, ssl.SSLSocket):
                 self._sock.settimeout(_LINGER_S)
                 self._sock.unwrap()
 
-    def _send_batches(self, reading: Reading, query: RangeQuery) -> bool:
+    def _send_batches(self, reading: RangeReading, query: RangeQuery) -> bool:
         """Send the batches; return whether the last one was sent."""
         fields = fields_of(query.columns)
         while True:

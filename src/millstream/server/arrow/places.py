@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final
 
 from millstream.base.rarely import Rarely
-from millstream.server.arrow.problem import Problem
+from millstream.server.arrow.problem import ArrowProblem
 
 _log = logging.getLogger("millstream.arrow")
 
@@ -71,7 +71,7 @@ class Places:
     def _may_enter(self, user: str) -> bool:
         return self._taken.total() < self._most and self._taken[user] < self._most_of_one
 
-    def _too_many(self, why: str) -> Problem:
+    def _too_many(self, why: str) -> ArrowProblem:
         if count := self._refusals.due():
             _log.warning("All %d places for readers are taken: %s; refused %d", self._most, why, count)
-        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"too many read at once, come again: {why}")
+        return ArrowProblem(HTTPStatus.SERVICE_UNAVAILABLE, f"too many read at once, come again: {why}")

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from millstream.base.errors import MillstreamError
 
 
-class Problem(MillstreamError):
+class ArrowProblem(MillstreamError):
     """Raised to answer with a status and a text."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS
 from millstream.base.suggestions import nearest
-from millstream.server.arrow.problem import Problem
+from millstream.server.arrow.problem import ArrowProblem
 from millstream.subjects.tokens import valid_subject
 
 PATH: Final = "/arrow/v1/streams/"
@@ -42,10 +42,10 @@ def read_target(target: str) -> RangeQuery:
     """Parse the target of a request line; raises Problem."""
     path, _, query = target.partition("?")
     if not path.startswith(PATH):
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is nothing here; streams are at {PATH}<stream>")
+        raise ArrowProblem(HTTPStatus.NOT_FOUND, f"there is nothing here; streams are at {PATH}<stream>")
     name = _decoded(unquote_to_bytes(path[len(PATH) :]), "the name of the stream")
     if not name or "/" in name:
-        raise Problem(HTTPStatus.NOT_FOUND, f"{path}: not the path of a stream, which is {PATH}<stream>")
+        raise ArrowProblem(HTTPStatus.NOT_FOUND, f"{path}: not the path of a stream, which is {PATH}<stream>")
     given = _parameters(query)
     first = _number(given, "from") or 1
     last = _number(given, "to")
@@ -135,5 +135,5 @@ def _decoded(data: bytes, what: str) -> str:
         raise _bad(f"{what}: not UTF-8") from None
 
 
-def _bad(text: str) -> Problem:
-    return Problem(HTTPStatus.BAD_REQUEST, text)
+def _bad(text: str) -> ArrowProblem:
+    return ArrowProblem(HTTPStatus.BAD_REQUEST, text)

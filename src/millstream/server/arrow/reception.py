@@ -18,7 +18,7 @@ from millstream.http import answers
 from millstream.http.answers import http_date
 from millstream.http.head import BadHead, Head, HeadReader
 from millstream.server.arrow.loop_socket import LoopSocket
-from millstream.server.arrow.problem import Problem
+from millstream.server.arrow.problem import ArrowProblem
 
 HEAD_S: Final = 10.0  # seconds for handshake and head together
 _LINGER_S: Final = 1.0  # seconds for an error to arrive before we close
@@ -37,15 +37,15 @@ async def receive_head(line: LoopSocket) -> Head | None:
         if head is not None:
             break
     if isinstance(head, BadHead):
-        raise Problem(HTTPStatus(head.status), head.reason)
+        raise ArrowProblem(HTTPStatus(head.status), head.reason)
     if head.method not in ("GET", "HEAD"):
-        raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "a range is asked for with GET")
+        raise ArrowProblem(HTTPStatus.METHOD_NOT_ALLOWED, "a range is asked for with GET")
     if head.version == "1.0":
-        raise Problem(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is needed: the end must be told")
+        raise ArrowProblem(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is needed: the end must be told")
     return head
 
 
-async def refuse(line: LoopSocket, problem: Problem) -> None:
+async def refuse(line: LoopSocket, problem: ArrowProblem) -> None:
     """Send an error and give the client a short time to read it."""
     body = json.dumps({"error": {"code": problem.status, "description": str(problem)}}).encode() + b"\n"
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]

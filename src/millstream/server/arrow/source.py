@@ -16,7 +16,7 @@ import msgspec
 
 from millstream.golang.time import format_time
 from millstream.jetstream.read.lookup import when_durable
-from millstream.server.arrow.problem import Gone, Problem
+from millstream.server.arrow.problem import ArrowProblem, Gone
 from millstream.store.extent import Extent, lend_extent
 from millstream.store.record import Record
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.arrow")
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundRange(msgspec.Struct, frozen=True):
     """A range that is ready to be read."""
 
     lender: StreamLender
@@ -70,7 +70,7 @@ class StreamLender:
             )  # the log examines the record, reports the damage and drops it
 
 
-async def find(gate: Gate, jetstream: JetStreamService, account: str, query: RangeQuery) -> Found:
+async def find(gate: Gate, jetstream: JetStreamService, account: str, query: RangeQuery) -> FoundRange:
     """Return the requested range; raises Problem."""
     stream = stream_of(jetstream, account, query.stream)
     last_seq = stream.log.last_seq
@@ -79,7 +79,7 @@ async def find(gate: Gate, jetstream: JetStreamService, account: str, query: Ran
     when_durable(stream, wanted, lambda: None if durable.done() else durable.set_result(None))
     await durable
     log = stream.log
-    return Found(
+    return FoundRange(
         StreamLender(gate, jetstream, stream),
         query.first,
         min(wanted, log.committed),
@@ -93,11 +93,11 @@ def stream_of(jetstream: JetStreamService, account: str, name: str) -> Stream:
     """Return a stream; raises Problem if there is none."""
     engine = jetstream.engine
     if engine is None:
-        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "JetStream is not enabled")
+        raise ArrowProblem(HTTPStatus.SERVICE_UNAVAILABLE, "JetStream is not enabled")
     found = engine.accounts.get(account)
     if found is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"JetStream is not enabled for account {account}")
+        raise ArrowProblem(HTTPStatus.NOT_FOUND, f"JetStream is not enabled for account {account}")
     stream = found.streams.get(name)
     if stream is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"stream not found: {name}")
+        raise ArrowProblem(HTTPStatus.NOT_FOUND, f"stream not found: {name}")
     return stream

@@ -9,11 +9,12 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.broker.options import Export, ExportKind, Import, ResponseType, SubjectMapping
+from millstream.broker.totals import Traffic
 from millstream.golang.time import format_time
 from millstream.server.monitor import totals
 from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.jsz import jetstream_of
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.subscriptions import TreeStats, tree_stats
 from millstream.subjects.transform import pattern_to_destination
 
@@ -78,7 +79,7 @@ class MappedTo(msgspec.Struct, frozen=True):
     weight: int  # percent, cumulative
 
 
-class AccountInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class AccountDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     account_name: str
     update_time: str
     is_system: bool = False
@@ -100,7 +101,7 @@ class Accountz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     now: str
     system_account: str = ""
     accounts: Listing | list[None] = []
-    account_detail: AccountInfo | None = None
+    account_detail: AccountDetail | None = None
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -137,11 +138,11 @@ class AccountStatz(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def accountz(server: Server, options: AccountzOptions | None = None) -> Pieces[Accountz]:
-    """Return the list of accounts, or one in detail; raises BadRequest for an unknown account."""
+    """Return the list of accounts, or one in detail; raises BadQuery for an unknown account."""
     broker = server.broker
     name = options.account if options is not None else ""
     return Accountz(
-        server_id=broker.server_id,
+        server_id=broker.identity.server_id,
         now=format_time(time.time_ns()),
         system_account=broker.options.system_account,
         accounts=Listing(list(broker.accounts)) if broker.accounts and not name else [],
@@ -149,13 +150,13 @@ def accountz(server: Server, options: AccountzOptions | None = None) -> Pieces[A
     )
 
 
-def account_info(server: Server, name: str) -> Pieces[AccountInfo]:
+def account_info(server: Server, name: str) -> Pieces[AccountDetail]:
     """Return the description of one account."""
     account = server.broker.accounts.get(name)
     if account is None:
-        raise BadRequest(f"Account {name} does not exist")
+        raise BadQuery(f"Account {name} does not exist")
     view = jetstream_of(server)
-    return AccountInfo(
+    return AccountDetail(
         account_name=name,
         update_time=format_time(server.configured_ns),
         is_system=account.is_system,
@@ -185,7 +186,9 @@ def account_statz(server: Server, options: AccountStatzOptions | None = None) ->
             found.append(account_stat(account, traffic))
         yield 1
     return AccountStatz(
-        server_id=server.broker.server_id, now=format_time(time.time_ns()), account_statz=_listed(found)
+        server_id=server.broker.identity.server_id,
+        now=format_time(time.time_ns()),
+        account_statz=_listed(found),
     )
 
 
@@ -193,7 +196,7 @@ def _listed(found: list[AccountStat]) -> Listing | list[None]:
     return Listing(found) if found else []
 
 
-def account_stat(account: Account, traffic: totals.Traffic) -> AccountStat:
+def account_stat(account: Account, traffic: Traffic) -> AccountStat:
     connections = len(account.connections)
     return AccountStat(
         acc=account.name,
@@ -204,7 +207,7 @@ def account_stat(account: Account, traffic: totals.Traffic) -> AccountStat:
         num_subscriptions=account.space.tree.count,
         sent=AmountByKind(msgs=traffic.out_messages, bytes=traffic.out_bytes),
         received=AmountByKind(msgs=traffic.in_messages, bytes=traffic.in_bytes),
-        slow_consumers=account.slow_consumers,
+        slow_consumers=account.totals.slow_consumers,
     )
 
 

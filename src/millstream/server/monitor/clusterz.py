@@ -37,12 +37,16 @@ class Leafz(msgspec.Struct, frozen=True, kw_only=True):
 
 def routez(server: Server) -> Routez:
     broker = server.broker
-    return Routez(server_id=broker.server_id, server_name=broker.server_name, now=format_time(time.time_ns()))
+    return Routez(
+        server_id=broker.identity.server_id,
+        server_name=broker.identity.server_name,
+        now=format_time(time.time_ns()),
+    )
 
 
 def gatewayz(server: Server) -> Gatewayz:
-    return Gatewayz(server_id=server.broker.server_id, now=format_time(time.time_ns()))
+    return Gatewayz(server_id=server.broker.identity.server_id, now=format_time(time.time_ns()))
 
 
 def leafz(server: Server) -> Leafz:
-    return Leafz(server_id=server.broker.server_id, now=format_time(time.time_ns()))
+    return Leafz(server_id=server.broker.identity.server_id, now=format_time(time.time_ns()))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from millstream.broker.connection import Connection
     from millstream.broker.history import SubscriptionRecord
     from millstream.broker.router import Subscription
-    from millstream.broker.session import Session
+    from millstream.broker.session import ClientSession
 
     Entry = Connection | ClosedConnection
 else:
@@ -99,7 +99,7 @@ def describe(
     entry: Entry, moment: Moment, *, identity: bool, subscriptions: bool, details: bool
 ) -> ConnectionInfo:
     """Return the description; `identity` adds the user, `subscriptions` or `details` the subscriptions."""
-    session: Session = entry.session
+    session: ClientSession = entry.session
     if isinstance(entry, ClosedConnection):
         closed, end_ns = True, entry.stopped_ns
         account, round_trip_s = entry.account, entry.round_trip_s
@@ -156,7 +156,7 @@ def describe(
     )
 
 
-def authorized_user(session: Session) -> str:
+def authorized_user(session: ClientSession) -> str:
     """Return the user of a client, unverified where the server has no users; a token is never shown."""
     if session.identity is not None and session.identity.user:
         return session.identity.user
@@ -164,12 +164,12 @@ def authorized_user(session: Session) -> str:
     return connect.nkey or connect.user or (_REDACTED if connect.auth_token else "")
 
 
-def _tls_first(session: Session) -> bool:
+def _tls_first(session: ClientSession) -> bool:
     """Return whether the TLS handshake came before INFO, as it always does for a WebSocket."""
     return bool(session.tls_version) and session.kind is ConnectionType.STANDARD and not session.greeted
 
 
-def _peer_certificates(session: Session) -> list[PeerCertificate]:
+def _peer_certificates(session: ClientSession) -> list[PeerCertificate]:
     der = session.peer_certificate
     return [_peer_certificate(der)] if der is not None else []
 

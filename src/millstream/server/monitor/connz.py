@@ -26,7 +26,7 @@ from millstream.server.monitor.connection_info import (
     subscription_count,
 )
 from millstream.server.monitor.json_page import Listing
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 from millstream.subjects.match import collide
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ _ONLY_CLOSED: Final = ("stop", "reason")
 
 
 def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
-    """Return the current document; raises BadRequest for invalid options."""
+    """Return the current document; raises BadQuery for invalid options."""
     options = options or ConnzOptions()
     _check(options)
     broker = server.broker
@@ -144,7 +144,7 @@ def connz(server: Server, options: ConnzOptions | None = None) -> Pieces[Connz]:
     else:
         page = yield from _page([*opened, *closed], options, moment, offset, limit)
     return Connz(
-        server_id=broker.server_id,
+        server_id=broker.identity.server_id,
         now=format_time(moment.wall_ns),
         num_connections=len(page),
         total=total,
@@ -198,11 +198,11 @@ def _page(
 
 def _check(options: ConnzOptions) -> None:
     if options.sort not in _ORDERS:
-        raise BadRequest(f"invalid sorting option: {options.sort}")
+        raise BadQuery(f"invalid sorting option: {options.sort}")
     if options.sort in _ONLY_CLOSED and options.state is not ConnectionState.CLOSED:
-        raise BadRequest(f"sort by {options.sort} only valid on closed connections")
+        raise BadQuery(f"sort by {options.sort} only valid on closed connections")
     if options.filter_subject not in ("", _EVERYTHING) and not options.account:
-        raise BadRequest("filter by subject only valid with account filtering")
+        raise BadQuery("filter by subject only valid with account filtering")
 
 
 def _candidates(broker: Broker, options: ConnzOptions) -> tuple[list[Connection], list[ClosedConnection]]:

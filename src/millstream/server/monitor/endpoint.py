@@ -13,7 +13,7 @@ from millstream.broker.options import TlsOptions
 from millstream.broker.tls import server_context
 from millstream.config.options import MonitorOptions
 from millstream.server.monitor.http import HttpServer
-from millstream.server.monitor.routes import Routes
+from millstream.server.monitor.routes import MonitorRoutes
 
 if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
@@ -29,7 +29,7 @@ class Monitor:
         self.port = 0
         self._server = server
         self._options = options
-        self._routes = Routes(server, options.base_path)
+        self._routes = MonitorRoutes(server, options.base_path)
         self._http = HttpServer(self._routes.handle)
         self._context: ssl.SSLContext | None = None
 

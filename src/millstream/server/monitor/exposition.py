@@ -23,7 +23,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MetricTable:
     """Families without samples, and the labels and values of each row; None is a step without a row."""
 
     families: Sequence[Metric]
@@ -47,7 +47,7 @@ def text_of(family: Metric) -> bytes:
     return text
 
 
-def table_text(table: Table) -> Pieces[list[bytes]]:
+def table_text(table: MetricTable) -> Pieces[list[bytes]]:
     """Yield the text of all families of a table in parts."""
     names = [family.name + _TOTAL.get(family.type, "") for family in table.families]
     columns = [[text_of(family)] for family in table.families]

@@ -18,9 +18,9 @@ from typing import Final
 
 import msgspec
 
-from millstream.http.asgi import CALLER, Caller, Receive, Scope, Send
-from millstream.http.limits import Limits
-from millstream.http.listener import Listener, plain_refusal
+from millstream.http.asgi import CALLER, Receive, Scope, Send, WaitingCaller
+from millstream.http.limits import HttpLimits
+from millstream.http.listener import HttpListener, plain_refusal
 
 _log = logging.getLogger("millstream.monitor")
 
@@ -30,14 +30,14 @@ _MAX_BODY: Final = 256 * 1024  # bytes read and ignored; a longer body ends the 
 _WRITTEN_AT_ONCE: Final = 8  # parts of a body
 
 
-class Request(msgspec.Struct, frozen=True):
+class MonitorRequest(msgspec.Struct, frozen=True):
     method: str
     path: str  # as sent, before the question mark
     query: str  # as sent, after it
     wanted: Callable[[], bool] = lambda: True  # False when the client is known to have gone
 
 
-class Response(msgspec.Struct, frozen=True):
+class MonitorResponse(msgspec.Struct, frozen=True):
     """A response; `body` is in parts of some ten kilobytes, so that a long one is never joined."""
 
     status: int
@@ -55,7 +55,7 @@ class Timeouts(msgspec.Struct, frozen=True):
     close: float = 2.0  # to take the rest when we close the connection
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[MonitorRequest], Awaitable[MonitorResponse]]
 
 
 class HttpServer:
@@ -63,7 +63,7 @@ class HttpServer:
 
     def __init__(self, handle: Handler, timeouts: Timeouts | None = None) -> None:
         timeouts = Timeouts() if timeouts is None else timeouts
-        limits = Limits(
+        limits = HttpLimits(
             connections=MAX_CLIENTS,
             max_head=MAX_HEAD,
             max_discarded=_MAX_BODY,
@@ -76,7 +76,7 @@ class HttpServer:
             keeps_descriptors=True,
         )
         self._handle = handle
-        self._listener = Listener(
+        self._listener = HttpListener(
             self._serve, limits, refusal=_refusal, http2=False, websockets=False, log=_log
         )
 
@@ -94,18 +94,20 @@ class HttpServer:
         await self._listener.stop(0)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller: Caller = scope["extensions"][CALLER]
+        caller: WaitingCaller = scope["extensions"][CALLER]
         path = scope["raw_path"].decode("latin-1")
         query = scope["query_string"].decode("latin-1")
         try:
-            response = await self._handle(Request(scope["method"], path, query, lambda: not caller.is_gone))
+            response = await self._handle(
+                MonitorRequest(scope["method"], path, query, lambda: not caller.is_gone)
+            )
         except Exception:
             _log.exception("cannot answer a request for %s", path)
             response = plain(500, "Internal Server Error\n")
         await _send(response, send)
 
 
-async def _send(response: Response, send: Send) -> None:
+async def _send(response: MonitorResponse, send: Send) -> None:
     parts = response.body
     headers = [
         *response.headers,
@@ -130,6 +132,6 @@ def _refusal(status: int, detail: str) -> bytes:
     return b"" if status in (408, 503) else plain_refusal(status, detail)
 
 
-def plain(status: int, text: str, *headers: tuple[str, str]) -> Response:
+def plain(status: int, text: str, *headers: tuple[str, str]) -> MonitorResponse:
     """Return a response of one line of text."""
-    return Response(status, "text/plain; charset=utf-8", [text.encode()], headers)
+    return MonitorResponse(status, "text/plain; charset=utf-8", [text.encode()], headers)

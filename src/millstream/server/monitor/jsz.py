@@ -10,14 +10,14 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.golang.time import format_time
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 
 if TYPE_CHECKING:
     from http import HTTPStatus
 
     from prometheus_client.metrics_core import Metric
 
-    from millstream.server.monitor.exposition import Table
+    from millstream.server.monitor.exposition import MetricTable
     from millstream.server.monitor.healthz import HealthError, HealthzOptions
     from millstream.server.server import Server
 
@@ -45,7 +45,7 @@ class JetStreamView(Protocol):
         """Return the `jetstream` part of `/varz`: config, stats, limits."""
 
     def jsz(self, options: JszOptions) -> Pieces[Any]:
-        """Return all of `/jsz`; raises BadRequest."""
+        """Return all of `/jsz`; raises BadQuery."""
 
     def account(self, account: str, options: JszOptions) -> Any:
         """Return the part of `/jsz` about an account that has JetStream."""
@@ -59,11 +59,11 @@ class JetStreamView(Protocol):
     def metrics(self) -> Iterable[Metric]:
         """Return the metrics for Prometheus that do not concern single streams."""
 
-    def stream_metrics(self) -> Table:
+    def stream_metrics(self) -> MetricTable:
         """Return the metrics of each stream for Prometheus."""
 
 
-class ApiStats(msgspec.Struct, frozen=True):
+class ApiCounts(msgspec.Struct, frozen=True):
     level: int = 0
     total: int = 0
     errors: int = 0
@@ -83,7 +83,7 @@ class DisabledJsz(msgspec.Struct, frozen=True, kw_only=True):
     reserved_storage: int = 0
     accounts: int = 0
     ha_assets: int = 0
-    api: ApiStats = ApiStats()
+    api: ApiCounts = ApiCounts()
     server_id: str
     now: str
     disabled: bool = True
@@ -102,11 +102,11 @@ def jetstream_of(server: Server) -> JetStreamView | None:
 
 
 def jsz(server: Server, options: JszOptions | None = None) -> Pieces[Any]:
-    """Return the current document; raises BadRequest for options that this server cannot serve."""
+    """Return the current document; raises BadQuery for options that this server cannot serve."""
     options = options or JszOptions()
     view = jetstream_of(server)
     if view is not None:
         return (yield from view.jsz(options))
     if options.leader_only:
-        raise BadRequest("filtered response: not leader")
-    return DisabledJsz(server_id=server.broker.server_id, now=format_time(time.time_ns()))
+        raise BadQuery("filtered response: not leader")
+    return DisabledJsz(server_id=server.broker.identity.server_id, now=format_time(time.time_ns()))

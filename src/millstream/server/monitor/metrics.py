@@ -21,8 +21,9 @@ from prometheus_client.metrics_core import (
 from millstream import BUILD, __version__
 from millstream.base.slices import Pieces
 from millstream.broker.info import SERVER_VERSION
+from millstream.broker.totals import Traffic
 from millstream.server.monitor import loop_steps, totals
-from millstream.server.monitor.exposition import Table, table_text, text_of
+from millstream.server.monitor.exposition import MetricTable, table_text, text_of
 from millstream.server.monitor.jsz import jetstream_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _NS: Final = 1e9
 
 
-class Metrics:
+class ServerMetrics:
     """The metrics of one server, read during the scrape."""
 
     CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -66,7 +67,7 @@ class Metrics:
         yield InfoMetricFamily(
             "millstream_server",
             "Name and id of the server.",
-            {"server_id": broker.server_id, "server_name": broker.server_name},
+            {"server_id": broker.identity.server_id, "server_name": broker.identity.server_name},
         )
         started_s = server.started_ns / _NS
         yield _gauge("start_time_seconds", "When the server started, in seconds since 1970.", started_s)
@@ -90,10 +91,10 @@ class Metrics:
         yield http
         yield from loop_steps.metrics(broker.turns.watchdog)
 
-    def _traffic(self, traffic: totals.Traffic, pending: int) -> Iterator[Metric]:
+    def _traffic(self, traffic: Traffic, pending: int) -> Iterator[Metric]:
         broker = self._server.broker
         yield _gauge("connections", "Clients that are connected.", len(broker.connections))
-        yield _counter("accepted_connections", "Clients that ever connected.", broker.total_connections)
+        yield _counter("accepted_connections", "Clients that ever connected.", broker.totals.connections)
         yield _gauge(
             "subscriptions",
             "Subscriptions, those of the server itself included.",
@@ -109,18 +110,22 @@ class Metrics:
         yield _counter("sent_messages", "Messages that were delivered to clients.", traffic.out_messages)
         yield _counter("sent_bytes", "Bytes of the messages that were delivered.", traffic.out_bytes)
         yield _counter(
-            "slow_consumers", "Clients found not to keep up with their messages.", broker.slow_consumers
+            "slow_consumers",
+            "Clients found not to keep up with their messages.",
+            broker.totals.slow_consumers,
         )
         yield _counter(
             "stale_connections",
             "Clients cut off because they did not answer pings.",
-            broker.stale_connections,
+            broker.totals.stale_connections,
         )
         yield _counter(
-            "stalled_producers", "Pauses imposed on clients that publish too fast.", broker.stalled_clients
+            "stalled_producers",
+            "Pauses imposed on clients that publish too fast.",
+            broker.totals.stalled_clients,
         )
 
-    def _accounts(self) -> Table:
+    def _accounts(self) -> MetricTable:
         labels = ["account"]
         gauges = [
             GaugeMetricFamily(f"millstream_account_{name}", text, labels=labels)
@@ -139,7 +144,7 @@ class Metrics:
                 ("slow_consumers", "Clients of the account found not to keep up with their messages."),
             )
         ]
-        return Table([*gauges, *counters], labels, self._account_rows())
+        return MetricTable([*gauges, *counters], labels, self._account_rows())
 
     def _account_rows(self) -> Iterator[tuple[list[str], list[float]] | None]:
         for account in list(self._server.broker.accounts.values()):
@@ -149,10 +154,10 @@ class Metrics:
                     next(summing)
                     yield None
                 except StopIteration as end:
-                    traffic: totals.Traffic = end.value
+                    traffic: Traffic = end.value
                     break
             sizes = [len(account.connections), account.space.tree.count]
-            yield [account.name], [*sizes, *traffic, account.slow_consumers]
+            yield [account.name], [*sizes, *traffic, account.totals.slow_consumers]
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -14,7 +14,7 @@ _INT_RANGE: Final = range(-(2**63), 2**63)
 _UINT_RANGE: Final = range(2**64)
 
 
-class BadRequest(MillstreamError):
+class BadQuery(MillstreamError):
     """Raised for invalid options; the text is sent to the requester."""
 
 
@@ -26,7 +26,7 @@ class Query:
         try:
             fields = urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
         except ValueError as error:
-            raise BadRequest(f"bad query: {error}") from None
+            raise BadQuery(f"bad query: {error}") from None
         self._fields: dict[str, str] = {}
         for name, value in fields:
             self._fields.setdefault(name, value)
@@ -40,7 +40,7 @@ class Query:
             return True
         if not value or value in _FALSE:
             return False
-        raise BadRequest(
+        raise BadQuery(
             f"Error decoding boolean for '{name}': strconv.ParseBool: parsing {quoted(value)}: invalid syntax"
         )
 
@@ -63,4 +63,4 @@ def _number(value: str, digits: str, allowed: range, complaint: str) -> int:
         if len(digits) <= 100 and int(value) in allowed:
             return int(value)
         problem = "value out of range"
-    raise BadRequest(f"{complaint}: parsing {quoted(value)}: {problem}")
+    raise BadQuery(f"{complaint}: parsing {quoted(value)}: {problem}")

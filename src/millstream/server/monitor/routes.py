@@ -24,16 +24,16 @@ from millstream.server.monitor.clusterz import gatewayz, leafz, routez
 from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz
 from millstream.server.monitor.formats import compact, pretty
 from millstream.server.monitor.healthz import HealthzOptions, healthz
-from millstream.server.monitor.http import MAX_CLIENTS, Request, Response, plain
+from millstream.server.monitor.http import MAX_CLIENTS, MonitorRequest, MonitorResponse, plain
 from millstream.server.monitor.index_page import index_page
 from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions, jsz
-from millstream.server.monitor.queries import BadRequest, Query
+from millstream.server.monitor.queries import BadQuery, Query
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 
 if TYPE_CHECKING:
-    from millstream.server.monitor.metrics import Metrics
+    from millstream.server.monitor.metrics import ServerMetrics
     from millstream.server.server import Server
 
 _AT_A_TIME: Final = 4  # long documents that are made at the same time
@@ -54,7 +54,7 @@ _LINKS: Final = (
     ("Account statistics", "/accstatz"),
     ("Subscriptions", "/subsz"),
     ("JetStream", "/jsz"),
-    ("Routes", "/routez"),
+    ("MonitorRoutes", "/routez"),
     ("Leaf nodes", "/leafz"),
     ("Gateways", "/gatewayz"),
     ("Health probe", "/healthz"),
@@ -63,10 +63,10 @@ _LINKS: Final = (
     ("Stacks", "/stacksz"),
 )
 
-Page = Callable[[Query], Awaitable[Response]]
+Page = Callable[[Query], Awaitable[MonitorResponse]]
 
 
-class Routes:
+class MonitorRoutes:
     """Serves every path below a base path, and counts the requests for `/varz`."""
 
     def __init__(self, server: Server, base_path: str) -> None:
@@ -74,7 +74,7 @@ class Routes:
         self._server = server
         self._long = server.broker.turns.lane(width=_AT_A_TIME, most_waiting=MAX_CLIENTS)
         self._base = posixpath.normpath("/" + base_path.strip("/"))
-        self._metrics: Metrics | None = None
+        self._metrics: ServerMetrics | None = None
         # A page that is counted is counted under its first path.
         self._pages: dict[str, tuple[str, Page]] = {
             self._base: ("/", self._root),
@@ -101,7 +101,7 @@ class Routes:
             },
         }
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: MonitorRequest) -> MonitorResponse:
         path = urllib.parse.unquote(request.path, errors="replace")
         found = self._pages.get(path)
         if found is None:
@@ -111,7 +111,7 @@ class Routes:
             self.counts[counted_as] += 1
         try:
             return await page(Query(request.query, request.wanted))
-        except BadRequest as error:
+        except BadQuery as error:
             return plain(HTTPStatus.BAD_REQUEST, str(error))
         except Unwanted:
             return plain(HTTPStatus.SERVICE_UNAVAILABLE, "")
@@ -134,17 +134,17 @@ class Routes:
         work = self._long.begin(name, pieces, done, query.wanted)
         watchdog.ended(began, name)
         if work is None:
-            raise BadRequest("too many requests wait for long documents")
+            raise BadQuery("too many requests wait for long documents")
         try:
             return await ended
         finally:
             work.drop()
 
-    async def _document(self, path: str, query: Query, document: Pieces[Any]) -> Response:
+    async def _document(self, path: str, query: Query, document: Pieces[Any]) -> MonitorResponse:
         text = await self._in_slices(path, query, _pretty(document))
-        return Response(HTTPStatus.OK, _JSON, text, [_ANYONE])
+        return MonitorResponse(HTTPStatus.OK, _JSON, text, [_ANYONE])
 
-    def _elsewhere(self, path: str, query: str) -> Response:
+    def _elsewhere(self, path: str, query: str) -> MonitorResponse:
         """Return a redirect for a path with doubled slashes or dots, as Go's server does."""
         clean = "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else path
         if clean in self._pages and clean != path.rstrip("/"):
@@ -154,14 +154,14 @@ class Routes:
 
     # -- pages ------------------------------------------------------------------------------------
 
-    async def _root(self, query: Query) -> Response:
-        page = index_page(self._server.broker.server_name, __version__, self._base, _LINKS)
-        return Response(HTTPStatus.OK, "text/html; charset=utf-8", [page])
+    async def _root(self, query: Query) -> MonitorResponse:
+        page = index_page(self._server.broker.identity.server_name, __version__, self._base, _LINKS)
+        return MonitorResponse(HTTPStatus.OK, "text/html; charset=utf-8", [page])
 
-    async def _varz(self, query: Query) -> Response:
+    async def _varz(self, query: Query) -> MonitorResponse:
         return await self._document("/varz", query, varz(self._server))
 
-    async def _connz(self, query: Query) -> Response:
+    async def _connz(self, query: Query) -> MonitorResponse:
         subscriptions, details = _subscriptions(query)
         options = ConnzOptions(
             sort=query.text("sort"),
@@ -179,7 +179,7 @@ class Routes:
         )
         return await self._document("/connz", query, connz(self._server, options))
 
-    async def _subsz(self, query: Query) -> Response:
+    async def _subsz(self, query: Query) -> MonitorResponse:
         options = SubszOptions(
             subscriptions=query.boolean("subs"),
             offset=query.integer("offset"),
@@ -189,28 +189,28 @@ class Routes:
         )
         return await self._document("/subsz", query, subsz(self._server, options))
 
-    async def _routez(self, query: Query) -> Response:
+    async def _routez(self, query: Query) -> MonitorResponse:
         _subscriptions(query)
         return _document(routez(self._server))
 
-    async def _gatewayz(self, query: Query) -> Response:
+    async def _gatewayz(self, query: Query) -> MonitorResponse:
         _subscriptions(query)
         query.boolean("accs")
         return _document(gatewayz(self._server))
 
-    async def _leafz(self, query: Query) -> Response:
+    async def _leafz(self, query: Query) -> MonitorResponse:
         query.boolean("subs")
         return _document(leafz(self._server))
 
-    async def _accountz(self, query: Query) -> Response:
+    async def _accountz(self, query: Query) -> MonitorResponse:
         options = AccountzOptions(account=query.text("acc"))
         return await self._document("/accountz", query, accountz(self._server, options))
 
-    async def _account_statz(self, query: Query) -> Response:
+    async def _account_statz(self, query: Query) -> MonitorResponse:
         options = AccountStatzOptions(include_unused=query.boolean("unused"))
         return await self._document("/accstatz", query, account_statz(self._server, options))
 
-    async def _jsz(self, query: Query) -> Response:
+    async def _jsz(self, query: Query) -> MonitorResponse:
         options = JszOptions(
             account=query.text("acc"),
             accounts=query.boolean("accounts"),
@@ -226,7 +226,7 @@ class Routes:
         )
         return await self._document("/jsz", query, jsz(self._server, options))
 
-    async def _healthz(self, query: Query) -> Response:
+    async def _healthz(self, query: Query) -> MonitorResponse:
         options = HealthzOptions(
             js_enabled=query.boolean("js-enabled"),
             js_enabled_only=query.boolean("js-enabled-only"),
@@ -239,29 +239,31 @@ class Routes:
         )
         health = await self._in_slices("/healthz", query, healthz(self._server, options))
         body = compact(msgspec.structs.replace(health, status_code=0))
-        return Response(health.status_code, _JSON, [body], [_ANYONE])
+        return MonitorResponse(health.status_code, _JSON, [body], [_ANYONE])
 
-    async def _prometheus(self, query: Query) -> Response:
+    async def _prometheus(self, query: Query) -> MonitorResponse:
         if self._metrics is None:
             # Imported with the first scrape: a server that nobody scrapes starts without Prometheus' library.
-            from millstream.server.monitor.metrics import Metrics
+            from millstream.server.monitor.metrics import ServerMetrics
 
-            self._metrics = Metrics(self._server, self.counts)
+            self._metrics = ServerMetrics(self._server, self.counts)
         text = await self._in_slices("/metrics", query, self._metrics.render())
-        return Response(HTTPStatus.OK, self._metrics.CONTENT_TYPE, text)
+        return MonitorResponse(HTTPStatus.OK, self._metrics.CONTENT_TYPE, text)
 
-    async def _stacks(self, query: Query) -> Response:
-        return Response(HTTPStatus.OK, "text/plain; charset=utf-8", [internals.stacks()], [_ANYONE])
+    async def _stacks(self, query: Query) -> MonitorResponse:
+        return MonitorResponse(HTTPStatus.OK, "text/plain; charset=utf-8", [internals.stacks()], [_ANYONE])
 
-    async def _queues(self, query: Query) -> Response:
+    async def _queues(self, query: Query) -> MonitorResponse:
         query.boolean("all")
         return _document(internals.queues())
 
-    async def _raftz(self, query: Query) -> Response:
+    async def _raftz(self, query: Query) -> MonitorResponse:
         return plain(HTTPStatus.NOT_FOUND, "No Raft nodes registered")
 
-    async def _variables(self, query: Query) -> Response:
-        return Response(HTTPStatus.OK, f"{_JSON}; charset=utf-8", [compact(internals.variables()), b"\n"])
+    async def _variables(self, query: Query) -> MonitorResponse:
+        return MonitorResponse(
+            HTTPStatus.OK, f"{_JSON}; charset=utf-8", [compact(internals.variables()), b"\n"]
+        )
 
 
 def _subscriptions(query: Query) -> tuple[bool, bool]:
@@ -275,11 +277,11 @@ def _state(text: str) -> ConnectionState:
     try:
         return _STATES[text.lower()]
     except KeyError:
-        raise BadRequest(f"Error decoding state for {text}") from None
+        raise BadQuery(f"Error decoding state for {text}") from None
 
 
-def _document(document: Any) -> Response:
-    return Response(HTTPStatus.OK, _JSON, [pretty(document)], [_ANYONE])
+def _document(document: Any) -> MonitorResponse:
+    return MonitorResponse(HTTPStatus.OK, _JSON, [pretty(document)], [_ANYONE])
 
 
 def _pretty(document: Pieces[Any]) -> Pieces[list[bytes]]:

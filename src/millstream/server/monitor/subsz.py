@@ -12,7 +12,7 @@ import msgspec
 from millstream.base.slices import Pieces
 from millstream.golang.time import format_time
 from millstream.server.monitor.json_page import Listing
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
 from millstream.subjects.tokens import valid_literal_subject
 
@@ -54,11 +54,11 @@ class Subsz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
-    """Return the current document; raises BadRequest for invalid options."""
+    """Return the current document; raises BadQuery for invalid options."""
     options = options or SubszOptions()
     test = options.test.encode()
     if test and not valid_literal_subject(test):
-        raise BadRequest(f"invalid test subject, must be valid publish subject: {options.test}")
+        raise BadQuery(f"invalid test subject, must be valid publish subject: {options.test}")
     offset = max(options.offset, 0)
     limit = options.limit if options.limit > 0 else DEFAULT_LIMIT
     accounts = [
@@ -81,7 +81,7 @@ def subsz(server: Server, options: SubszOptions | None = None) -> Pieces[Subsz]:
         yield 1
         first = next(shown, _NOTHING)
     return Subsz(
-        server_id=server.broker.server_id,
+        server_id=server.broker.identity.server_id,
         now=format_time(time.time_ns()),
         **msgspec.structs.asdict(stats),
         total=total,

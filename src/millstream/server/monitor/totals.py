@@ -6,9 +6,10 @@ There may be very many connections, so the sums are computed in slices (``base.s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 
 from millstream.base.slices import Pieces
+from millstream.broker.totals import ConnectionTotals, Traffic
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
@@ -19,35 +20,16 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 256  # connections of a slice
 
 
-class Traffic(NamedTuple):
-    """Messages and bytes including headers; `in` is from clients, `out` to clients."""
-
-    in_messages: int
-    in_bytes: int
-    out_messages: int
-    out_bytes: int
-
-
-class _Counted(Protocol):
-    """A broker or an account, which keeps the sums of its closed connections."""
-
-    past_in_messages: int
-    past_in_bytes: int
-    past_out_messages: int
-    past_out_bytes: int
-
-
 def server_traffic(broker: Broker) -> Pieces[Traffic]:
-    return _traffic(broker, broker.connections.values())
+    return _traffic(broker.totals, broker.connections.values())
 
 
 def account_traffic(account: Account) -> Pieces[Traffic]:
-    return _traffic(account, account.connections.values())
+    return _traffic(account.totals, account.connections.values())
 
 
-def _traffic(past: _Counted, connections: Iterable[Connection]) -> Pieces[Traffic]:
-    in_messages, in_bytes = past.past_in_messages, past.past_in_bytes
-    out_messages, out_bytes = past.past_out_messages, past.past_out_bytes
+def _traffic(totals: ConnectionTotals, connections: Iterable[Connection]) -> Pieces[Traffic]:
+    in_messages, in_bytes, out_messages, out_bytes = totals.past
     for count, connection in enumerate(list(connections), start=1):
         in_messages += connection.in_messages
         in_bytes += connection.in_bytes

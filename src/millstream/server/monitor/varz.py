@@ -152,8 +152,8 @@ def varz(server: Server) -> Pieces[Varz]:
     tls = options.tls
     view = jetstream_of(server)
     return Varz(
-        server_id=broker.server_id,
-        server_name=broker.server_name,
+        server_id=broker.identity.server_id,
+        server_name=broker.identity.server_name,
         version=SERVER_VERSION,
         proto=PROTOCOL_VERSION,
         go="millstream",
@@ -178,7 +178,7 @@ def varz(server: Server) -> Pieces[Varz]:
         gateway={},
         leaf={},
         mqtt={},
-        websocket=_websocket(options.websocket, broker.websocket_port),
+        websocket=_websocket(options.websocket, broker.identity.websocket_port),
         jetstream=view.varz() if view is not None else {},
         tls_timeout=number(float(tls.timeout_s if tls is not None else _DEFAULT_TLS_TIMEOUT_S)),
         write_deadline=nanoseconds(options.write_deadline_s),
@@ -191,7 +191,7 @@ def varz(server: Server) -> Pieces[Varz]:
         gomaxprocs=1,  # messages are handled by one thread
         cpu=number(process.processor_load.percent()),
         connections=len(broker.connections),
-        total_connections=broker.total_connections,
+        total_connections=broker.totals.connections,
         routes=0,
         remotes=0,
         leafnodes=0,
@@ -203,9 +203,9 @@ def varz(server: Server) -> Pieces[Varz]:
         out_bytes=traffic.out_bytes,
         out_client_msgs=traffic.out_messages,
         out_client_bytes=traffic.out_bytes,
-        slow_consumers=broker.slow_consumers,
-        stale_connections=broker.stale_connections,
-        stalled_clients=broker.stalled_clients,
+        slow_consumers=broker.totals.slow_consumers,
+        stale_connections=broker.totals.stale_connections,
+        stalled_clients=broker.totals.stalled_clients,
         subscriptions=totals.subscription_count(broker),
         http_req_stats=dict(sorted(monitor.request_counts.items())) if monitor is not None else {},
         config_load_time=format_time(server.configured_ns),
@@ -214,8 +214,8 @@ def varz(server: Server) -> Pieces[Varz]:
         metadata=dict(sorted(options.server_metadata.items())),
         feature_flags=FEATURE_FLAGS,
         system_account=options.system_account,
-        slow_consumer_stats=ByKind(clients=broker.slow_consumers),
-        stale_connection_stats=ByKind(clients=broker.stale_connections),
+        slow_consumer_stats=ByKind(clients=broker.totals.slow_consumers),
+        stale_connection_stats=ByKind(clients=broker.totals.stale_connections),
         disk_io_wait_stats=DiskWaits(),
         tls_cert_not_after=_expiry(tls),
         event_loop=event_loop(broker.turns.watchdog),
@@ -227,10 +227,10 @@ def _client_address(server: Server) -> tuple[str, int]:
     broker = server.broker
     advertised = broker.options.client_advertise
     if not advertised:
-        return broker.listen_host, broker.listen_port
+        return broker.identity.listen_host, broker.identity.listen_port
     host, colon, port = advertised.rpartition(":")
     if not colon or not port.isdigit():
-        return advertised, broker.listen_port
+        return advertised, broker.identity.listen_port
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

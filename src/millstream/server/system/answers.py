@@ -19,15 +19,15 @@ from millstream.base.slices import Pieces
 from millstream.broker import handshake
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.totals import account_traffic
 from millstream.server.reload import reload_configuration
 from millstream.server.system.documents import ACCOUNT_DOCUMENTS, SERVER_DOCUMENTS, Document, NoAnswer
 from millstream.server.system.messages import (
     AccountConnections,
-    ApiError,
-    Response,
-    ServerInfo,
+    ErrorDocument,
+    ResponseDocument,
+    ServerDocument,
     account_connections,
 )
 from millstream.server.system.options import NoOptions, decode
@@ -37,7 +37,7 @@ from millstream.server.system.users import count_subscribers, user_info
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
-    from millstream.broker.internal import Message
+    from millstream.broker.internal import InternalMessage
     from millstream.server.server import Server
     from millstream.server.system.outbox import Outbox
     from millstream.server.system.requests import Handler
@@ -50,7 +50,7 @@ _BAD_REQUEST: Final = 400
 _FAILED: Final = 500
 
 
-class ClientRequest(msgspec.Struct, frozen=True):
+class KickRequest(msgspec.Struct, frozen=True):
     """The body of KICK and LDM."""
 
     cid: int = 0
@@ -71,38 +71,38 @@ class SystemAnswers:
         self._outbox = outbox
         self._is_listening = is_listening
 
-    def handle(self, handler: Handler, message: Message, account: Account) -> None:
+    def handle(self, handler: Handler, message: InternalMessage, account: Account) -> None:
         """Answer a request; an unexpected failure becomes an error response."""
         try:
             handler(self, message, account)
         except Exception as error:
             self._fail(message, account, error)
 
-    def _fail(self, message: Message, account: Account, error: Exception) -> None:
+    def _fail(self, message: InternalMessage, account: Account, error: Exception) -> None:
         guard.report(f"the system request {message.subject!r}", error)
         if message.reply:
             self._refuse(message, account, _FAILED, MillstreamError("internal error"), data=None)
 
     # -- documents --------------------------------------------------------------------------------
 
-    def about_server(self, name: str, message: Message, account: Account) -> None:
+    def about_server(self, name: str, message: InternalMessage, account: Account) -> None:
         self._answer(message, account, SERVER_DOCUMENTS[name], "")
 
-    def about_own_account(self, name: str, message: Message, account: Account) -> None:
+    def about_own_account(self, name: str, message: InternalMessage, account: Account) -> None:
         self._answer(message, account, ACCOUNT_DOCUMENTS[name], account.name)
 
-    def about_named_account(self, name: str, message: Message, account: Account) -> None:
+    def about_named_account(self, name: str, message: InternalMessage, account: Account) -> None:
         about = message.subject.split(b".")[_ACCOUNT_TOKEN].decode(errors="replace")
         if name == "STATZ" and about == "PING":
             about = ""  # about all accounts
         self._answer(message, account, ACCOUNT_DOCUMENTS[name], about)
 
-    def _answer(self, message: Message, account: Account, document: Document, about: str) -> None:
+    def _answer(self, message: InternalMessage, account: Account, document: Document, about: str) -> None:
         if not message.reply:
             return
         try:
             options, filters = decode(message.payload, document.owner, document.options)
-        except BadRequest as error:
+        except BadQuery as error:
             self._refuse(message, account, _BAD_REQUEST, error)
             return
         if not filters.accept(self._broker):
@@ -129,35 +129,37 @@ class SystemAnswers:
 
     def _response(self, document: Pieces[Any], encoding: str) -> Pieces[bytes]:
         data = yield from document
-        return (yield from encoded(Response(server=self._outbox.server_info(), data=data), encoding))
+        return (yield from encoded(ResponseDocument(server=self._outbox.server_info(), data=data), encoding))
 
-    def _refuse(self, message: Message, account: Account, code: int, error: Exception, **fields: Any) -> None:
-        told = ApiError(code=code, description=str(error))
-        response = Response(server=self._outbox.server_info(), error=told, **fields)
+    def _refuse(
+        self, message: InternalMessage, account: Account, code: int, error: Exception, **fields: Any
+    ) -> None:
+        told = ErrorDocument(code=code, description=str(error))
+        response = ResponseDocument(server=self._outbox.server_info(), error=told, **fields)
         self._outbox.answer(account, message.reply, response)
 
-    def statsz(self, message: Message, account: Account) -> None:
+    def statsz(self, message: InternalMessage, account: Account) -> None:
         """Send the statistics to the reply subject or, without one, to the subject of heartbeats."""
-        subject = message.reply or b"$SYS.SERVER.%b.STATSZ" % self._broker.server_id.encode()
+        subject = message.reply or b"$SYS.SERVER.%b.STATSZ" % self._broker.identity.server_id.encode()
         try:
             _, filters = decode(message.payload, "StatszEventOptions", NoOptions)
-        except BadRequest as error:
+        except BadQuery as error:
             if message.reply:
                 self._refuse(message, account, _BAD_REQUEST, error)
             return
         if filters.accept(self._broker):
             self._outbox.announce_in_slices("system STATSZ", account, subject, statsz(self._server))
 
-    def idz(self, message: Message, account: Account) -> None:
+    def idz(self, message: InternalMessage, account: Account) -> None:
         if message.reply:
             self._outbox.answer(account, message.reply, self._outbox.server_id())
 
-    def account_connections(self, message: Message, account: Account) -> None:
+    def account_connections(self, message: InternalMessage, account: Account) -> None:
         """Send the number of an account's connections, as in the event; nothing if it has none."""
         name = message.subject.split(b".")[_ACCOUNT_TOKEN].decode(errors="replace")
         try:
             request, _ = decode(message.payload, "AccountRequest", AccountRequest)
-        except BadRequest as error:
+        except BadQuery as error:
             _log.error("System request for the connections of an account: %s", error)
             return
         about = self._broker.accounts.get(name)
@@ -165,13 +167,13 @@ class SystemAnswers:
             return
         self._outbox.announce_in_slices("system CONNS", account, message.reply, _counted(about))
 
-    def user_info(self, message: Message, account: Account) -> None:
+    def user_info(self, message: InternalMessage, account: Account) -> None:
         if message.reply:
             asker = message.source if isinstance(message.source, Connection) else None
-            response = Response(server=self._outbox.server_info(), data=user_info(asker, account))
+            response = ResponseDocument(server=self._outbox.server_info(), data=user_info(asker, account))
             self._outbox.answer(account, message.reply, response)
 
-    def subscribers(self, message: Message, account: Account) -> None:
+    def subscribers(self, message: InternalMessage, account: Account) -> None:
         if message.reply:
             # Through an import, the response is about the requester's account.
             asker = message.source
@@ -184,12 +186,12 @@ class SystemAnswers:
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def _command(self, message: Message, account: Account, act: Callable[[], object]) -> None:
+    def _command(self, message: InternalMessage, account: Account, act: Callable[[], object]) -> None:
         if not message.reply:
             return
         try:
             _, filters = decode(message.payload, "EventFilterOptions", NoOptions)
-        except BadRequest as error:
+        except BadQuery as error:
             self._refuse(message, account, _BAD_REQUEST, error)
             return
         if not filters.accept(self._broker):
@@ -199,21 +201,21 @@ class SystemAnswers:
         except MillstreamError as error:
             self._refuse(message, account, _FAILED, error)
             return
-        self._outbox.answer(account, message.reply, Response(server=self._outbox.server_info()))
+        self._outbox.answer(account, message.reply, ResponseDocument(server=self._outbox.server_info()))
 
-    def reload(self, message: Message, account: Account) -> None:
+    def reload(self, message: InternalMessage, account: Account) -> None:
         self._command(message, account, lambda: reload_configuration(self._server))
 
-    def kick(self, message: Message, account: Account) -> None:
+    def kick(self, message: InternalMessage, account: Account) -> None:
         self._to_client(message, account, self._kick)
 
-    def send_away(self, message: Message, account: Account) -> None:
+    def send_away(self, message: InternalMessage, account: Account) -> None:
         self._to_client(message, account, self._send_away)
 
-    def _to_client(self, message: Message, account: Account, act: Callable[[int], None]) -> None:
+    def _to_client(self, message: InternalMessage, account: Account, act: Callable[[int], None]) -> None:
         try:
-            request, _ = decode(message.payload or b" ", "ClientRequest", ClientRequest)
-        except BadRequest as error:
+            request, _ = decode(message.payload or b" ", "KickRequest", KickRequest)
+        except BadQuery as error:
             _log.error("System request to close or warn a client: %s", error)
             return
         self._command(message, account, lambda: act(request.cid))
@@ -221,17 +223,17 @@ class SystemAnswers:
     def _kick(self, cid: int) -> None:
         connection = self._broker.connections.get(cid)
         if connection is None:
-            raise BadRequest("no such client or leafnode id")
+            raise BadQuery("no such client or leafnode id")
         self._broker.close(connection, CloseReason.KICKED)
 
     def _send_away(self, cid: int) -> None:
         """Send one client the notification that lame duck mode sends to all."""
         connection = self._broker.connections.get(cid)
         if connection is None:
-            raise BadRequest("no such client id")
+            raise BadQuery("no such client id")
         session = connection.session
         if session.connect.protocol < 1 or not session.pong_sent:
-            raise BadRequest(
+            raise BadQuery(
                 "client does not support Lame Duck Mode or is not ready to receive the notification"
             )
         self._broker.broadcast(
@@ -239,7 +241,7 @@ class SystemAnswers:
         )
 
 
-def _counted(account: Account) -> Pieces[Callable[[ServerInfo], AccountConnections]]:
+def _counted(account: Account) -> Pieces[Callable[[ServerDocument], AccountConnections]]:
     traffic = yield from account_traffic(account)
     return lambda info: account_connections(info, account, traffic, nuid())
 

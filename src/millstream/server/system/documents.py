@@ -25,7 +25,7 @@ from millstream.server.monitor.clusterz import gatewayz, leafz, routez
 from millstream.server.monitor.connz import ConnzOptions, connz
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.jsz import JszOptions, jetstream_of, jsz
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 from millstream.server.system.options import NoOptions
@@ -62,11 +62,11 @@ def _account_subsz(server: Server, options: SubszOptions, about: str) -> Pieces[
 def _account_jsz(server: Server, options: JszOptions, about: str) -> Pieces[Any]:
     view = jetstream_of(server)
     if view is None:
-        raise BadRequest("jetstream not enabled")
+        raise BadQuery("jetstream not enabled")
     if about not in server.broker.accounts:
-        raise BadRequest(f"account {quoted(about)} not found")
+        raise BadQuery(f"account {quoted(about)} not found")
     if not view.account_enabled(about):
-        raise BadRequest(f"account {quoted(about)} not jetstream enabled")
+        raise BadQuery(f"account {quoted(about)} not jetstream enabled")
     yield 1
     return view.account(about, options)
 

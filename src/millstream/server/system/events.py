@@ -20,7 +20,8 @@ from millstream.base.slices import finish
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.observer import Observer
 from millstream.broker.options import GLOBAL_ACCOUNT
-from millstream.server.monitor.totals import Traffic, account_traffic
+from millstream.broker.totals import Traffic
+from millstream.server.monitor.totals import account_traffic
 from millstream.server.system.outbox import Outbox
 from millstream.server.system.requests import SystemRequests
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from millstream.broker.message_trace import MessageTrace
     from millstream.config.reload import ReloadPlan
     from millstream.server.server import Server
-    from millstream.server.system.messages import ServerInfo
+    from millstream.server.system.messages import ServerDocument
 
 _FIRST_STATSZ_S: Final = 0.25
 _STATSZ_INTERVALS_S: Final = (1.0, 2.0, 4.0, 8.0, 10.0)  # the last one repeats
@@ -162,7 +163,7 @@ class SystemEvents(Observer):
         count.changed()
 
     def _server_subject(self, what: str) -> bytes:
-        return f"$SYS.SERVER.{self._broker.server_id}.{what}".encode()
+        return f"$SYS.SERVER.{self._broker.identity.server_id}.{what}".encode()
 
 
 class AccountCount:
@@ -224,19 +225,19 @@ class AccountCount:
 # The module of the documents is imported for the first event with a subscriber, not at the start.
 
 
-def _connect_event(info: ServerInfo, connection: Connection) -> object:
+def _connect_event(info: ServerDocument, connection: Connection) -> object:
     from millstream.server.system.messages import connect_event
 
     return connect_event(info, connection)
 
 
-def _disconnect_event(info: ServerInfo, connection: Connection, reason: CloseReason) -> object:
+def _disconnect_event(info: ServerDocument, connection: Connection, reason: CloseReason) -> object:
     from millstream.server.system.messages import disconnect_event
 
     return disconnect_event(info, connection, reason.value)
 
 
-def _account_connections(info: ServerInfo, account: Account, traffic: Traffic, event_id: str) -> object:
+def _account_connections(info: ServerDocument, account: Account, traffic: Traffic, event_id: str) -> object:
     from millstream.server.system.messages import account_connections
 
     return account_connections(info, account, traffic, event_id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.connection import Connection
     from millstream.broker.message_trace import MessageTrace
-    from millstream.server.monitor.totals import Traffic
+    from millstream.broker.totals import Traffic
 
 CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
@@ -34,7 +34,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     pass
 
 
-class ServerInfo(_Document, frozen=True, kw_only=True):
+class ServerDocument(_Document, frozen=True, kw_only=True):
     """The server that sends a message; `seq` increases with every message."""
 
     name: str
@@ -57,7 +57,7 @@ class ServerId(_Document, frozen=True, kw_only=True):
     id: str
 
 
-class ClientInfo(_Document, frozen=True, kw_only=True):
+class ClientDocument(_Document, frozen=True, kw_only=True):
     start: str
     host: str
     id: int
@@ -78,8 +78,8 @@ class ConnectEvent(_Document, frozen=True, kw_only=True):
     type: str
     id: str
     timestamp: str
-    server: ServerInfo
-    client: ClientInfo
+    server: ServerDocument
+    client: ClientDocument
 
 
 class DisconnectEvent(_Document, frozen=True, kw_only=True):
@@ -88,8 +88,8 @@ class DisconnectEvent(_Document, frozen=True, kw_only=True):
     type: str
     id: str
     timestamp: str
-    server: ServerInfo
-    client: ClientInfo
+    server: ServerDocument
+    client: ClientDocument
     sent: Amount
     received: Amount
     reason: str
@@ -99,7 +99,7 @@ class AccountConnections(_Document, frozen=True, kw_only=True):
     type: str
     id: str
     timestamp: str
-    server: ServerInfo
+    server: ServerDocument
     acc: str
     name: str
     conns: int
@@ -111,24 +111,24 @@ class AccountConnections(_Document, frozen=True, kw_only=True):
     slow_consumers: int
 
 
-class ApiError(_Document, frozen=True, kw_only=True):
+class ErrorDocument(_Document, frozen=True, kw_only=True):
     code: int
     description: str
 
 
-class Response(_Document, frozen=True, kw_only=True):
+class ResponseDocument(_Document, frozen=True, kw_only=True):
     """The response to a request.  `data` is null if a document could not be built."""
 
-    server: ServerInfo
+    server: ServerDocument
     data: Any = UNSET
-    error: ApiError | UnsetType = UNSET
+    error: ErrorDocument | UnsetType = UNSET
 
 
-def client_info(connection: Connection, stopped_ns: int | None = None) -> ClientInfo:
+def client_info(connection: Connection, stopped_ns: int | None = None) -> ClientDocument:
     """Return a client as events show it; the round trip is included only after its end."""
     session = connection.session
     connect = session.connect
-    return ClientInfo(
+    return ClientDocument(
         start=format_time(session.started_ns),
         host=session.ip,
         id=connection.cid,
@@ -155,7 +155,7 @@ def user_of(connection: Connection) -> str:
     return str(connect.nkey or connect.user or ("[REDACTED]" if connect.auth_token else ""))
 
 
-def connect_event(server: ServerInfo, connection: Connection) -> ConnectEvent:
+def connect_event(server: ServerDocument, connection: Connection) -> ConnectEvent:
     return ConnectEvent(
         type=CONNECT_TYPE,
         id=nuid(),
@@ -165,7 +165,7 @@ def connect_event(server: ServerInfo, connection: Connection) -> ConnectEvent:
     )
 
 
-def disconnect_event(server: ServerInfo, connection: Connection, reason: str) -> DisconnectEvent:
+def disconnect_event(server: ServerDocument, connection: Connection, reason: str) -> DisconnectEvent:
     now = time.time_ns()
     return DisconnectEvent(
         type=DISCONNECT_TYPE,
@@ -180,7 +180,7 @@ def disconnect_event(server: ServerInfo, connection: Connection, reason: str) ->
 
 
 def account_connections(
-    server: ServerInfo, account: Account, traffic: Traffic, event_id: str
+    server: ServerDocument, account: Account, traffic: Traffic, event_id: str
 ) -> AccountConnections:
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
@@ -191,7 +191,7 @@ def account_connections(
     )
 
 
-def trace_message(server: ServerInfo, trace: MessageTrace) -> dict[str, Any]:
+def trace_message(server: ServerDocument, trace: MessageTrace) -> dict[str, Any]:
     """Return the trace of a message."""
     return {
         "server": server,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from millstream.golang.json import syntax_error
-from millstream.server.monitor.queries import BadRequest
+from millstream.server.monitor.queries import BadQuery
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -43,11 +43,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     def accept(self, broker: Broker) -> bool:
         """Return True if this server should respond."""
         return (
-            self._fits(self.server_name, broker.server_name)
-            and self._fits(self.host, broker.listen_host)
+            self._fits(self.server_name, broker.identity.server_name)
+            and self._fits(self.host, broker.identity.listen_host)
             and self._fits(self.cluster, "")  # Millstream is never part of a cluster
             and {tag.lower() for tag in self.tags} <= set(broker.options.server_tags)
-            and (not self.domain or self.domain == broker.jetstream_domain)
+            and (not self.domain or self.domain == broker.identity.jetstream_domain)
         )
 
     def _fits(self, wanted: str, actual: str) -> bool:
@@ -59,23 +59,23 @@ class NoOptions(msgspec.Struct, frozen=True):
 
 
 def decode(payload: bytes, owner: str, kind: type[Options]) -> tuple[Options, Filters]:
-    """Return options and filters; raise BadRequest, which calls the type `owner`, if the body is invalid."""
+    """Return options and filters; raise BadQuery, which calls the type `owner`, if the body is invalid."""
     set_options = _decode(payload, owner, _fields(kind) | _fields(Filters)) if payload else {}
     try:
         return msgspec.convert(set_options, kind, strict=False), msgspec.convert(set_options, Filters)
     except msgspec.ValidationError as error:
-        raise BadRequest(str(error)) from None
+        raise BadQuery(str(error)) from None
 
 
 def _decode(payload: bytes, owner: str, fields: dict[str, str]) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(payload)
     except (ValueError, RecursionError) as error:  # includes msgspec's errors
-        raise BadRequest(syntax_error(payload) or str(error)) from None
+        raise BadQuery(syntax_error(payload) or str(error)) from None
     if body is None:
         return {}
     if not isinstance(body, dict):
-        raise BadRequest(f"json: cannot unmarshal {_kind(body)} into Go value of type server.{owner}")
+        raise BadQuery(f"json: cannot unmarshal {_kind(body)} into Go value of type server.{owner}")
     found = {}
     for key, value in body.items():
         name = key if key in fields else key.lower()
@@ -85,7 +85,7 @@ def _decode(payload: bytes, owner: str, fields: dict[str, str]) -> dict[str, Any
         if not _is_a(value, wanted):
             # The number itself is in the message only where another number would be valid.
             text = f"number {value}" if _is_number(value) and wanted in _INTEGERS else _kind(value)
-            raise BadRequest(
+            raise BadQuery(
                 f"json: cannot unmarshal {text} into Go struct field {owner}.{name} of type {wanted}"
             )
         found[name] = value

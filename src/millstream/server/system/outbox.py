@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base.complaints import Complaints
 from millstream.base.slices import Pieces, Result, finish
 from millstream.broker.info import SERVER_VERSION
+from millstream.protocol.headers import make_text
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
-    from millstream.server.system.messages import ServerId, ServerInfo
+    from millstream.server.system.messages import ServerDocument, ServerId
 
 # JetStream, binary snapshots of streams, replication inside the account: the flags of a 2.15 with
 # JetStream.
@@ -44,22 +45,24 @@ class Outbox:
         from millstream.server.system.messages import ServerId
 
         broker = self._broker
-        return ServerId(name=broker.server_name, host=broker.listen_host, id=broker.server_id)
+        return ServerId(
+            name=broker.identity.server_name, host=broker.identity.listen_host, id=broker.identity.server_id
+        )
 
-    def server_info(self) -> ServerInfo:
+    def server_info(self) -> ServerDocument:
         """Return the identity for the next message, with its number."""
         from millstream.golang.time import format_time
         from millstream.server.monitor.varz import FEATURE_FLAGS
-        from millstream.server.system.messages import ServerInfo
+        from millstream.server.system.messages import ServerDocument
 
         broker = self._broker
-        has_jetstream = broker.jetstream_domain is not None
+        has_jetstream = broker.identity.jetstream_domain is not None
         self._sequence += 1
-        return ServerInfo(
-            name=broker.server_name,
-            host=broker.listen_host,
-            id=broker.server_id,
-            domain=broker.jetstream_domain or "",
+        return ServerDocument(
+            name=broker.identity.server_name,
+            host=broker.identity.listen_host,
+            id=broker.identity.server_id,
+            domain=broker.identity.jetstream_domain or "",
             ver=SERVER_VERSION,
             tags=broker.options.server_tags,
             metadata=broker.options.server_metadata,
@@ -73,7 +76,7 @@ class Outbox:
     def is_heard(self, account: Account, subject: bytes) -> bool:
         return self._broker.has_interest(account, subject)
 
-    def announce(self, account: Account, subject: bytes, make: Callable[[ServerInfo], Any]) -> None:
+    def announce(self, account: Account, subject: bytes, make: Callable[[ServerDocument], Any]) -> None:
         """Publish what `make` returns; without a subscriber `make` is not called."""
         if self.is_heard(account, subject):
             from millstream.server.monitor.formats import compact
@@ -81,11 +84,11 @@ class Outbox:
             self._broker.publish(account, subject, compact(make(self.server_info())))
 
     def announce_in_slices(
-        self, name: str, account: Account, subject: bytes, document: Pieces[Callable[[ServerInfo], Any]]
+        self, name: str, account: Account, subject: bytes, document: Pieces[Callable[[ServerDocument], Any]]
     ) -> None:
         """Publish a document that takes long to build; the work returns its `make`."""
 
-        def made(make: Callable[[ServerInfo], Any] | None, _: Exception | None) -> None:
+        def made(make: Callable[[ServerDocument], Any] | None, _: Exception | None) -> None:
             if make is not None:
                 self.announce(account, subject, make)
 
@@ -98,7 +101,7 @@ class Outbox:
 
     def send(self, account: Account, reply: bytes, payload: bytes, encoding: str = "") -> None:
         """Send bytes returned by ``encoded``."""
-        headers = f"NATS/1.0\r\nContent-Encoding: {_used(encoding)}\r\n\r\n".encode() if encoding else None
+        headers = make_text([("Content-Encoding", _used(encoding))]) if encoding else None
         self._broker.publish(account, reply, payload, headers=headers)
 
     def in_slices(

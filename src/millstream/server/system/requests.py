@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
-    from millstream.broker.internal import Message
+    from millstream.broker.internal import InternalMessage
     from millstream.broker.router import Subscription
     from millstream.server.server import Server
     from millstream.server.system.answers import SystemAnswers
@@ -42,7 +42,7 @@ SERVER_DOCUMENTS: Final = (
 ACCOUNT_DOCUMENTS: Final = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "STATZ")
 
 # Answers a request; the last argument is the account it came from.
-Handler = Callable[["SystemAnswers", "Message", "Account"], None]
+Handler = Callable[["SystemAnswers", "InternalMessage", "Account"], None]
 
 
 class SystemRequests:
@@ -70,7 +70,7 @@ class SystemRequests:
         self._listening.clear()
 
     def _listen_in_system_account(self, account: Account) -> None:
-        this_server = f"$SYS.REQ.SERVER.{self._broker.server_id}"
+        this_server = f"$SYS.REQ.SERVER.{self._broker.identity.server_id}"
         self._on(account, "$SYS.REQ.SERVER.PING", lambda answers, *asked: answers.statsz(*asked))
         for prefix in ("$SYS.REQ.SERVER.PING", this_server):
             self._on(account, f"{prefix}.STATSZ", lambda answers, *asked: answers.statsz(*asked))
@@ -98,12 +98,12 @@ class SystemRequests:
         self._on(account, "$SYS.REQ.USER.INFO", lambda answers, *asked: answers.user_info(*asked))
 
     def _on(self, account: Account, subject: str, handler: Handler) -> None:
-        def arrived(message: Message) -> None:
+        def arrived(message: InternalMessage) -> None:
             self._broker.turns.soon(self._handle, handler, message, account)
 
         self._listening.append((account, self._broker.serve(account, subject.encode(), arrived)))
 
-    def _handle(self, handler: Handler, message: Message, account: Account) -> None:
+    def _handle(self, handler: Handler, message: InternalMessage, account: Account) -> None:
         if not self._listening:
             return
         if self._answers is None:

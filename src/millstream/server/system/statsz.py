@@ -15,7 +15,7 @@ from millstream.server.monitor.jsz import jetstream_of
 from millstream.server.monitor.process import cores, processor_load, resident_bytes
 from millstream.server.monitor.totals import server_traffic, subscription_count
 from millstream.server.monitor.varz import ByKind
-from millstream.server.system.messages import ServerInfo
+from millstream.server.system.messages import ServerDocument
 
 if TYPE_CHECKING:
     from millstream.server.server import Server
@@ -47,11 +47,11 @@ class Statistics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class StatszMessage(msgspec.Struct, frozen=True, kw_only=True):
-    server: ServerInfo
+    server: ServerDocument
     statsz: Statistics
 
 
-def statsz(server: Server) -> Pieces[Callable[[ServerInfo], StatszMessage]]:
+def statsz(server: Server) -> Pieces[Callable[[ServerDocument], StatszMessage]]:
     """Build a heartbeat; only the server's identity is added later."""
     found = yield from statistics(server)
     return lambda info: StatszMessage(server=info, statsz=found)
@@ -70,18 +70,22 @@ def statistics(server: Server) -> Pieces[Statistics]:
         cores=cores(),
         cpu=number(processor_load.percent()),
         connections=len(broker.connections),
-        total_connections=broker.total_connections,
+        total_connections=broker.totals.connections,
         active_accounts=sum(1 for account in broker.accounts.values() if account.connections),
         subscriptions=subscription_count(broker),
         sent=sent,
         sent_to_clients=sent,
         received=received,
         received_from_clients=received,
-        slow_consumers=broker.slow_consumers,
-        slow_consumer_stats=ByKind(clients=broker.slow_consumers) if broker.slow_consumers else None,
-        stale_connections=broker.stale_connections,
-        stale_connection_stats=ByKind(clients=broker.stale_connections) if broker.stale_connections else None,
-        stalled_clients=broker.stalled_clients,
+        slow_consumers=broker.totals.slow_consumers,
+        slow_consumer_stats=ByKind(clients=broker.totals.slow_consumers)
+        if broker.totals.slow_consumers
+        else None,
+        stale_connections=broker.totals.stale_connections,
+        stale_connection_stats=ByKind(clients=broker.totals.stale_connections)
+        if broker.totals.stale_connections
+        else None,
+        stalled_clients=broker.totals.stalled_clients,
         active_servers=1,
         jetstream=view.varz() if view is not None else None,
         gomaxprocs=1,  # one thread handles messages

@@ -14,8 +14,8 @@ import msgspec
 
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
-from millstream.link.errors import ApiError, NoResponders
-from millstream.spark.connections import Server, explained
+from millstream.link.errors import LinkApiError, NoResponders
+from millstream.spark.connections import RequestConnection, explained
 from millstream.spark.errors import StreamMissing
 from millstream.spark.options import connection_of
 from millstream.spark.streams import StreamFacts, facts_of
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class AdminMessage:
     """One message of a stream."""
 
     subject: str
@@ -46,7 +46,7 @@ class StreamAdmin:
 
     def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
         self._options = connection_of(nats)
-        self._server = Server(self._options, name, patience_s)
+        self._server = RequestConnection(self._options, name, patience_s)
         self._direct: dict[str, bool] = {}
 
     def __enter__(self) -> Self:
@@ -86,7 +86,7 @@ class StreamAdmin:
         name, request = f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}
         return self._found(stream, lambda link: link.api(name, request)) is not None
 
-    def get(self, stream: str, sequence: int) -> StoredMessage | None:
+    def get(self, stream: str, sequence: int) -> AdminMessage | None:
         """Return one message, or None if it or its stream does not exist."""
         if stream not in self._direct:
             try:
@@ -100,7 +100,7 @@ class StreamAdmin:
         with explained(self._options):
             self._server.patiently(lambda link: link.publish(subject, payload))
 
-    def _get_direct(self, stream: str, sequence: int) -> StoredMessage | None:
+    def _get_direct(self, stream: str, sequence: int) -> AdminMessage | None:
         body = msgspec.json.encode({"seq": sequence})
         try:
             answer = self._server.patiently(
@@ -113,11 +113,11 @@ class StreamAdmin:
         headers = parse_headers(answer.block)
         about = {name: value for name, value in headers if name in _ENVELOPE}
         rest = tuple(header for header in headers if header[0] not in _ENVELOPE)
-        return StoredMessage(
+        return AdminMessage(
             about["Nats-Subject"], int(about["Nats-Sequence"]), about["Nats-Time-Stamp"], rest, answer.payload
         )
 
-    def _get(self, stream: str, sequence: int) -> StoredMessage | None:
+    def _get(self, stream: str, sequence: int) -> AdminMessage | None:
         try:
             answer = self._found(stream, lambda link: link.api(f"STREAM.MSG.GET.{stream}", {"seq": sequence}))
         except StreamMissing:
@@ -125,7 +125,7 @@ class StreamAdmin:
         if answer is None:
             return None
         message = answer["message"]
-        return StoredMessage(
+        return AdminMessage(
             message["subject"],
             message["seq"],
             message["time"],
@@ -139,7 +139,7 @@ class StreamAdmin:
         def ask_or_none(link: BlockingLink) -> T | None:
             try:
                 return ask(link)
-            except ApiError as error:
+            except LinkApiError as error:
                 if error.err in _NO_MESSAGE:
                     return None
                 raise

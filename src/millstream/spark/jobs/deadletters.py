@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from millstream.spark.jobs import origins
-from millstream.spark.jobs.admin import StoredMessage, StreamAdmin
+from millstream.spark.jobs.admin import AdminMessage, StreamAdmin
 from millstream.spark.jobs.analytics import ADVISORIES, MAX_DELIVER, NAK, advisories, read_events
 from millstream.spark.jobs.checkpoint import sound_checkpoint
 from millstream.spark.jobs.context import JobContext, trigger
@@ -48,7 +48,7 @@ def letters(found: DataFrame, nats: Mapping[str, str], subject: str, name: str) 
     return found.mapInArrow(fetch, SCHEMA)
 
 
-def letter(advisory: Mapping[str, object], original: StoredMessage | None, subject: str) -> dict[str, object]:
+def letter(advisory: Mapping[str, object], original: AdminMessage | None, subject: str) -> dict[str, object]:
     """Return one dead letter as a row for the sink."""
     stream, consumer = str(advisory["stream"]), str(advisory["consumer"])
     sequence, reason = str(advisory["stream_seq"]), str(advisory["reason"] or "")

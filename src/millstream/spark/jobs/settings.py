@@ -273,7 +273,7 @@ class SparkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Progress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where progress is reported besides the terminal."""
+    """Places besides the terminal where progress is reported."""
 
     subject: Annotated[
         str, Meta(description="publish rows, lag and rate there after each batch, as JSON")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.link.blocking_publisher import BlockingPublisher
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 from millstream.link.publish_window import Receipts
 from millstream.spark.connections import borrowed_link, explained
 from millstream.spark.errors import SourceUnavailable

@@ -28,7 +28,7 @@ Ranges = list[tuple[int, int]]
 
 
 @dataclass
-class StreamResult:
+class VerifiedStream:
     """The result of a comparison; ranges of sequences include both ends."""
 
     stream: str
@@ -78,7 +78,7 @@ def bucket_sums(rows: DataFrame, size: int) -> DataFrame:
     )
 
 
-def compare(stream_rows: DataFrame, table_rows: DataFrame, size: int, result: StreamResult) -> None:
+def compare(stream_rows: DataFrame, table_rows: DataFrame, size: int, result: VerifiedStream) -> None:
     """Compare messages with rows of the same range and add the differences to `result`."""
     ours = bucket_sums(table_rows, size).alias("t")
     theirs = bucket_sums(stream_rows, size).alias("s")
@@ -145,7 +145,7 @@ def _fingerprint() -> Column:
 
 
 def _compare_rows(
-    stream_rows: DataFrame, table_rows: DataFrame, size: int, suspects: list[int], result: StreamResult
+    stream_rows: DataFrame, table_rows: DataFrame, size: int, suspects: list[int], result: VerifiedStream
 ) -> None:
     def prints(rows: DataFrame) -> DataFrame:
         return (
@@ -184,7 +184,7 @@ def _streams_and_ends(context: JobContext, settings: Verify) -> list[tuple[str, 
     return [(stream, ends[stream]) for stream in wanted]
 
 
-def _verify_stream(context: JobContext, settings: Verify, stream: str, following: int) -> StreamResult:
+def _verify_stream(context: JobContext, settings: Verify, stream: str, following: int) -> VerifiedStream:
     with StreamAdmin(context.nats, context.name) as admin:
         facts = admin.facts(stream)
     rows = _table_rows(context, settings).where(F.col("stream") == stream)
@@ -204,7 +204,7 @@ def _verify_stream(context: JobContext, settings: Verify, stream: str, following
         gaps = gaps_between(manifests, stream)
         begin = min(one.streams[stream].start for one in manifests if stream in one.streams)
     first = max(facts.first, begin)
-    result = StreamResult(stream, first, following - 1, gaps_between_batches=gaps)
+    result = VerifiedStream(stream, first, following - 1, gaps_between_batches=gaps)
     here = (F.col("seq") >= first) & (F.col("seq") < following)
     messages = read_range(
         context.spark, context.nats, stream, first=first, following=following, filter=filter

@@ -8,7 +8,7 @@ The environment is handed in: only the command reads the real one.  What a secre
 from collections.abc import Mapping
 
 from millstream.base.errors import MillstreamError
-from millstream.link.errors import BadOptions
+from millstream.link.errors import BadLinkOptions
 from millstream.link.login import load_credentials
 from millstream.link.options import LinkOptions, replace_values
 from millstream.link.sections import section_layer
@@ -27,7 +27,7 @@ def connection_options(nats: Nats, environment: Mapping[str, str]) -> dict[str, 
         if not any(layer.values.keys() & {"servers", "context"} for layer in layers):
             return None
         return spark_options(_embedded(link_options(*layers, environment=environment)))
-    except BadOptions as error:
+    except BadLinkOptions as error:
         raise ConnectionSettingsError(f"[nats] {error}") from None
 
 

@@ -57,7 +57,7 @@ _TURN_S: Final = 20.0  # the longest wait for the previous job to start
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job failed."""
+    """The reason why a job failed."""
 
     job: str
     text: str

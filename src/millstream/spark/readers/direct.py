@@ -14,7 +14,7 @@ from millstream.base.ids import nuid
 from millstream.link.errors import NotConnected, RequestTimeout
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
-from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
+from millstream.spark.readers.job import SILENCE_S, Patience, ReadJob, is_finished
 
 _MOST: Final = 1_000  # messages of one request; more gained nothing in measurements
 _END_OF_BATCH: Final = 204
@@ -25,7 +25,7 @@ _NOBODY: Final = 503
 class DirectReader:
     """Reads one range.  The caller handles broken connections with a new reader that continues."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReadJob) -> None:
         self._job = job
         self._link = job.link
         self._intake = job.intake

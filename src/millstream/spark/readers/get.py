@@ -10,16 +10,16 @@ from typing import Any
 
 from millstream.golang.time import parse_time
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError
+from millstream.link.errors import LinkApiError
 from millstream.spark import intake as codes
 from millstream.spark.intake import MAX_BYTES, MAX_ROWS
-from millstream.spark.readers.job import Job
+from millstream.spark.readers.job import ReadJob
 
 
 class GetReader:
     """Reads one range.  The caller handles broken connections with a new reader that continues."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReadJob) -> None:
         self._job = job
 
     def batches(self) -> Iterator[Any]:
@@ -31,7 +31,7 @@ class GetReader:
                 answer = self._job.link.api(
                     f"STREAM.MSG.GET.{partition.stream}", {"seq": intake.last + 1, "next_by_subj": wanted}
                 )
-            except ApiError as error:
+            except LinkApiError as error:
                 if error.err is Err.NO_MESSAGE_FOUND:
                     return
                 raise

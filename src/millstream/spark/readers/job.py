@@ -17,7 +17,7 @@ _LONGEST_PAUSE_S: Final = 0.2
 
 
 @dataclass(frozen=True)
-class Job:
+class ReadJob:
     """A range, the connection that it is read over, and where its rows go."""
 
     link: BlockingLink
@@ -31,7 +31,7 @@ class Job:
 class Patience:
     """Limits how long a task waits for messages that the leader has and its server does not send yet."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReadJob) -> None:
         self._job = job
         self._seen = job.intake.last
         self._pause_s = _FIRST_PAUSE_S
@@ -57,7 +57,7 @@ class Patience:
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
 
-def is_finished(job: Job) -> bool:
+def is_finished(job: ReadJob) -> bool:
     """Return True if the leader has no more of the range; silence of a replica proves nothing."""
     partition = job.partition
     found = next_message(

@@ -11,7 +11,7 @@ from typing import Final
 
 from millstream.spark.errors import DataLoss
 from millstream.spark.partitions import RangePartition
-from millstream.spark.streams import Api, StreamFacts, stream_facts
+from millstream.spark.streams import StreamAsker, StreamFacts, stream_facts
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -27,7 +27,7 @@ def report(stream: str, pieces: Iterable[tuple[int, int]], why: str, *, fail: bo
     logger.warning("%s; the query goes on without them", what)
 
 
-def check_before(api: Api, partition: RangePartition, *, fail: bool) -> bool:
+def check_before(api: StreamAsker, partition: RangePartition, *, fail: bool) -> bool:
     """Check the stream before its range is read; return False if there is nothing left to read."""
     if partition.advisories or not partition.id:
         return True
@@ -46,7 +46,7 @@ def check_before(api: Api, partition: RangePartition, *, fail: bool) -> bool:
 
 
 def check_after(
-    api: Api, partition: RangePartition, last: int, gaps: list[tuple[int, int]], *, fail: bool
+    api: StreamAsker, partition: RangePartition, last: int, gaps: list[tuple[int, int]], *, fail: bool
 ) -> None:
     """Check again if messages were missing: the stream may have lost them while it was read.
 

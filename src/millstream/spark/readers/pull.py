@@ -18,7 +18,7 @@ from millstream.base.ids import nuid
 from millstream.link.errors import LinkError, NotConnected, RequestTimeout
 from millstream.spark import intake as codes
 from millstream.spark.errors import SparkError
-from millstream.spark.readers.job import SILENCE_S, Job, Patience, is_finished
+from millstream.spark.readers.job import SILENCE_S, Patience, ReadJob, is_finished
 
 _INACTIVE_S: Final = 60
 _ENDED: Final = frozenset({404, 408})
@@ -40,7 +40,7 @@ class _Request:
 class PullReader:
     """Reads one range.  The caller handles broken connections with a new reader that continues."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReadJob) -> None:
         self._job = job
         self._link = job.link
         self._intake = job.intake

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import (
-    ApiError,
     AuthorizationViolation,
+    LinkApiError,
     LinkError,
     NoResponders,
     NotConnected,
@@ -32,14 +32,14 @@ from millstream.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
 from millstream.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
 from millstream.spark.readers.direct import DirectReader
 from millstream.spark.readers.get import GetReader
-from millstream.spark.readers.job import Job
+from millstream.spark.readers.job import ReadJob
 from millstream.spark.readers.loss import check_after, check_before
 from millstream.spark.readers.pull import PullReader
 from millstream.spark.schema import arrow_schema, chosen_columns, needs_data
 
 logger: Final = logging.getLogger("millstream.spark")
 
-_READERS: Final[dict[str, Callable[[Job], PullReader | DirectReader | GetReader]]] = {
+_READERS: Final[dict[str, Callable[[ReadJob], PullReader | DirectReader | GetReader]]] = {
     PULL: PullReader,
     DIRECT: DirectReader,
     GET: GetReader,
@@ -73,7 +73,7 @@ def read_range(
                     return
                 partition = replace(partition, low=arrow.through + 1, transport=partition.fallback)
             intake = _intake(partition, fetching, columns)
-            yield from _read(Job(link, partition, fetching, intake, form, with_data=needs_data(columns)))
+            yield from _read(ReadJob(link, partition, fetching, intake, form, with_data=needs_data(columns)))
     except LinkError as error:
         raise explain(error, connection, partition.stream) from error
 
@@ -114,7 +114,7 @@ def _read_arrow(
     check_after(_asking(link), partition, partition.high, reader.gaps, fail=fetching.fail_on_data_loss)
 
 
-def _read(job: Job) -> Iterator[Any]:
+def _read(job: ReadJob) -> Iterator[Any]:
     partition, fetching, intake = job.partition, job.fetching, job.intake
     reader = _READERS[partition.transport]
     failures = 0
@@ -135,15 +135,15 @@ def _read(job: Job) -> Iterator[Any]:
             break
         except AuthorizationViolation:
             raise
-        except (NotConnected, RequestTimeout, NoResponders, ApiError) as error:
-            if isinstance(error, ApiError) and not error.may_pass:
+        except (NotConnected, RequestTimeout, NoResponders, LinkApiError) as error:
+            if isinstance(error, LinkApiError) and not error.may_pass:
                 raise
             failures = 1 if intake.last > reached else failures + 1
             if failures > fetching.retries:
                 raise
             logger.warning("%s; reading of stream %s goes on behind %d", error, partition.stream, intake.last)
             job.link.close()  # what is still on its way is for a reader that is gone
-            if isinstance(error, NoResponders | ApiError):
+            if isinstance(error, NoResponders | LinkApiError):
                 time.sleep(failures * _REFUSED_PAUSE_S)
     if intake.columns.rows:
         yield intake.flush(job.arrow_schema)

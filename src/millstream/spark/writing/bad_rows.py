@@ -9,7 +9,7 @@ from typing import Final
 
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import NoResponders, NotConnected
-from millstream.link.headers import header_block
+from millstream.link.frames import header_block
 from millstream.link.publish_window import Receipts
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.frames import RowFrames

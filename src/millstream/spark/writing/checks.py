@@ -6,11 +6,12 @@ rows have subjects, there may be no stream to check: then errors show in the ack
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from millstream.spark.errors import OptionError, SparkError, StreamMissing
 from millstream.spark.options import SinkOptions
-from millstream.spark.writing.columns import Layout
+from millstream.spark.streams import StreamAsker
+from millstream.spark.writing.columns import ColumnLayout
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -19,14 +20,8 @@ _EXPECTED_OUTAGE_S: Final = 300.0  # of a streaming query: somebody must notice 
 _warned: Final[set[str]] = set()  # streams; Spark checks before each micro-batch, mostly in one process
 
 
-class Api(Protocol):
-    """Asks the JetStream API; a refusal is an `ApiError`."""
-
-    def __call__(self, name: str, request: dict[str, Any] | None = None) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetStream:
     """The stream that is written to, as far as it is known."""
 
     stream: str | None = None  # None: depends on the rows
@@ -34,7 +29,9 @@ class Target:
     dead_letter_subject: str = ""
 
 
-def check_target(api: Api, options: SinkOptions, layout: Layout, *, streaming: bool) -> Target:
+def check_target(
+    api: StreamAsker, options: SinkOptions, layout: ColumnLayout, *, streaming: bool
+) -> TargetStream:
     """Check the streams; raise SparkError or OptionError if writing cannot work."""
     dead_letter_subject = ""
     if options.dead_letter_stream is not None:
@@ -46,7 +43,7 @@ def check_target(api: Api, options: SinkOptions, layout: Layout, *, streaming: b
             )
     name = _stream_of(api, options)
     if name is None:
-        return Target(dead_letter_subject=dead_letter_subject)
+        return TargetStream(dead_letter_subject=dead_letter_subject)
     config = api(f"STREAM.INFO.{name}")["config"]
     if config.get("no_ack"):
         raise SparkError(
@@ -61,10 +58,10 @@ def check_target(api: Api, options: SinkOptions, layout: Layout, *, streaming: b
         _check_fence(name, config, layout)
     elif options.delivery_guarantee == "dedupe":
         _check_window(name, config, options, streaming=streaming)
-    return Target(name, takes_ttl, dead_letter_subject)
+    return TargetStream(name, takes_ttl, dead_letter_subject)
 
 
-def _stream_of(api: Api, options: SinkOptions) -> str | None:
+def _stream_of(api: StreamAsker, options: SinkOptions) -> str | None:
     """Return the stream that stores the rows, or None; raise OptionError if the options contradict."""
     found: dict[str, str] = {}
     if options.stream is not None:
@@ -88,7 +85,7 @@ def _stream_of(api: Api, options: SinkOptions) -> str | None:
     return next(iter(found.values()), None)
 
 
-def _check_fence(name: str, config: dict[str, Any], layout: Layout) -> None:
+def _check_fence(name: str, config: dict[str, Any], layout: ColumnLayout) -> None:
     if not config.get("allow_atomic"):
         raise SparkError(
             f"deliveryGuarantee=fenced needs a stream that allows atomic batches; set allow_atomic on {name}"

@@ -48,7 +48,7 @@ _ALLOWED: Final[dict[str, tuple[type[DataType], ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ColumnLayout:
     """The index of each used column in a record batch, by name."""
 
     places: dict[str, int]
@@ -57,7 +57,7 @@ class Layout:
         return name in self.places
 
     @classmethod
-    def of(cls, schema: StructType, *, subject_given: bool) -> "Layout":
+    def of(cls, schema: StructType, *, subject_given: bool) -> "ColumnLayout":
         """Find the columns; raise SchemaError if one is missing, unknown or of the wrong type."""
         places = {}
         for place, field in enumerate(schema.fields):
@@ -104,7 +104,7 @@ class RowRules:
 
 
 def row_frames(
-    batch: pa.RecordBatch, layout: Layout, rules: RowRules, *, first_row: int, max_payload: int
+    batch: pa.RecordBatch, layout: ColumnLayout, rules: RowRules, *, first_row: int, max_payload: int
 ) -> RowFrames:
     """Return the frames of `batch`, whose first row is number `first_row` of its partition."""
 

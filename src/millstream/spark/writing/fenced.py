@@ -31,9 +31,9 @@ import pyarrow as pa
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink, Question
 from millstream.link.blocking_publisher import BlockingPublisher
-from millstream.link.deliveries import Message
+from millstream.link.deliveries import LinkMessage
 from millstream.link.errors import (
-    ApiError,
+    LinkApiError,
     LinkError,
     NoResponders,
     NotConnected,
@@ -43,7 +43,7 @@ from millstream.link.errors import (
 from millstream.link.publish_window import FrameBuffer, read_ack
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
-from millstream.spark.writing.columns import Layout, RowRules, row_frames
+from millstream.spark.writing.columns import ColumnLayout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.identity import TaskIdentity
 
@@ -56,13 +56,13 @@ _SEND_AT: Final = 256 * 1024  # bytes that are worth a write
 _MARKER_LIFE: Final = "720h"  # where the stream lets messages have one
 # Somebody else has moved the marker.
 _MOVED: Final = (Err.WRONG_LAST_SEQUENCE, Err.WRONG_LAST_SEQUENCE_UNKNOWN)
-_UNSURE: Final = (ApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
+_UNSURE: Final = (LinkApiError, NotConnected, RequestTimeout, NoResponders)  # read the marker, then see
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
 
 class Marker(NamedTuple):
-    """How far the rows of a partition are written; ordered by batch and chunk."""
+    """Progress of writing the rows of a partition; ordered by batch and chunk."""
 
     batch: int = -1
     chunk: int = -1
@@ -103,7 +103,7 @@ class FencedWriter:
     def __init__(
         self,
         link: BlockingLink,
-        layout: Layout,
+        layout: ColumnLayout,
         rules: RowRules,
         bad_rows: BadRows,
         identity: TaskIdentity,
@@ -212,7 +212,7 @@ class FencedWriter:
             try:
                 return self._answered(self._send_marker(chunk, self._send_rows(chunk), marker))
             except _UNSURE as error:
-                if isinstance(error, ApiError) and error.err in _MOVED:
+                if isinstance(error, LinkApiError) and error.err in _MOVED:
                     found = self._read_marker()
                     if found == marker:
                         raise self._failed(
@@ -223,7 +223,7 @@ class FencedWriter:
 
     def _unsure(self, error: LinkError) -> None:
         """Wait if a retry can help; otherwise raise SparkError."""
-        if isinstance(error, ApiError) and not error.may_pass:
+        if isinstance(error, LinkApiError) and not error.may_pass:
             if error.err in _MOVED:
                 return
             if error.err is not Err.ATOMIC_PUBLISH_INCOMPLETE_BATCH:
@@ -297,7 +297,7 @@ class FencedWriter:
                     self._link.reconnect(within_s=self._left_s())
                 found = self._link.api(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": self._subject})
                 return marker_in(found["message"])
-            except ApiError as error:
+            except LinkApiError as error:
                 if error.err is Err.NO_MESSAGE_FOUND:
                     return Marker()
                 if not error.may_pass:
@@ -363,7 +363,7 @@ def marker_in(message: dict[str, Any]) -> Marker:
         ) from None
 
 
-def _sequence_in(reply: Message) -> int:
+def _sequence_in(reply: LinkMessage) -> int:
     try:
         return read_ack(reply.payload).seq
     except ProtocolViolation as error:

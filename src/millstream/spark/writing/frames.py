@@ -14,10 +14,11 @@ from typing import Any
 import cython
 
 from millstream.link.publish_window import FrameBuffer, PublishWindow, Receipts, publishable_at
+from millstream.protocol.headers import START
 
 _NATS = b"nats-"
 _MSG_ID_NAME = b"nats-msg-id"
-_START = b"NATS/1.0\r\n"
+_START = START
 _MSG_ID = b"Nats-Msg-Id: "
 _TTL = b"Nats-TTL: "
 _EXPECTED = b"Nats-Expected-Last-Subject-Sequence: "

@@ -1,10 +1,10 @@
-"""What a server's refusal means for a row: retry, give up the row, or fail the task."""
+"""Decide what a server's refusal means for a row: retry, give up the row, or fail the task."""
 
 from enum import Enum
 from typing import Final
 
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, LinkError, NoResponders, NotConnected, RequestTimeout
+from millstream.link.errors import LinkApiError, LinkError, NoResponders, NotConnected, RequestTimeout
 
 # Refusals that are about the message alone; any other is about the stream, and no row is to blame.
 _OF_A_ROW: Final = (
@@ -17,7 +17,7 @@ _OF_A_ROW: Final = (
 
 
 class Verdict(Enum):
-    """How to handle a message that was not stored."""
+    """The ways to handle a message that was not stored."""
 
     AGAIN = "again"  # perhaps stored, or the server was busy; harmless with the same id
     BAD_ROW = "bad row"
@@ -27,7 +27,7 @@ class Verdict(Enum):
 def verdict_on(error: LinkError) -> Verdict:
     if isinstance(error, NotConnected | RequestTimeout | NoResponders):
         return Verdict.AGAIN
-    if isinstance(error, ApiError):
+    if isinstance(error, LinkApiError):
         if error.err in _OF_A_ROW:
             return Verdict.BAD_ROW
         if error.may_pass:

@@ -23,7 +23,7 @@ from millstream.link.errors import LinkError, NoResponders, NotConnected
 from millstream.link.publish_window import Receipts
 from millstream.spark.errors import SparkError
 from millstream.spark.writing.bad_rows import BadRows
-from millstream.spark.writing.columns import Layout, RowRules, row_frames
+from millstream.spark.writing.columns import ColumnLayout, RowRules, row_frames
 from millstream.spark.writing.frames import RowFrames
 from millstream.spark.writing.outcome import Verdict, verdict_on
 
@@ -52,7 +52,7 @@ class PlainWriter:
     def __init__(
         self,
         link: BlockingLink,
-        layout: Layout,
+        layout: ColumnLayout,
         rules: RowRules,
         bad_rows: BadRows,
         *,

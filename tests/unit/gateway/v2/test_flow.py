@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.gateway.budget import BodyBudget
+from millstream.gateway.bounds import BodyBudget
 from millstream.gateway.exchange import Exchange
 from millstream.gateway.v2.calls import Flow, begun
 

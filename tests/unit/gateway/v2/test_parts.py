@@ -16,10 +16,10 @@ from millstream.gateway.v2.live import StreamQuery
 from millstream.gateway.v2.names import check_filter, check_name, check_subject
 from millstream.gateway.v2.payload import Message, PayloadForm, body_of, fill_body, to_json
 from millstream.gateway.v2.problems import problem_of, status_of_refusal
-from millstream.jsapi.ack_subject import read_ack_subject
 from millstream.jsapi.errors import Err
-from millstream.link.errors import ApiError, NotConnected
-from millstream.link.headers import read_headers
+from millstream.link.errors import LinkApiError, NotConnected
+from millstream.protocol.ack_subject import read_ack_subject
+from millstream.protocol.headers import make_text, read_pairs
 
 _PLAIN = "$JS.ACK.ORDERS.c.2.40.7.1767225600000000000.3"
 _DOMAIN = "$JS.ACK.hub.Abc123.ORDERS.c.2.40.7.1767225600000000000.3.r4nd"
@@ -94,7 +94,7 @@ def test_headers_of_jetstream_get_their_spelling_back() -> None:
 )
 def test_headers_survive_the_block_that_nats_stores(pairs: list[tuple[str, str]]) -> None:
     pairs = [(name, value.strip()) for name, value in pairs]
-    assert read_headers(message_headers.block(pairs)) == pairs
+    assert read_pairs(make_text(pairs)) == pairs
 
 
 def test_repeated_headers_are_lists_in_json_both_ways() -> None:
@@ -157,7 +157,7 @@ def test_refusals_have_the_status_that_tells_what_to_do() -> None:
 
 
 def test_a_problem_says_nothing_of_what_nobody_expected() -> None:
-    assert problem_of(ApiError(404, 10059, "stream not found")).err_code == 10059
+    assert problem_of(LinkApiError(404, 10059, "stream not found")).err_code == 10059
     assert problem_of(NotConnected("no connection")).status == 503
     surprise = problem_of(ValueError("secret"))
     assert (surprise.status, surprise.detail) == (500, "")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from millstream.archive import old_archive
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.snapshots import old_format
 from millstream.jsapi.enums import StorageType
 from tests.kits.jetstream.archive import (
     Entry,
@@ -171,7 +171,7 @@ def test_so_many_restores_may_be_under_way_and_those_that_stall_make_room() -> N
 
 
 def test_files_without_number_in_an_older_archive_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(old_format, "_MOST_FILES", 100)
+    monkeypatch.setattr(old_archive, "_MOST_FILES", 100)
     files = old_files("S", {}) | {f"msgs/x{number}": b"" for number in range(100)}
     assert refusal(Site(), pack(tar_of(files))) == (
         500,

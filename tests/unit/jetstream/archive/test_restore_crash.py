@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.store.errors import StoreError
 from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.fake_world import FakeWorld
@@ -30,7 +30,7 @@ def restore(fs: CrashFileSystem) -> bool:
     world = FakeWorld()
     account = world.account(fs=fs)
     account.recover()
-    api = Api(account, "server", "2.15.1")
+    api = AccountApi(account, "server", "2.15.1")
     api.start()
     body = json.dumps({"config": {"name": "S", "subjects": ["a.>"]}}).encode()
     subject = json.loads(world.request(b"$JS.API.STREAM.RESTORE.S", body))["deliver_subject"].encode()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from millstream.jetstream.api import Api
+from millstream.jetstream.api import AccountApi
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.codec import decode_lenient
 from millstream.jsapi.stream_types import StreamConfig
@@ -27,7 +27,7 @@ class Site:
         self.world = FakeWorld()
         self.fs = fs or MemoryFileSystem()
         self.account = self.world.account(fs=self.fs)
-        self.api = Api(self.account, "server", "2.15.1")
+        self.api = AccountApi(self.account, "server", "2.15.1")
         self.api.start()
         text = json.dumps({"name": "S", "subjects": ["a.>"], **config}).encode()
         assert b"error" not in self.world.request(b"$JS.API.STREAM.CREATE.S", text)

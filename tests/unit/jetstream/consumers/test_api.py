@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from millstream.jetstream.advisories import Advisories
-from millstream.jetstream.api import Api, DisabledApi
+from millstream.jetstream.api import AccountApi, DisabledApi
 from tests.kits.fake_world import FakeWorld
 from tests.kits.jetstream.stream import NO_SPACE, Site, block, parts
 
@@ -126,7 +126,7 @@ def test_more_requests_than_may_wait_are_not_answered() -> None:
     site = Site()
     site.create()
     site.api.stop()
-    Api(site.account, "server", "2.15.1", request_queue_limit=2).start()
+    AccountApi(site.account, "server", "2.15.1", request_queue_limit=2).start()
     before = len(answers(site))
     for name in "abc":
         send(site, f"CONSUMER.CREATE.S.{name}", {"stream_name": "S", "config": {"durable_name": name}})

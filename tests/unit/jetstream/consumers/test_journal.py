@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from millstream.jetstream.consumers.entries import encode_config
-from millstream.jetstream.consumers.journal import Changes, ConsumerState, Journal
+from millstream.jetstream.consumers.journal import Changes, Journal
+from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from tests.kits.crashfs import CrashFileSystem, Keep
 from tests.kits.jetstream.journal import CREATED, FOLDER, Desk, acked, config_of, delivered

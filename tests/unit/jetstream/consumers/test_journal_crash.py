@@ -12,7 +12,8 @@ from random import Random
 
 import pytest
 
-from millstream.jetstream.consumers.journal import Alive, Changes, ConsumerState
+from millstream.jetstream.consumers.journal import Alive, Changes
+from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.jetstream.journal import Desk, config_of

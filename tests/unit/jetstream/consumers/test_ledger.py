@@ -9,7 +9,13 @@ from random import Random
 import pytest
 
 from millstream.jetstream.consumers.ledger import Ledger
-from millstream.jetstream.consumers.message_states import MOVES, Event, IllegalMoveError, State, step
+from millstream.jetstream.consumers.message_states import (
+    MOVES,
+    IllegalMoveError,
+    MessageEvent,
+    MessageState,
+    step,
+)
 
 SECOND = 1_000_000_000
 WAIT = 30 * SECOND
@@ -40,24 +46,24 @@ def delivered(of: Ledger) -> tuple[int, int]:
 MESSAGE = 5
 
 
-def in_state(state: State) -> Ledger:
-    made = ledger(MESSAGE) if state is not State.UNKNOWN else ledger()
-    if state is State.DELAYED:
+def in_state(state: MessageState) -> Ledger:
+    made = ledger(MESSAGE) if state is not MessageState.UNKNOWN else ledger()
+    if state is MessageState.DELAYED:
         made.nak_later(MESSAGE, 5 * SECOND)
-    elif state is State.QUEUED:
+    elif state is MessageState.QUEUED:
         made.nak(MESSAGE)
     return made
 
 
-def state_of(of: Ledger) -> State:
+def state_of(of: Ledger) -> MessageState:
     entry = of.pending.get(MESSAGE)
     if entry is None:
-        return State.UNKNOWN
+        return MessageState.UNKNOWN
     if entry.queued:
         assert of.next_again() == MESSAGE
-        return State.QUEUED
+        return MessageState.QUEUED
     # What is put off has a time from which the usual wait ends at its own; here that is before the start.
-    return State.DELAYED if entry.due and entry.at < 0 else State.INFLIGHT
+    return MessageState.DELAYED if entry.due and entry.at < 0 else MessageState.INFLIGHT
 
 
 def _deliver(of: Ledger) -> None:
@@ -82,21 +88,21 @@ def _give_up(of: Ledger) -> None:
     of.give_up(MESSAGE)
 
 
-ACTS: dict[Event, Callable[[Ledger], object]] = {
-    Event.DELIVER: _deliver,
-    Event.ACK: lambda of: of.ack(MESSAGE),
-    Event.PROGRESS: lambda of: of.progress(MESSAGE, SECOND),
-    Event.NAK: _nak,
-    Event.NAK_LATER: _nak_later,
-    Event.TERM: lambda of: of.ack(MESSAGE),
-    Event.TIMEOUT: lambda of: of.expire(WAIT),
-    Event.GIVE_UP: _give_up,
-    Event.REMOVE: lambda of: of.remove(MESSAGE),
+ACTS: dict[MessageEvent, Callable[[Ledger], object]] = {
+    MessageEvent.DELIVER: _deliver,
+    MessageEvent.ACK: lambda of: of.ack(MESSAGE),
+    MessageEvent.PROGRESS: lambda of: of.progress(MESSAGE, SECOND),
+    MessageEvent.NAK: _nak,
+    MessageEvent.NAK_LATER: _nak_later,
+    MessageEvent.TERM: lambda of: of.ack(MESSAGE),
+    MessageEvent.TIMEOUT: lambda of: of.expire(WAIT),
+    MessageEvent.GIVE_UP: _give_up,
+    MessageEvent.REMOVE: lambda of: of.remove(MESSAGE),
 }
 
 
 @pytest.mark.parametrize(("state", "event"), list(MOVES), ids=lambda each: each.name.lower())
-def test_the_ledger_moves_as_the_table_says(state: State, event: Event) -> None:
+def test_the_ledger_moves_as_the_table_says(state: MessageState, event: MessageEvent) -> None:
     of = in_state(state)
     assert state_of(of) is state
     ACTS[event](of)
@@ -104,13 +110,13 @@ def test_the_ledger_moves_as_the_table_says(state: State, event: Event) -> None:
 
 
 def test_a_pair_that_is_not_in_the_table_is_an_error() -> None:
-    missing = [pair for pair in itertools.product(State, Event) if pair not in MOVES]
+    missing = [pair for pair in itertools.product(MessageState, MessageEvent) if pair not in MOVES]
     assert missing == [
-        (State.UNKNOWN, Event.TIMEOUT),
-        (State.UNKNOWN, Event.GIVE_UP),
-        (State.INFLIGHT, Event.DELIVER),
-        (State.DELAYED, Event.DELIVER),
-        (State.QUEUED, Event.TIMEOUT),
+        (MessageState.UNKNOWN, MessageEvent.TIMEOUT),
+        (MessageState.UNKNOWN, MessageEvent.GIVE_UP),
+        (MessageState.INFLIGHT, MessageEvent.DELIVER),
+        (MessageState.DELAYED, MessageEvent.DELIVER),
+        (MessageState.QUEUED, MessageEvent.TIMEOUT),
     ]
     for state, event in missing:
         with pytest.raises(IllegalMoveError, match=event.value):

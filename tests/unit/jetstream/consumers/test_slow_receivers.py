@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from millstream.jetstream.ports import MessageLimits
 from tests.kits.jetstream.stream import Site
 
 PULL = b"$JS.API.CONSUMER.MSG.NEXT.S.c"
@@ -60,7 +61,7 @@ def test_a_large_batch_is_given_out_in_parts_so_that_its_client_can_fall_behind(
 @pytest.mark.compiled
 def test_a_message_that_is_larger_than_a_part_is_given_out(site: Site) -> None:
     consumer(site)
-    site.world.max_payload = 8 * 1024 * 1024
+    site.world.limits = MessageLimits(payload=8 * 1024 * 1024, subject=4096)
     publish(site, HALF_A_MEGABYTE * 3, HALF_A_MEGABYTE * 3)
     site.world.send(PULL, b"2", reply=b"me")
     site.world.settle()

@@ -7,35 +7,35 @@ from millstream.jetstream.sourcing.life import (
     BETWEEN_REQUESTS_NS,
     LONGEST_BACKOFF_NS,
     MOVES,
-    Event,
-    IllegalMove,
+    IllegalInflowMove,
+    InflowEvent,
+    InflowState,
     Life,
-    State,
 )
 
 JITTER = 150_000_000
 
 
-@pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("event", Event)
-def test_an_event_moves_on_or_is_refused(state: State, event: Event) -> None:
+@pytest.mark.parametrize("state", InflowState)
+@pytest.mark.parametrize("event", InflowEvent)
+def test_an_event_moves_on_or_is_refused(state: InflowState, event: InflowEvent) -> None:
     life = Life()
     life.state = state
     if (state, event) in MOVES:
         life.step(event, 0)
         assert life.state is MOVES[state, event]
     else:
-        with pytest.raises(IllegalMove):
+        with pytest.raises(IllegalInflowMove):
             life.step(event, 0)
         assert life.state is state
 
 
 def failed(times: int) -> Life:
     life = Life()
-    life.step(Event.START, 0)
+    life.step(InflowEvent.START, 0)
     for _ in range(times):
-        life.step(Event.DUE, 0)
-        life.step(Event.REFUSED, 0)
+        life.step(InflowEvent.DUE, 0)
+        life.step(InflowEvent.REFUSED, 0)
     return life
 
 
@@ -57,14 +57,14 @@ def test_success_and_hope_forget_the_failures() -> None:
     life.hope()
     assert life.delay_ns(BETWEEN_REQUESTS_NS, JITTER) == JITTER
     life = failed(3)
-    life.step(Event.DUE, 0)
-    life.step(Event.ACCEPTED, 0)
-    life.step(Event.INTERRUPTED, 0)
+    life.step(InflowEvent.DUE, 0)
+    life.step(InflowEvent.ACCEPTED, 0)
+    life.step(InflowEvent.INTERRUPTED, 0)
     assert life.delay_ns(0, JITTER) == JITTER + BETWEEN_REQUESTS_NS
 
 
 def test_another_origin_is_no_failure() -> None:
     life = failed(0)
-    life.step(Event.DUE, 0)
-    life.step(Event.OTHER_ORIGIN, 0)
+    life.step(InflowEvent.DUE, 0)
+    life.step(InflowEvent.OTHER_ORIGIN, 0)
     assert life.failures == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.jetstream.sourcing.intake import Intake, MirrorIntake, SourceIntake
+from millstream.jetstream.sourcing.intake import MirrorIntake, OriginIntake, SourceIntake
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.parser import make_frame
@@ -18,7 +18,7 @@ TIME = 1_600_000_000_000_000_000
 class Table:
     """An intake, and what it told."""
 
-    def __init__(self, kind: type[Intake], **config: object) -> None:
+    def __init__(self, kind: type[OriginIntake], **config: object) -> None:
         self.world = FakeWorld()
         account = self.world.account()
         self.stream: Stream = account.add(StreamConfig(name="S", **config))  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_a_source_adds_its_header() -> None:
 
 @pytest.mark.parametrize("kind", [MirrorIntake, SourceIntake])
 class TestBoth:
-    def test_a_gap_closes_the_intake(self, kind: type[Intake]) -> None:
+    def test_a_gap_closes_the_intake(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         table.deliver(1, 1)
         table.deliver(3, 3)
@@ -105,14 +105,14 @@ class TestBoth:
         table.deliver(2, 1, consumer="d")
         assert [payload for _, _, _, payload, _ in table.contents()] == [b"m1", b"m2"]
 
-    def test_deliveries_of_another_consumer_are_not_looked_at(self, kind: type[Intake]) -> None:
+    def test_deliveries_of_another_consumer_are_not_looked_at(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         table.deliver(1, 1, consumer="old")
         table.deliver(7, 9, consumer="c-old")
         assert table.contents() == []
         assert table.gaps == 0
 
-    def test_what_is_known_is_counted_and_not_stored(self, kind: type[Intake]) -> None:
+    def test_what_is_known_is_counted_and_not_stored(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         table.intake.sseq = 5
         table.deliver(4, 1)
@@ -123,7 +123,7 @@ class TestBoth:
         assert [payload for _, _, _, payload, _ in table.contents()] == [b"m6"]
         assert table.gaps == 0
 
-    def test_a_redelivery_is_not_taken(self, kind: type[Intake]) -> None:
+    def test_a_redelivery_is_not_taken(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         table.deliver(1, 1, deliveries=2)
         assert table.contents() == []
@@ -140,49 +140,49 @@ class TestBoth:
             b"else.ACK.O.c.1.1.1.1.0",
         ],
     )
-    def test_nonsense_is_not_taken(self, kind: type[Intake], reply: bytes) -> None:
+    def test_nonsense_is_not_taken(self, kind: type[OriginIntake], reply: bytes) -> None:
         table = Table(kind)
         table.intake.take(b"o.1", make_frame(reply, None, b"x"))
         assert table.contents() == []
 
-    def test_the_second_form_of_replies(self, kind: type[Intake]) -> None:
+    def test_the_second_form_of_replies(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         for seq in (1, 2):
             reply = f"$JS.ACK._.hash.O.c.1.{seq}.{seq}.{TIME}.0.random".encode()
             table.intake.take(b"o.1", make_frame(reply, None, b"m%d" % seq))
         assert [payload for _, _, _, payload, _ in table.contents()] == [b"m1", b"m2"]
 
-    def test_headers_that_mean_something_take_the_long_way(self, kind: type[Intake]) -> None:
+    def test_headers_that_mean_something_take_the_long_way(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         block = b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n"
         table.deliver(1, 1, headers=block)
         assert table.stored == [(b"o.1", block, b"m1", 1, TIME + 1)]
 
-    def test_so_does_everything_on_a_stream_with_rules(self, kind: type[Intake]) -> None:
+    def test_so_does_everything_on_a_stream_with_rules(self, kind: type[OriginIntake]) -> None:
         table = Table(kind, max_msg_size=100)
         table.deliver(1, 1)
         assert table.stored == [(b"o.1", b"", b"m1", 1, TIME + 1)]
 
-    def test_a_message_that_is_refused_is_the_next_one_still(self, kind: type[Intake]) -> None:
+    def test_a_message_that_is_refused_is_the_next_one_still(self, kind: type[OriginIntake]) -> None:
         table = Table(kind, max_msg_size=100)
         table.refuses = True
         table.deliver(1, 1)
         assert (table.gaps, table.intake.sseq) == (1, 0)
 
-    def test_subjects_are_renamed(self, kind: type[Intake]) -> None:
+    def test_subjects_are_renamed(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         table.intake.rename([SubjectTransform("o.*", "s.$1")])
         table.deliver(1, 1)
         table.deliver(2, 2, subject=b"else")
         assert [subject for _, subject, _, _, _ in table.contents()] == [b"s.1", b"else"]
 
-    def test_heartbeats_and_questions_are_passed_on(self, kind: type[Intake]) -> None:
+    def test_heartbeats_and_questions_are_passed_on(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         block = b"NATS/1.0 100 Idle Heartbeat\r\n\r\n"
         table.intake.take(b"x", make_frame(b"back", block, b""))
         assert table.control == [(block, b"back")]
 
-    def test_a_sign_of_life_is_told_once(self, kind: type[Intake]) -> None:
+    def test_a_sign_of_life_is_told_once(self, kind: type[OriginIntake]) -> None:
         table = Table(kind)
         table.deliver(1, 1)
         table.deliver(2, 2)

@@ -6,7 +6,7 @@ import pytest
 
 from millstream.base.ids import short_hash
 from millstream.golang.time import Time
-from millstream.jetstream.sourcing.origin import Asker, Dialect, Kind, Origin, Start, index_name
+from millstream.jetstream.sourcing.origin import Asker, Dialect, Origin, OriginKind, OriginStart, index_name
 from millstream.jsapi.stream_types import (
     ExternalStream,
     StreamConsumerSource,
@@ -17,7 +17,7 @@ from millstream.jsapi.stream_types import (
 ASKER = Asker("S", "A")
 
 
-def make(config: StreamSource, kind: Kind = Kind.SOURCE, asker: Asker = ASKER) -> Origin:
+def make(config: StreamSource, kind: OriginKind = OriginKind.SOURCE, asker: Asker = ASKER) -> Origin:
     return Origin(kind, config, asker, [config])
 
 
@@ -43,7 +43,7 @@ def test_what_tells_sources_apart(config: StreamSource, name: str) -> None:
 
 def test_an_origin_that_is_listed_twice_gets_consumers_of_different_names() -> None:
     sources = [StreamSource(name="O"), StreamSource(name="O", filter_subject="a"), StreamSource(name="P")]
-    names = {Origin(Kind.SOURCE, each, ASKER, sources).consumer_name for each in sources}
+    names = {Origin(OriginKind.SOURCE, each, ASKER, sources).consumer_name for each in sources}
     assert len(names) == 3
     assert f"JS_SRC_{short_hash(short_hash('S A'))}" in names
 
@@ -52,7 +52,7 @@ def test_an_origin_that_is_listed_twice_gets_consumers_of_different_names() -> N
 def test_a_mirror_is_called_after_who_asks(domain: str) -> None:
     asker = Asker("S", "A", domain)
     hashed = short_hash(f"S A {domain}".strip())
-    assert make(StreamSource(name="O"), Kind.MIRROR, asker).consumer_name == f"JS_MIRROR_{hashed}"
+    assert make(StreamSource(name="O"), OriginKind.MIRROR, asker).consumer_name == f"JS_MIRROR_{hashed}"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_mirror_is_called_after_who_asks(domain: str) -> None:
 )
 def test_where_it_asks_and_listens(external: ExternalStream | None, api: str, deliver: str) -> None:
     origin = make(StreamSource(name="O", external=external), asker=Asker("S", "A", "hub"))
-    assert origin.request(Start(), "d", Dialect.IDENTITY, "")[0] == api.encode()
+    assert origin.request(OriginStart(), "d", Dialect.IDENTITY, "")[0] == api.encode()
     subject = origin.new_deliver_subject()
     assert subject.startswith(deliver)
     assert len(subject) == len(deliver) + 22
@@ -76,12 +76,15 @@ def test_where_it_asks_and_listens(external: ExternalStream | None, api: str, de
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (Start(), {"deliver_policy": "all"}),
-        (Start(7), {"deliver_policy": "by_start_sequence", "opt_start_seq": 7}),
-        (Start(0, Time(0)), {"deliver_policy": "by_start_time", "opt_start_time": "1970-01-01T00:00:00Z"}),
+        (OriginStart(), {"deliver_policy": "all"}),
+        (OriginStart(7), {"deliver_policy": "by_start_sequence", "opt_start_seq": 7}),
+        (
+            OriginStart(0, Time(0)),
+            {"deliver_policy": "by_start_time", "opt_start_time": "1970-01-01T00:00:00Z"},
+        ),
     ],
 )
-def test_where_to_start(start: Start, said: dict[str, object]) -> None:
+def test_where_to_start(start: OriginStart, said: dict[str, object]) -> None:
     _, _, body = make(StreamSource(name="O")).request(start, "d", Dialect.IDENTITY, "")
     config = json.loads(body)["config"]
     assert {key: config[key] for key in config if key in ("deliver_policy", *said)} == said
@@ -91,18 +94,20 @@ def test_where_to_start(start: Start, said: dict[str, object]) -> None:
     ("kind", "dialect", "block"),
     [
         (
-            Kind.SOURCE,
+            OriginKind.SOURCE,
             Dialect.IDENTITY,
             b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: i\r\n\r\n",
         ),
-        (Kind.SOURCE, Dialect.SOURCING, b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"),
-        (Kind.MIRROR, Dialect.SOURCING, b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"),
-        (Kind.MIRROR, Dialect.PLAIN, None),
+        (OriginKind.SOURCE, Dialect.SOURCING, b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"),
+        (OriginKind.MIRROR, Dialect.SOURCING, b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"),
+        (OriginKind.MIRROR, Dialect.PLAIN, None),
     ],
 )
-def test_what_the_other_server_has_to_understand(kind: Kind, dialect: Dialect, block: bytes | None) -> None:
+def test_what_the_other_server_has_to_understand(
+    kind: OriginKind, dialect: Dialect, block: bytes | None
+) -> None:
     origin = make(StreamSource(name="O"), kind)
-    _, said, body = origin.request(Start(), "d", dialect, "i")
+    _, said, body = origin.request(OriginStart(), "d", dialect, "i")
     assert said == block
     config = json.loads(body)["config"]
     assert config.get("sourcing", False) == (dialect is not Dialect.PLAIN)
@@ -111,5 +116,5 @@ def test_what_the_other_server_has_to_understand(kind: Kind, dialect: Dialect, b
 
 def test_a_consumer_that_was_given_is_reset() -> None:
     origin = make(StreamSource(name="O", consumer=StreamConsumerSource("c", "d")))
-    subject, _, body = origin.request(Start(5), "x", Dialect.IDENTITY, "")
+    subject, _, body = origin.request(OriginStart(5), "x", Dialect.IDENTITY, "")
     assert (subject, body) == (b"$JS.API.CONSUMER.RESET.O.c", b"")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millstream.jetstream.publish.candidate import MARK_SOURCE
-from millstream.jetstream.sourcing.origin import Asker, Kind, Origin
-from millstream.jetstream.sourcing.positions import Position, Positions
+from millstream.jetstream.sourcing.origin import Asker, Origin, OriginKind
+from millstream.jetstream.sourcing.positions import Positions, StoredPosition
 from millstream.jsapi.stream_types import ExternalStream, StreamSource
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
@@ -16,7 +16,7 @@ from millstream.store.recovery import open_log
 
 def origin(name: str, api: str = "") -> Origin:
     config = StreamSource(name=name, external=ExternalStream(api) if api else None)
-    return Origin(Kind.SOURCE, config, Asker("S", "A"), [config])
+    return Origin(OriginKind.SOURCE, config, Asker("S", "A"), [config])
 
 
 class Shelf:
@@ -25,7 +25,7 @@ class Shelf:
     def __init__(self) -> None:
         self.fs = MemoryFileSystem()
         self.log: Log = open_log(self.fs, "log")
-        self.now: dict[str, Position] = {}
+        self.now: dict[str, StoredPosition] = {}
         self.positions = Positions(self.log, lambda: self.now)
 
     def store(self, header: str) -> None:
@@ -39,7 +39,7 @@ class Shelf:
         self.log.end_commit(commit)
 
     def write(self, **now: int) -> Callable[[], None]:
-        self.now = {f"{name} > >": Position(seq) for name, seq in now.items()}
+        self.now = {f"{name} > >": StoredPosition(seq) for name, seq in now.items()}
         return self.positions.next_write(self.fs, "folder")
 
     def found(self, *origins: Origin) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from millstream.arrow.options import ArrowOptions
-from millstream.broker.auth import Authenticator, Identity
+from millstream.broker.auth import ClientAuthenticator, Identity
 from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.server.arrow.announcement import Announcement
 from millstream.server.arrow.tickets import Tickets
@@ -27,7 +27,7 @@ def told(options: ArrowOptions, ip: str, sockname: str = "10.0.0.7", scheme: str
         ),
         transport=transport,
     )
-    server: Any = SimpleNamespace(broker=SimpleNamespace(authenticator=Authenticator(BrokerOptions())))
+    server: Any = SimpleNamespace(broker=SimpleNamespace(authenticator=ClientAuthenticator(BrokerOptions())))
     announcement = Announcement(server, options, endpoint)
     account: Any = SimpleNamespace(name="A")
     return announcement._info(account, client, REPLY)

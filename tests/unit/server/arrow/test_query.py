@@ -5,7 +5,7 @@ from http import HTTPStatus
 import pytest
 
 from millstream.arrow.schema import DEFAULT_COLUMNS
-from millstream.server.arrow.problem import Problem
+from millstream.server.arrow.problem import ArrowProblem
 from millstream.server.arrow.query import PATH, RangeQuery, read_target
 
 
@@ -54,7 +54,7 @@ def test_requests_that_make_sense(target: str, expected: RangeQuery) -> None:
     ],
 )
 def test_requests_that_make_none_are_told_why(query: str, words: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(ArrowProblem) as caught:
         read_target(f"{PATH}ORDERS?{query}")
     assert caught.value.status == HTTPStatus.BAD_REQUEST
     assert words in str(caught.value)
@@ -64,6 +64,6 @@ def test_requests_that_make_none_are_told_why(query: str, words: str) -> None:
     "target", ["/", "/arrow/v1/streams/", "/arrow/v1/streams/a/b", "/arrow/v2/streams/a", "*"]
 )
 def test_other_paths_are_not_found(target: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(ArrowProblem) as caught:
         read_target(target)
     assert caught.value.status == HTTPStatus.NOT_FOUND

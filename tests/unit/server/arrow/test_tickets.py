@@ -5,7 +5,7 @@ import base64
 import msgspec
 import pytest
 
-from millstream.broker.auth import Authenticator, Identity
+from millstream.broker.auth import ClientAuthenticator, Identity
 from millstream.broker.options import (
     GLOBAL_ACCOUNT,
     Authorization,
@@ -65,7 +65,7 @@ def test_a_ticket_has_no_permissions_of_its_own() -> None:
 
 
 def known(authorization: Authorization, identity: Identity) -> Identity | None:
-    return Authenticator(BrokerOptions(authorization=authorization)).still_known(identity)
+    return ClientAuthenticator(BrokerOptions(authorization=authorization)).still_known(identity)
 
 
 def test_a_holder_is_looked_up_in_the_present_configuration() -> None:

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from millstream.server.monitor import http
-from millstream.server.monitor.http import HttpServer, Request, Response, Timeouts, plain
+from millstream.server.monitor.http import HttpServer, MonitorRequest, MonitorResponse, Timeouts, plain
 from tests.kits.patience import PATIENCE_S
 
 
-async def echo(request: Request) -> Response:
+async def echo(request: MonitorRequest) -> MonitorResponse:
     if request.path == "/broken":
         raise RuntimeError("no such luck")
     if request.path == "/big":
-        return Response(200, "text/plain", [b"x" * 1000] * 20_000)
-    return Response(
+        return MonitorResponse(200, "text/plain", [b"x" * 1000] * 20_000)
+    return MonitorResponse(
         200, "text/plain", [request.method.encode(), b" ", request.path.encode()], [("X-Q", request.query)]
     )
 

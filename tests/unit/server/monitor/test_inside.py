@@ -17,12 +17,12 @@ from millstream.server.monitor import internals
 from millstream.server.monitor.connection_info import Moment, _suite_name, describe
 from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz
 from millstream.server.monitor.healthz import HealthzOptions, healthz
-from millstream.server.monitor.http import Request, Response
+from millstream.server.monitor.http import MonitorRequest, MonitorResponse
 from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions, jsz
 from millstream.server.monitor.process import ProcessorLoad
-from millstream.server.monitor.queries import BadRequest
-from millstream.server.monitor.routes import Routes
+from millstream.server.monitor.queries import BadQuery
+from millstream.server.monitor.routes import MonitorRoutes
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
 from millstream.server.reload import reload_configuration
@@ -48,8 +48,8 @@ def text_of(document: Pieces[Any]) -> bytes:
     return b"".join(finish(render(finish(document), pretty=True)))
 
 
-async def body_of(routes: Routes, path: str, query: str = "") -> tuple[Response, bytes]:
-    response = await routes.handle(Request("GET", path, query))
+async def body_of(routes: MonitorRoutes, path: str, query: str = "") -> tuple[MonitorResponse, bytes]:
+    response = await routes.handle(MonitorRequest("GET", path, query))
     return response, b"".join(response.body)
 
 
@@ -57,7 +57,7 @@ async def test_a_document_in_slices_is_the_same_document(server: Server) -> None
     crowd(server, 300)
     for connection in server.broker.connections.values():
         connection.session.connect = ConnectOptions(name='"connections": []')
-    routes = Routes(server, "/")
+    routes = MonitorRoutes(server, "/")
     _, body = await body_of(routes, "/connz", "limit=299&offset=1")
     whole = json.loads(text_of(connz(server, ConnzOptions(limit=299, offset=1))))
     sliced = json.loads(body)
@@ -84,7 +84,7 @@ async def test_a_long_document_gives_others_their_turn(server: Server) -> None:
     task = asyncio.create_task(neighbour())
     await asyncio.sleep(0)
     before = turns
-    await body_of(Routes(server, "/"), "/connz", "limit=4000")
+    await body_of(MonitorRoutes(server, "/"), "/connz", "limit=4000")
     done = True
     await task
     assert turns - before >= 4
@@ -93,7 +93,7 @@ async def test_a_long_document_gives_others_their_turn(server: Server) -> None:
 
 async def test_connections_may_come_and_go_while_a_long_document_is_made(server: Server) -> None:
     crowd(server, 600)
-    making = asyncio.create_task(body_of(Routes(server, "/"), "/connz", "limit=600"))
+    making = asyncio.create_task(body_of(MonitorRoutes(server, "/"), "/connz", "limit=600"))
     await asyncio.sleep(0)
     server.broker.connections.clear()
     _, body = await making
@@ -109,7 +109,7 @@ async def test_a_page_describes_only_what_is_on_it(server: Server) -> None:
 
 async def test_many_who_ask_at_once_all_get_their_documents(server: Server) -> None:
     crowd(server, 1500)
-    routes = Routes(server, "/")
+    routes = MonitorRoutes(server, "/")
     asked = [body_of(routes, "/connz", "limit=1500") for _ in range(20)]
     answers = await asyncio.gather(*asked, body_of(routes, "/healthz"))
     for response, body in answers[:-1]:
@@ -119,7 +119,7 @@ async def test_many_who_ask_at_once_all_get_their_documents(server: Server) -> N
 
 async def test_a_short_document_does_not_wait_for_long_ones(server: Server) -> None:
     crowd(server, 1500)
-    routes = Routes(server, "/")
+    routes = MonitorRoutes(server, "/")
     long = [asyncio.create_task(body_of(routes, "/connz", "limit=1500")) for _ in range(8)]
     await asyncio.sleep(0)
     assert json.loads((await body_of(routes, "/healthz"))[1]) == {"status": "ok"}
@@ -129,9 +129,9 @@ async def test_a_short_document_does_not_wait_for_long_ones(server: Server) -> N
 
 async def test_work_for_a_client_that_has_gone_or_is_cut_off_ends(server: Server) -> None:
     crowd(server, 1500)
-    routes = Routes(server, "/")
-    gone = asyncio.create_task(routes.handle(Request("GET", "/connz", "limit=1500", lambda: False)))
-    cut_off = asyncio.create_task(routes.handle(Request("GET", "/connz", "limit=1500")))
+    routes = MonitorRoutes(server, "/")
+    gone = asyncio.create_task(routes.handle(MonitorRequest("GET", "/connz", "limit=1500", lambda: False)))
+    cut_off = asyncio.create_task(routes.handle(MonitorRequest("GET", "/connz", "limit=1500")))
     await asyncio.sleep(0)
     cut_off.cancel()
     assert (await gone).status == 503
@@ -143,7 +143,7 @@ async def test_work_for_a_client_that_has_gone_or_is_cut_off_ends(server: Server
 @pytest.mark.parametrize("count", [127, 128, 129, 256])
 async def test_slices_join_at_every_border(server: Server, count: int) -> None:
     crowd(server, count)
-    _, body = await body_of(Routes(server, "/"), "/connz", f"limit={count}")
+    _, body = await body_of(MonitorRoutes(server, "/"), "/connz", f"limit={count}")
     assert len(json.loads(body)["connections"]) == count
 
 
@@ -219,13 +219,13 @@ def test_options_are_decoded_from_the_body_of_a_request() -> None:
 
 
 async def test_a_test_subject_must_be_literal(server: Server) -> None:
-    with pytest.raises(BadRequest, match=r"^invalid test subject, must be valid publish subject: a\.\*$"):
+    with pytest.raises(BadQuery, match=r"^invalid test subject, must be valid publish subject: a\.\*$"):
         finish(subsz(server, SubszOptions(test="a.*")))
 
 
 async def test_jetstream_is_disabled(server: Server) -> None:
     assert msgspec.to_builtins(finish(jsz(server)))["disabled"] is True
-    with pytest.raises(BadRequest, match="filtered response: not leader"):
+    with pytest.raises(BadQuery, match="filtered response: not leader"):
         finish(jsz(server, JszOptions(leader_only=True)))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.server.monitor.queries import BadRequest, Query
+from millstream.server.monitor.queries import BadQuery, Query
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "true", "TRUE", "True"])
@@ -52,16 +52,16 @@ def test_the_first_of_several_values_counts() -> None:
     ],
 )
 def test_complaints_are_the_reference_s(method: str, text: str, complaint: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadQuery) as caught:
         getattr(Query(f"x={text}"), method)("x")
     assert str(caught.value) == complaint
 
 
 def test_a_number_of_many_digits_is_refused_without_converting_it() -> None:
-    with pytest.raises(BadRequest, match="value out of range"):
+    with pytest.raises(BadQuery, match="value out of range"):
         Query("x=" + "9" * 10_000).unsigned("x")
 
 
 def test_a_query_of_very_many_fields_is_refused() -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadQuery):
         Query("&".join(f"a{number}=1" for number in range(1000)))

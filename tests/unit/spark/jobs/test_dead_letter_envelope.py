@@ -1,6 +1,6 @@
 """A dead letter carries the original, where it came from and why it is dead."""
 
-from millstream.spark.jobs.admin import StoredMessage, parse_headers
+from millstream.spark.jobs.admin import AdminMessage, parse_headers
 from millstream.spark.jobs.deadletters import letter
 
 ADVISORY = {"stream": "ORDERS", "consumer": "NEW", "stream_seq": 7, "deliveries": 5, "kind": "max_deliver",
@@ -9,7 +9,7 @@ ADVISORY = {"stream": "ORDERS", "consumer": "NEW", "stream_seq": 7, "deliveries"
 
 def test_a_letter_keeps_the_headers_of_the_publisher_and_none_of_the_server() -> None:
     headers = (("A", "1"), ("A", "2"), ("Nats-Msg-Id", "x"), ("Millstream-Orig-Seq", "1"))
-    original = StoredMessage("orders.new", 7, "2026-01-01T00:00:00.5Z", headers, b"data")
+    original = AdminMessage("orders.new", 7, "2026-01-01T00:00:00.5Z", headers, b"data")
     assert letter(ADVISORY, original, "dlq.{stream}.{consumer}") == {
         "data": b"data",
         "subject": "dlq.ORDERS.NEW",

@@ -1,0 +1,42 @@
+cimport cython
+
+from millstream.base.buffer cimport read_little
+from millstream.archive.highway cimport HighwayHash
+
+cdef Py_ssize_t _HEADER_SIZE
+cdef Py_ssize_t _HASH_SIZE
+cdef unsigned long long _HEADERS
+cdef unsigned long long _ERASED
+cdef unsigned long long _TOMBSTONE
+
+@cython.final
+cdef class BlockReader:
+    cdef readonly unsigned long long highest
+    cdef readonly long long highest_timestamp
+    cdef readonly bytes buf
+    cdef readonly unsigned long long seq
+    cdef readonly long long timestamp
+    cdef readonly bint erased
+    cdef readonly bint tombstone
+    cdef readonly Py_ssize_t subject_start
+    cdef readonly Py_ssize_t subject_size
+    cdef readonly Py_ssize_t header_size
+    cdef readonly Py_ssize_t body_start
+    cdef readonly Py_ssize_t body_size
+    cdef str _stream
+    cdef int _number
+    cdef Py_ssize_t _at
+    cdef HighwayHash _hasher
+
+    cpdef begin(self, int number, bytes data)
+    @cython.locals(
+        p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, first="unsigned long long", size=Py_ssize_t,
+        subject_size=Py_ssize_t, seq="unsigned long long", body=Py_ssize_t, header_size=Py_ssize_t, extra=int,
+        finish=Py_ssize_t,
+    )
+    cpdef bint next(self) except -1
+    cpdef bytes subject(self)
+    @cython.locals(hasher=HighwayHash)
+    cdef int _check_hash(self, Py_ssize_t at, Py_ssize_t subject_size, Py_ssize_t body, Py_ssize_t finish) except -1
+
+cdef long long _signed(unsigned long long value) noexcept
