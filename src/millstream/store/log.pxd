@@ -8,7 +8,7 @@ from millstream.store.log_removal cimport LogRemoval
 from millstream.store.log_repair cimport LogRepair
 from millstream.store.log_state cimport LogState
 from millstream.store.log_upkeep cimport LogUpkeep
-from millstream.store.log_writer cimport LogWriter
+from millstream.store.log_writer cimport LogAppender
 from millstream.store.next_commit cimport NextCommit
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
@@ -21,7 +21,7 @@ cdef class Log:
     cdef readonly SubjectIndex index
     cdef readonly NextCommit next_commit
     cdef readonly LogReader reader
-    cdef readonly LogWriter writer
+    cdef readonly LogAppender writer
     cdef readonly LogCommits commits
     cdef readonly LogRemoval removal
     cdef readonly object losses

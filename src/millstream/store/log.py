@@ -32,7 +32,7 @@ from millstream.store.log_removal import LogRemoval
 from millstream.store.log_repair import LogRepair
 from millstream.store.log_state import LogState
 from millstream.store.log_upkeep import LogUpkeep
-from millstream.store.log_writer import LogWriter
+from millstream.store.log_writer import LogAppender
 from millstream.store.losses import Losses
 from millstream.store.next_commit import NextCommit
 from millstream.store.record import Record
@@ -54,7 +54,7 @@ class Log:
         index = self.index = SubjectIndex()
         gathered = self.next_commit = NextCommit()
         reader = self.reader = LogReader(state, chain, index)
-        writer = self.writer = LogWriter(state, chain, index, gathered, segment_size)
+        writer = self.writer = LogAppender(state, chain, index, gathered, segment_size)
         self.commits = LogCommits(state, chain, gathered, writer)
         self.removal = LogRemoval(state, chain, index, gathered, reader)
         self.losses = Losses()  # what was lost by damage

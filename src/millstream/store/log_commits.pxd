@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.store.commit cimport Commit, Work
 from millstream.store.log_state cimport LogState
-from millstream.store.log_writer cimport LogWriter
+from millstream.store.log_writer cimport LogAppender
 from millstream.store.next_commit cimport NextCommit
 from millstream.store.record cimport RecordBuffer
 from millstream.store.segment cimport Segment
@@ -17,7 +17,7 @@ cdef class LogCommits:
     cdef LogState _state
     cdef SegmentChain _chain
     cdef NextCommit _gathered
-    cdef LogWriter _writer
+    cdef LogAppender _writer
 
     @cython.locals(active=Segment)
     cpdef bint has_uncommitted(self) except *

@@ -16,7 +16,7 @@ from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, close_files
 from millstream.store.log_state import LogState
-from millstream.store.log_writer import LogWriter
+from millstream.store.log_writer import LogAppender
 from millstream.store.next_commit import NextCommit
 from millstream.store.recent import Recent
 from millstream.store.segment import Segment
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class LogCommits:
     """Begins and ends the commits of one log."""
 
-    def __init__(self, state: LogState, chain: SegmentChain, gathered: NextCommit, writer: LogWriter) -> None:
+    def __init__(self, state: LogState, chain: SegmentChain, gathered: NextCommit, writer: LogAppender) -> None:
         self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
         self.recent: Recent | None = None
         self.closer: Callable[[list[File]], None] = close_files  # of files that have no name any more

@@ -4,7 +4,7 @@ from millstream.store.index cimport SubjectIndex
 from millstream.store.log_reader cimport LogReader
 from millstream.store.log_removal cimport LogRemoval
 from millstream.store.log_state cimport LogState
-from millstream.store.log_writer cimport LogWriter
+from millstream.store.log_writer cimport LogAppender
 from millstream.store.next_commit cimport NextCommit
 from millstream.store.segment cimport Segment
 from millstream.store.segment_chain cimport SegmentChain
@@ -17,7 +17,7 @@ cdef class LogRepair:
     cdef SubjectIndex _index
     cdef NextCommit _gathered
     cdef LogReader _reader
-    cdef LogWriter _writer
+    cdef LogAppender _writer
     cdef LogRemoval _removal
 
     @cython.locals(state=LogState)

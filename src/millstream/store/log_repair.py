@@ -14,7 +14,7 @@ from millstream.store.index import SubjectIndex
 from millstream.store.log_reader import LogReader
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_state import LogState
-from millstream.store.log_writer import LogWriter
+from millstream.store.log_writer import LogAppender
 from millstream.store.losses import MOST_LISTED, Damage, Losses
 from millstream.store.next_commit import NextCommit
 from millstream.store.segment import Segment
@@ -33,7 +33,7 @@ class LogRepair:
         index: SubjectIndex,
         gathered: NextCommit,
         reader: LogReader,
-        writer: LogWriter,
+        writer: LogAppender,
         removal: LogRemoval,
         losses: Losses,
     ) -> None:

@@ -16,7 +16,7 @@ from millstream.store.log_commits import LogCommits
 from millstream.store.log_reader import LogReader
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_state import LogState
-from millstream.store.log_writer import LogWriter
+from millstream.store.log_writer import LogAppender
 from millstream.store.next_commit import NextCommit
 from millstream.store.segment import Segment
 from millstream.store.segment_chain import SegmentChain
@@ -33,7 +33,7 @@ class LogUpkeep:
         chain: SegmentChain,
         gathered: NextCommit,
         reader: LogReader,
-        writer: LogWriter,
+        writer: LogAppender,
         commits: LogCommits,
         removal: LogRemoval,
     ) -> None:

@@ -15,7 +15,7 @@ cdef unsigned long long _FARTHEST_JUMP
 cdef Py_ssize_t _MOST_MESSAGES
 
 @cython.final
-cdef class LogWriter:
+cdef class LogAppender:
     cdef readonly Py_ssize_t segment_size
     cdef LogState _state
     cdef SegmentChain _chain

@@ -23,7 +23,7 @@ _FARTHEST_JUMP = FARTHEST_JUMP
 _MOST_MESSAGES = 65_536  # of a segment: the event loop waits while the tables of one are loaded
 
 
-class LogWriter:
+class LogAppender:
     """Appends to one log."""
 
     def __init__(
