@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 class LogCommits:
     """Begins and ends the commits of one log."""
 
-    def __init__(self, state: LogState, chain: SegmentChain, gathered: NextCommit, writer: LogAppender) -> None:
+    def __init__(
+        self, state: LogState, chain: SegmentChain, gathered: NextCommit, writer: LogAppender
+    ) -> None:
         self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
         self.recent: Recent | None = None
         self.closer: Callable[[list[File]], None] = close_files  # of files that have no name any more
