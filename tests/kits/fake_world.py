@@ -21,13 +21,16 @@ from typing import Any, NamedTuple
 from millstream.base.slices import Pieces, Sliced
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.ports import ClientRequest, CommitJob, MessageLimits, NoJournal, Sink, Traced
+from millstream.jetstream.ports import ClientRequest, MessageLimits, NoJournal, Sink, Traced
 from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.ticket import Ticket
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame, make_frame
 from millstream.protocol.replies import Replies
+from millstream.store.commit import Commit
 from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.subjects.match import matches
 
@@ -81,6 +84,18 @@ class _Timer:
         self.callback = None
 
 
+class FakeWriters:
+    """Implements ``jetstream.ports.Writers``: a commit is written when the world settles."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self._world = world
+
+    def start(self, commit: Commit, owner: Committing) -> Ticket:
+        ticket = Ticket(commit, owner)
+        self._world.run_in_worker(ticket.run, ticket.tell)
+        return ticket
+
+
 class FakeWorld:
     """Implements ``jetstream.ports.World``, both of its ports."""
 
@@ -99,6 +114,7 @@ class FakeWorld:
         self.delivered: list[Delivered] = []  # through outlets
         self.deaf: set[bytes] = set()  # subjects without a subscriber
         self.behind: set[bytes] = set()  # subjects whose receiver has a backlog
+        self.writers = FakeWriters(self)
         self.journal = NoJournal()
         self.publisher = 1  # the client whose message is sent
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
@@ -210,9 +226,6 @@ class FakeWorld:
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._work.append((work, done))
-
-    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        self.run_in_worker(job.run, done)
 
     def hold_publisher(self) -> None:
         self.held += 1

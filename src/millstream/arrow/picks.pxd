@@ -14,12 +14,12 @@ cdef class Picks:
         places="const unsigned char*", numbers="const unsigned char*", bits="const unsigned char*",
         bit_count=Py_ssize_t, subjects="const unsigned char*", filtered=bint, flags=bytes,
         flag_p="const unsigned char*", flag_count="unsigned int", listed=bint, out_offsets="long long*",
-        out_ends="long long*", out_seqs="long long*", found=Py_ssize_t, index=Py_ssize_t, ordinal=Py_ssize_t,
+        out_ends="long long*", out_seqs="long long*", found=Py_ssize_t, index=Py_ssize_t, bit=Py_ssize_t,
         number="unsigned int",
     )
     cdef _choose(
         self, Py_ssize_t count, bytes offsets, bytes seqs, long long first_seq, bytes removed,
-        Py_ssize_t first_ordinal, bytes subject_of, bytes wanted,
+        Py_ssize_t first_bit, bytes subject_of, bytes wanted,
     )
     cpdef long long seq(self, Py_ssize_t index) except *
     cpdef long long offset(self, Py_ssize_t index) except *

@@ -1,12 +1,18 @@
-"""The wanted messages in a part of a segment, and their positions in the file.
+"""The wanted messages of an extent, and their positions in the file.
 
-Built in a worker from tables that were copied on the log's thread (``lease``), so nothing here is shared.
+Built in a worker from columns that were copied on the log's thread (``store.extent``), so nothing here is
+shared.
 """
 
+from __future__ import annotations
+
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
+
+if TYPE_CHECKING:
+    from millstream.store.extent import Extent
 
 _SUBJECT_MASK = 0x7FFFFFFF  # the top bit of a subject's number marks a message with headers
 
@@ -21,15 +27,11 @@ class Picks:
         seqs: bytes,
         first_seq: int,
         removed: bytes,
-        first_ordinal: int,
+        first_bit: int,
         subject_of: bytes,
         wanted: bytes | None,
     ) -> None:
-        """Pick the messages that are not removed and have a wanted subject, from `first_ordinal` on.
-
-        `offsets` has one entry more, the end of the last message; without `seqs`, sequences start at
-        `first_seq` without gaps.
-        """
+        """Pick the messages that are not removed and have a wanted subject; the columns of an extent."""
         self.count = 0
         self._offsets: Any = array("q", bytes(8 * count))
         self._ends: Any = array("q", bytes(8 * count))
@@ -38,7 +40,7 @@ class Picks:
             raise ValueError("tables are too short")
         if wanted is not None and len(subject_of) < 4 * count:
             raise ValueError("tables are too short")
-        self._choose(count, offsets, seqs, first_seq, removed, first_ordinal, subject_of, wanted)
+        self._choose(count, offsets, seqs, first_seq, removed, first_bit, subject_of, wanted)
 
     def _choose(
         self,
@@ -47,7 +49,7 @@ class Picks:
         seqs: bytes,
         first_seq: int,
         removed: bytes,
-        first_ordinal: int,
+        first_bit: int,
         subject_of: bytes,
         wanted: bytes | None,
     ) -> None:
@@ -67,8 +69,8 @@ class Picks:
         found = 0
         with cython.nogil:
             for index in range(count):
-                ordinal = first_ordinal + index
-                if ordinal < bit_count and (bits[ordinal >> 3] >> (ordinal & 7)) & 1:
+                bit = first_bit + index
+                if bit < bit_count and (bits[bit >> 3] >> (bit & 7)) & 1:
                     continue
                 if filtered:
                     number = _number(subjects, 4 * index) & _SUBJECT_MASK
@@ -100,6 +102,20 @@ class Picks:
                 break
             index += 1
         return index
+
+
+def picks_of(extent: Extent, wanted: bytes | None) -> Picks:
+    """Return the messages of an extent to read; `wanted` has a flag for each subject (``Extent.flags``)."""
+    return Picks(
+        extent.count,
+        extent.offsets,
+        extent.seqs,
+        extent.first_seq,
+        extent.removed,
+        extent.first_bit,
+        extent.subjects,
+        wanted,
+    )
 
 
 def _number(p: bytes, at: int) -> int:

@@ -109,7 +109,7 @@ class AccountJetStream:
     def begin(self, config: StreamConfig) -> Stream:
         """Create a stream that accepts messages at once; a worker makes its folder before its first commit.
 
-        If that fails, the stream is removed, and callbacks of ``Stream.after_outcome`` get the error.
+        If that fails, the stream is removed, and callbacks of ``Stream.on_outcome`` get the error.
         """
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
@@ -233,7 +233,7 @@ class AccountJetStream:
         self.committer.forget(stream)
         self._unnote(stream)
         stream.log.close()
-        stream.log.free(stream.log.index.clear())
+        stream.log.free_subjects()
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM_FILES)
         else:

@@ -312,7 +312,7 @@ class AccountApi:
             waiting.count -= 1
             go_on(error)
 
-        stream.after_outcome(commit_ended)
+        stream.on_outcome(commit_ended)
 
     def _fail(self, call: _Call, error: ApiError, *, counts: bool = True) -> None:
         self._account.api_errors += counts

@@ -155,7 +155,7 @@ class Engine:
             for name in list(account.streams):
                 stream = account.streams.get(name)
                 if stream is not None:
-                    yield from stream.log.tables.rest()
+                    yield from stream.log.rest()
 
     def _fill_reserve(self) -> None:
         self._reserve.fill()

@@ -8,7 +8,7 @@ captured messages arrive while a chunk of input is processed, and acks are sent 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -18,8 +18,11 @@ from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
-from millstream.store.journal_batch import JournalBatch
-from millstream.store.record import RecordBuffer
+
+if TYPE_CHECKING:
+    from millstream.jetstream.stream.committed_log import Committing
+    from millstream.jetstream.stream.ticket import Ticket
+    from millstream.store.commit import Commit
 
 
 class Requester(Protocol):
@@ -83,43 +86,14 @@ class Vouched(Protocol):
         """Record that the journal has synced everything written to the log."""
 
 
-class CommitJob(Protocol):
-    """A commit for another thread; simple ones may take a faster way."""
+class Writers(Protocol):
+    """Threads that write commits."""
 
-    def run(self) -> None: ...
+    def start(self, commit: Commit, owner: Committing) -> Ticket:
+        """Start writing a commit in the fastest way that is free, because publishers wait for it.
 
-    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """Return the open file and the records, if a write at its end and a sync are all that is to do."""
-
-    def begun(self, wait: Callable[[CommitJob], None]) -> None:
-        """Record that the write has started; `wait` blocks until it has finished."""
-
-    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """End the write with error numbers; 0 means success."""
-
-    @property
-    def journal_key(self) -> bytes:
-        """Return the log's name in the commit journal; empty if the commit cannot use it."""
-
-    @property
-    def size(self) -> int:
-        """Return the bytes to be written."""
-
-    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
-        """Add the records to a batch of the commit journal, which is on the disk with this device number.
-
-        Returns False if the commit has to be written without the journal.
+        It may have ended when this returns.  `owner` has the log.  Raises if nothing was started.
         """
-
-    def turned_down(self) -> None:
-        """Handle that the commit journal did not write it: ``run`` follows."""
-
-    def journaled_ended(self) -> None:
-        """Record that the commit is durable in the journal, and in the log's own file without a sync."""
-
-    @property
-    def vouched(self) -> Vouched:
-        """Return the log, which relies on the commit journal from now on."""
 
 
 class JournalOfCommits(Protocol):
@@ -186,8 +160,8 @@ class Host(Protocol):
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         """Run `work` in another thread, then `done` in this one."""
 
-    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        """Run a commit in another thread as fast as possible, because publishers wait for it."""
+    @property
+    def writers(self) -> Writers: ...
 
     @property
     def journal(self) -> JournalOfCommits: ...

@@ -6,8 +6,7 @@ from millstream.store.journal_writer cimport JournalWriter
 @cython.final
 cdef class _Gathered:
     cdef readonly JournalBatch batch
-    cdef readonly list jobs
-    cdef readonly list dones
+    cdef readonly list tickets
 
     cpdef clear(self)
 
@@ -43,8 +42,8 @@ cdef class CommitJournal:
     cdef bint _has_commits(self) noexcept
     cpdef when_room(self, object then)
     cdef _tell_room(self)
-    @cython.locals(gathering=_Gathered, batch=JournalBatch)
-    cpdef bint take(self, object job, object done) except -1
+    @cython.locals(gathering=_Gathered, batch=JournalBatch, size=Py_ssize_t)
+    cpdef bint take(self, object ticket) except -1
     @cython.locals(gathered=_Gathered)
     cpdef _begin(self)
     @cython.locals(written=_Gathered, number=Py_ssize_t, failed=int, unsynced=dict)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.server.journal_files import Done, JournalFile, JournalFiles, Submit
+from millstream.server.journal_files import JournalFile, JournalFiles, Submit
 from millstream.store.commit_journal import START
 from millstream.store.journal_batch import ALIGNMENT, JournalBatch
 from millstream.store.journal_writer import JournalWriter
@@ -29,7 +29,7 @@ from millstream.store.journal_writer import JournalWriter
 if TYPE_CHECKING:
     import asyncio
 
-    from millstream.jetstream.ports import CommitJob
+    from millstream.jetstream.stream.ticket import Ticket
 
 _log = logging.getLogger("millstream.server")
 
@@ -56,13 +56,11 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.batch = JournalBatch()
-        self.jobs: list[CommitJob] = []
-        self.dones: list[Done] = []
+        self.tickets: list[Ticket] = []
 
     def clear(self) -> None:
         self.batch.clear()
-        self.jobs = []
-        self.dones = []
+        self.tickets = []
 
 
 class CommitJournal:
@@ -113,8 +111,8 @@ class CommitJournal:
         self.crowded = False  # the next batch is full: new commits would only wait
         self._planned = False
         self._file: JournalFile | None = None  # the file of the running batch
-        self._ending: deque[tuple[CommitJob, Done]] = deque()
-        self._under_way: set[CommitJob] = set()  # the jobs of all batches that have not ended
+        self._ending: deque[Ticket] = deque()
+        self._under_way: set[Ticket] = set()  # the commits of all batches that have not ended
         self._wait_for = self._wait
         self._wait_for_room: deque[Callable[[], None]] = deque()
         self._gives_room = False  # a call of a waiting callback is scheduled
@@ -146,23 +144,24 @@ class CommitJournal:
             self._wait_for_room.popleft()()
         self._tell_room()
 
-    def take(self, job: CommitJob, done: Done) -> bool:
-        """Write a commit with the next batch, then call `done`; return False if the journal cannot."""
-        if not job.journal_key or job.size > MOST_OF_ONE:
+    def take(self, ticket: Ticket) -> bool:
+        """Write a commit with the next batch; return False if the journal cannot."""
+        commit = ticket.commit
+        size = commit.size()
+        if not commit.journal_key or size > MOST_OF_ONE:
             return False
         if self.files.active is None and not self._is_wanted():
             return False
         gathering = self._gathering
         batch = gathering.batch
-        if batch.size + job.size + _ENTRY_OVERHEAD > self._most_bytes and batch.count > 0:
+        if batch.size + size + _ENTRY_OVERHEAD > self._most_bytes and batch.count > 0:
             return False
-        if not job.begin_journaled(batch, self._device):
+        if not commit.begin_journaled(batch, self._device):
             return False
-        gathering.jobs.append(job)
-        gathering.dones.append(done)
+        gathering.tickets.append(ticket)
         self.crowded = batch.count >= _MOST_IN_A_BATCH or batch.size + MOST_OF_ONE > self._most_bytes
-        self._under_way.add(job)
-        job.begun(self._wait_for)
+        self._under_way.add(ticket)
+        ticket.begun(self._wait_for)
         if not self._planned and self._running is None and self.files.active is not None:
             self._planned = True
             self._loop.call_soon(self._run_turn, _WRITTEN, self._begin)
@@ -192,29 +191,29 @@ class CommitJournal:
         self.crowded = False
         if file is None or not self._start_writer():
             self._spare = gathered
-            jobs, dones = gathered.jobs, gathered.dones
+            tickets = gathered.tickets
             gathered.clear()
-            for job, done in zip(jobs, dones, strict=True):
-                self._turn_down(job, done)
+            for ticket in tickets:
+                self._turn_down(ticket)
         else:
             self._running = gathered
             self._write(file, gathered)
         self._tell_room()
 
-    def _turn_down(self, job: CommitJob, done: Done) -> None:
+    def _turn_down(self, ticket: Ticket) -> None:
         """Write a commit without the journal, which has no room or could not be written."""
-        self._under_way.discard(job)
-        job.turned_down()
+        self._under_way.discard(ticket)
+        ticket.turned_down()
         try:
-            self._submit(job.run, done)
+            self._submit(ticket.run, ticket.tell)
         except Exception as error:
-            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, done, error)
+            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, ticket.tell, error)
 
     def _write(self, file: JournalFile, gathered: _Gathered) -> None:
         self._order += 1
         gathered.batch.finish(file.mark, self._order)
-        for job in gathered.jobs:
-            file.keys.add(job.journal_key)
+        for ticket in gathered.tickets:
+            file.keys.add(ticket.commit.journal_key)
         self._file = file
         position = self.files.batch_begins(file, gathered.batch.size)
         assert self._writer is not None
@@ -233,12 +232,12 @@ class CommitJournal:
         failed = self._writer.failed
         written = self._running
         unsynced = self._file.unsynced
-        for number, (job, done) in enumerate(zip(written.jobs, written.dones, strict=True)):
+        for number, ticket in enumerate(written.tickets):
             if failed or written.batch.error_of(number):
-                self._turn_down(job, done)  # the retry without the journal works, or reports the reason
+                self._turn_down(ticket)  # the retry without the journal works, or reports the reason
             else:
-                unsynced[job.journal_key] = job.vouched
-                self._ending.append((job, done))
+                unsynced[ticket.commit.journal_key] = ticket.owner
+                self._ending.append(ticket)
         written.clear()
         self._spare, self._running = written, None
         if failed:
@@ -251,9 +250,9 @@ class CommitJournal:
         end = self._loop.time() + _LONGEST_STEP_S
         count = 0
         while self._ending:
-            done = self._end_one()
+            ticket = self._end_one()
             try:
-                done(None)
+                ticket.tell(None)
             except Exception as error:
                 guard.report("the end of a commit", error)
             count += 1
@@ -264,23 +263,23 @@ class CommitJournal:
         if self._ending:
             self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_some)
 
-    def _end_one(self) -> Done:
-        job, done = self._ending.popleft()
-        self._under_way.discard(job)
-        job.journaled_ended()
-        return done
+    def _end_one(self) -> Ticket:
+        ticket = self._ending.popleft()
+        self._under_way.discard(ticket)
+        ticket.journaled_ended()
+        return ticket
 
     # -- those who cannot wait --------------------------------------------------------------------
 
-    def _wait(self, job: CommitJob) -> None:
-        """Return when the commit has ended or is written without the journal; `done` is called later."""
-        while job in self._under_way:
+    def _wait(self, ticket: Ticket) -> None:
+        """Return when the commit has ended or is written without the journal; it is reported later."""
+        while ticket in self._under_way:
             self._go_on()
 
     def _go_on(self) -> None:
         """Wait for the next step of the running work."""
         if self._ending:
-            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_one(), None)
+            self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_one().tell, None)
         elif self._running is not None:
             assert self._writer is not None
             if self._writer.wait():

@@ -10,23 +10,21 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
 from millstream.store.disk_writer import DiskWriter
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import CommitJob
+    from millstream.jetstream.stream.ticket import Ticket
     from millstream.server.sync_pace import SyncPace
     from millstream.store.record import RecordBuffer
 
 _log = logging.getLogger("millstream.server")
 
-Done = Callable[[Exception | None], None]
 Turn = Callable[..., None]  # given a kind and a callback: calls back, and sends what that left to be sent
 
 _COMMIT_ENDED: Final = "commit ended"
 
 
-def _is_written(_: CommitJob) -> None:
+def _is_written(_: Ticket) -> None:
     """Return at once: a write on the loop has ended before anything can wait for it."""
 
 
@@ -46,7 +44,7 @@ class DiskWriters:
         self._pace = pace  # None: the loop never writes
         self._idle: list[DiskWriter] = []
         self._all: list[DiskWriter] = []
-        self._busy: dict[DiskWriter, tuple[CommitJob, Done]] = {}
+        self._busy: dict[DiskWriter, Ticket] = {}
         # Create all of them now: later there may be no descriptors, and no memory for a thread.
         for number in range(most):
             try:
@@ -55,12 +53,9 @@ class DiskWriters:
                 _log.warning("commits use %d threads of %d: %s", number, most, error)
                 break
 
-    def write(self, job: CommitJob, done: Done) -> bool:
-        """Start or finish writing a commit; return False if no writer can.
-
-        `done` is called when it has ended.
-        """
-        plain = job.begin_plain() if self._idle else None
+    def write(self, ticket: Ticket) -> bool:
+        """Start or finish writing a commit; return False if no writer can."""
+        plain = ticket.commit.begin_plain() if self._idle else None
         if plain is None:
             return False
         pace = self._pace
@@ -68,26 +63,26 @@ class DiskWriters:
             if self._busy:
                 pace.disturbed()
             elif pace.allows(plain[1].size):
-                self._write_now(job, done, plain, pace)
+                self._write_now(ticket, plain, pace)
                 return True
         writer = self._idle.pop()
-        self._busy[writer] = job, done
-        job.begun(lambda _: self._wait(writer))
+        self._busy[writer] = ticket
+        ticket.begun(lambda _: self._wait(writer))
         try:
             alone = len(self._busy) == 1  # many commits go to the journal, which needs no zeros ahead
             writer.begin(*plain, alone)
         except OSError:  # the write did not begin: report it as failed, so that it is retried
-            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
+            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer).tell, None)
         return True
 
-    def _write_now(self, job: CommitJob, done: Done, plain: tuple[int, RecordBuffer], pace: SyncPace) -> None:
+    def _write_now(self, ticket: Ticket, plain: tuple[int, RecordBuffer], pace: SyncPace) -> None:
         """Write and sync on the loop's thread; the commit ends in this call."""
         writer = self._idle[-1]
-        job.begun(_is_written)
+        ticket.begun(_is_written)
         writer.write_now(*plain, True)
         pace.ended(writer.took_ns, on_loop=True)
-        job.plain_ended(writer.failed_write, writer.failed_sync)
-        guard.alone("the end of a commit", done, None)
+        ticket.plain_ended(writer.failed_write, writer.failed_sync)
+        ticket.tell(None)
 
     def _start(self, name: str) -> None:
         writer = DiskWriter(name)
@@ -101,19 +96,19 @@ class DiskWriters:
 
     def _readable(self, writer: DiskWriter) -> None:
         if writer.collect():
-            self._turn(_COMMIT_ENDED, self._end(writer), None)
+            self._turn(_COMMIT_ENDED, self._end(writer).tell, None)
 
     def _wait(self, writer: DiskWriter) -> None:
         if writer.wait():
-            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
+            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer).tell, None)
 
-    def _end(self, writer: DiskWriter) -> Done:
-        job, done = self._busy.pop(writer)
+    def _end(self, writer: DiskWriter) -> Ticket:
+        ticket = self._busy.pop(writer)
         self._idle.append(writer)
         if self._pace is not None and not (writer.failed_write or writer.failed_sync):
             self._pace.ended(writer.took_ns, on_loop=False)
-        job.plain_ended(writer.failed_write, writer.failed_sync)
-        return done
+        ticket.plain_ended(writer.failed_write, writer.failed_sync)
+        return ticket
 
     def shutdown(self) -> None:
         """Return when all writes have ended; callbacks that the loop has not run yet are dropped."""

@@ -21,7 +21,7 @@ from millstream.broker.router import REPLY_PREFIX, Subscription
 from millstream.broker.watchdog import PART_S
 from millstream.golang.time import Time
 from millstream.jetstream.api import find_endpoint, name_of_endpoint
-from millstream.jetstream.ports import ClientRequest, CommitJob, JournalOfCommits, MessageLimits, Sink, Traced
+from millstream.jetstream.ports import ClientRequest, JournalOfCommits, MessageLimits, Sink, Traced
 from millstream.jsapi.advisory_types import ClientInfo
 from millstream.protocol.headers import make_status
 from millstream.protocol.inlet import Inlet, Responder
@@ -47,7 +47,7 @@ class AccountWorld:
     def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Workers) -> None:
         self._broker = broker
         self._account = account
-        self._workers = workers
+        self._workers = self.writers = workers
         self.now_ns = clock.wall_ns
         self.steady_ns = clock.steady_ns
 
@@ -67,9 +67,6 @@ class AccountWorld:
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._workers.submit(work, done)
-
-    def run_commit(self, job: CommitJob, done: Callable[[Exception | None], None]) -> None:
-        self._workers.commit(job, done)
 
     @property
     def journal(self) -> JournalOfCommits:

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from millstream.jetstream.ports import NoJournal
+from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.commit_journal import CommitJournal
 from millstream.server.disk_writers import DiskWriters
 from millstream.server.sync_pace import SyncPace
@@ -20,8 +21,10 @@ from millstream.server.sync_pace import SyncPace
 if TYPE_CHECKING:
     import asyncio
 
-    from millstream.jetstream.ports import CommitJob, JournalOfCommits
+    from millstream.jetstream.ports import JournalOfCommits
+    from millstream.jetstream.stream.committed_log import Committing
     from millstream.server.sync_pace import Served
+    from millstream.store.commit import Commit
 
 _NO_JOURNAL: Final = NoJournal()
 
@@ -100,18 +103,20 @@ class Workers:
         """Return True if commits of many streams end in this turn, which flushes their output at its end."""
         return self._journal is not None and self._journal.ending
 
-    def commit(self, job: CommitJob, done: Done) -> None:
-        """Write a commit in the fastest way that is free, then call `done` on the loop.
+    def start(self, commit: Commit, owner: Committing) -> Ticket:
+        """Implement ``Writers``.
 
         A few commits at a time have a writer each.  More of them share the sync of a journal.
         """
+        ticket = Ticket(commit, owner)
         journal = self._journal
-        if journal is not None and journal.busy and journal.take(job, done):
-            return
-        if self._writers.write(job, done):
-            return
-        if journal is None or not journal.take(job, done):
-            self.submit(job.run, done)
+        if journal is not None and journal.busy and journal.take(ticket):
+            return ticket
+        if self._writers.write(ticket):
+            return ticket
+        if journal is None or not journal.take(ticket):
+            self.submit(ticket.run, ticket.tell)
+        return ticket
 
     def shutdown(self) -> None:
         """Return when all submitted work is done; callbacks that the loop has not run yet are dropped."""

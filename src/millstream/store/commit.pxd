@@ -26,6 +26,9 @@ cdef class Commit:
     cdef readonly Work work
     cdef public bint running
     cdef public bint only_appends
+    cdef public bint sync
+    cdef public object before
+    cdef public bytes journal_key
     cdef readonly bint synced
     cdef readonly bint journaled
     cdef tuple _plain
@@ -39,10 +42,12 @@ cdef class Commit:
     cpdef tuple begin_plain(self)
     @cython.locals(segment=Segment, buffer=RecordBuffer)
     cpdef plain_ended(self, int failed_write, int failed_sync)
+    @cython.locals(buffer=RecordBuffer)
+    cpdef Py_ssize_t size(self) except -1
     @cython.locals(
         work=Work, segment=Segment, buffer=RecordBuffer, base=Py_ssize_t, size=Py_ssize_t, header=bytes
     )
-    cpdef bint begin_journaled(self, JournalBatch batch, bytes key, object device) except -1
+    cpdef bint begin_journaled(self, JournalBatch batch, object device) except -1
     @cython.locals(segment=Segment, buffer=RecordBuffer)
     cpdef journaled_ended(self)
     @cython.locals(segment=Segment, buffer=RecordBuffer)

@@ -17,7 +17,7 @@ those (``disk_writer``) and then report the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -75,7 +75,14 @@ class Work:
         self.jobs = jobs or []  # that wait for what was removed to be durable
 
     def is_nothing(self) -> bool:
-        return not (self.unsynced or self.folder_changed or self.needs_sync())
+        return not (
+            self.unsynced
+            or self.folder_changed
+            or self.overwrites
+            or self.unsummarized
+            or self.doomed
+            or self.jobs
+        )
 
     def needs_sync(self) -> bool:
         """Return True if something must not happen before the records are durable."""
@@ -95,6 +102,10 @@ class Commit:
         self.work = work
         self.running = False
         self.only_appends = False  # it takes nothing away and seals nothing
+        # How it is to be written; ``Log.begin_commit`` leaves that to its caller:
+        self.sync = True  # it is only done when it is on disk
+        self.before: Callable[[], None] | None = None  # called where it is written; if it raises, it fails
+        self.journal_key = b""  # what the commit journal calls the log; empty: it must not go there
         self.synced = False  # whether ``run`` did more than write
         self.journaled = False  # durable by a commit journal, and only written to its own file
         self._plain: tuple[Segment, RecordBuffer] | None = None
@@ -108,11 +119,16 @@ class Commit:
             (segment, segment.take_pending()) for segment in changed
         ]
 
-    def run(self, *, sync: bool = True) -> None:
-        """Write, and return when it is durable; raise StoreError if that fails."""
+    def run(self, *, sync: bool | None = None) -> None:
+        """Write, and return when it is durable; raise StoreError if that fails.
+
+        `sync` counts instead of the field, if it is given.
+        """
         self.running = True
         try:
-            self._run(sync or self.work.needs_sync())
+            if self.before is not None:
+                self.before()
+            self._run((self.sync if sync is None else sync) or self.work.needs_sync())
         finally:
             self.running = False
 
@@ -256,6 +272,8 @@ class Commit:
         The commit counts as running until ``plain_ended``.
         """
         work = self.work
+        if self.before is not None or not self.sync:
+            return None
         if len(self.parts) + len(work.unsynced) != 1 or work.needs_sync() or work.folder_changed:
             return None
         if self.parts:
@@ -288,7 +306,14 @@ class Commit:
         segment.synced = buffer.base + buffer.size
         self.synced = True
 
-    def begin_journaled(self, batch: JournalBatch, key: bytes, device: int) -> bool:
+    def size(self) -> int:
+        """Return the size of the records for the first file, which is all that a journal writes."""
+        if not self.parts:
+            return 0
+        buffer = self.parts[0][1]
+        return buffer.size
+
+    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
         """Add the records to a batch of the commit journal; return False if that is impossible.
 
         It is possible if the commit only appends to one file on the journal's disk, which has this `device`
@@ -303,7 +328,10 @@ class Commit:
             return False
         base = buffer.base
         if segment.file is None and segment.number == 1 and base == FILE_HEADER_SIZE:
-            self._open(segment, create=True)
+            try:
+                self._open(segment, create=True)
+            except StoreError:
+                return False  # the other way tells why
             self.folder_changed = True
         file = segment.file
         if not isinstance(file, RealFile) or file.device != device:
@@ -317,7 +345,7 @@ class Commit:
         elif size != base:
             return False
         buffer.seal()
-        batch.add(key, segment.number, base, header, buffer, file.descriptor())
+        batch.add(self.journal_key, segment.number, base, header, buffer, file.descriptor())
         self.running = True
         return True
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from millstream.base.numbers import pack_rising
 from millstream.store.block_file import BlockWriter, finished_file
 from millstream.store.errors import StoreError
-from millstream.store.numbers import pack_rising
 from millstream.store.record import WHOLE, Kind, Record, RecordBuffer, moved_record
 from millstream.store.segment import Segment, file_header
 from millstream.store.segment_rewrite import Rewriting

@@ -4,7 +4,7 @@ It changes less than a compaction: readers see the same bytes at the same offset
 and summary stay valid, and damage stays and is found by reading.  The active segment is never compressed, so
 publishing costs the same.
 
-Not here: exchanging the files (``segment_rewrite``), choosing the segment (``Log.compaction_candidate``).
+Not here: exchanging the files (``segment_rewrite``), choosing the segment (``LogUpkeep.candidate``).
 """
 
 from __future__ import annotations

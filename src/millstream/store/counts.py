@@ -31,13 +31,14 @@ def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] =
 def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
     """Return the subjects of the messages from `first` to `last`, including removed ones."""
     found: set[bytes] = set()
-    for position in range(log.position_of(first), len(log.segments)):
-        segment = log.segments[position]
+    segments = log.chain.segments
+    for position in range(log.chain.position_of(first), len(segments)):
+        segment = segments[position]
         if segment.base_seq > last:
             break
         if segment.live == 0 or segment.last_seq < first:
             continue
-        log.load(segment)
+        log.reader.load(segment)
         end = min(segment.first_not_below(last + 1), segment.count)
         found.update(segment.subjects_between(segment.first_not_below(first), end))
     return found
@@ -61,8 +62,9 @@ def _count_by_index(log: Log, first: int, last: int, patterns: tuple[bytes, ...]
 
 def _count_by_tables(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int:
     total = 0
-    for position in range(log.position_of(first), len(log.segments)):
-        segment = log.segments[position]
+    segments = log.chain.segments
+    for position in range(log.chain.position_of(first), len(segments)):
+        segment = segments[position]
         if segment.base_seq > last:
             break
         if segment.live == 0 or segment.last_seq < first:
@@ -72,9 +74,10 @@ def _count_by_tables(log: Log, first: int, last: int, patterns: tuple[bytes, ...
             continue
         wanted = None
         if patterns:
-            log.load(segment)
+            log.reader.load(segment)
             wanted = wanted_by_any(segment, patterns, 0)
         if wanted is None or b"\x01" in wanted:
-            start, end = log.first_ordinal(segment, first), log.first_ordinal(segment, last + 1)
+            start = log.reader.first_ordinal(segment, first)
+            end = log.reader.first_ordinal(segment, last + 1)
             total += segment.count_live(start, end, wanted)
     return total

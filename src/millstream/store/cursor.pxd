@@ -35,7 +35,7 @@ cdef class Cursor:
     cdef Py_ssize_t _find(self, Segment segment) except -1
     @cython.locals(known=Py_ssize_t)
     cdef _know_subjects(self, Segment segment)
-    @cython.locals(log=Log, segment=Segment, position=Py_ssize_t)
+    @cython.locals(log=Log, segments=list, segment=Segment, position=Py_ssize_t)
     cdef Segment _enter(self)
     @cython.locals(log=Log, lowest="unsigned long long", first="unsigned long long", last="unsigned long long")
     cdef _skip_to_first_match(self)

@@ -82,7 +82,7 @@ class Cursor:
                     return False
                 continue
             seq = segment.seq_at(ordinal)
-            if seq > log.committed:
+            if seq > log.state.committed:
                 self._ordinal = ordinal
                 self.seq = seq
                 return False
@@ -91,15 +91,15 @@ class Cursor:
             self.seq = seq + 1
             if whole:
                 return True
-            log.report_damage(segment, ordinal)
+            log.repair.report_damage(segment, ordinal)
 
     def count_from(self, seq: int) -> int:
         """Return the number of committed messages not below `seq` that the cursor would return."""
         segment = self._segment
         if segment is None or segment.epoch != self._epoch or segment.sealed or seq < segment.base_seq:
-            return count_between(self._log, seq, self._log.committed, self._patterns)
+            return count_between(self._log, seq, self._log.state.committed, self._patterns)
         start = segment.first_not_below(seq)
-        end = segment.first_not_below(self._log.committed + 1)
+        end = segment.first_not_below(self._log.state.committed + 1)
         if not self._patterns:
             return segment.count_live(start, end, None)
         self._know_subjects(segment)
@@ -120,19 +120,20 @@ class Cursor:
         """Enter the first segment with a committed message at or after `seq`."""
         log = self._log
         self._segment = None
-        if self.seq > log.committed:
+        if self.seq > log.state.committed:
             return None
         if self._patterns:
             self._skip_to_first_match()
-        position = log.position_of(self.seq)
-        while position < len(log.segments):
-            segment = log.segments[position]
+        segments = log.chain.segments
+        position = log.chain.position_of(self.seq)
+        while position < len(segments):
+            segment = segments[position]
             position += 1
             if segment.live == 0 or segment.last_seq < self.seq:
                 continue
-            if segment.base_seq > log.committed:
+            if segment.base_seq > log.state.committed:
                 return None
-            log.load(segment)
+            log.reader.load(segment)
             if segment.live == 0:
                 continue
             self._segment = segment
@@ -148,19 +149,19 @@ class Cursor:
         log = self._log
         lowest = 0
         for pattern in self._patterns:
-            first, last = bounds(log.index, pattern, log.last_seq)
+            first, last = bounds(log.index, pattern, log.state.last_seq)
             if last and last >= self.seq and (lowest == 0 or first < lowest):
                 lowest = first
         if lowest == 0:
-            self.seq = log.committed + 1
+            self.seq = log.state.committed + 1
         elif lowest > self.seq:
-            self.seq = min(lowest, log.committed + 1)
+            self.seq = min(lowest, log.state.committed + 1)
 
     def _leave(self, segment: Segment) -> bool:
         """Leave a segment at its end; return False if it still grows."""
         self._ordinal = segment.count
         if not segment.sealed:
-            self.seq = max(self.seq, min(segment.last_seq, self._log.committed) + 1)
+            self.seq = max(self.seq, min(segment.last_seq, self._log.state.committed) + 1)
             return False
         self.seq = max(self.seq, segment.last_seq + 1)
         self._segment = None
@@ -180,7 +181,7 @@ class Cursor:
         return record.seq == segment.seq_at(ordinal) and record.is_message()
 
     def _fetch(self, segment: Segment, offset: int, end: int) -> None:
-        recent = self._log.recent
+        recent = self._log.commits.recent
         if recent is not None and recent.segment is segment and recent.start <= offset < recent.end:
             self._chunk = recent.data()
             self._chunk_start = recent.start
@@ -191,5 +192,5 @@ class Cursor:
             self._chunk_size = max(self._chunk_size // 2, _SMALLEST_CHUNK)
         self._used = 0
         segment.touched = True
-        self._chunk = self._log.tables.file(segment).read(offset, max(self._chunk_size, end - offset))
+        self._chunk = self._log.chain.tables.file(segment).read(offset, max(self._chunk_size, end - offset))
         self._chunk_start = offset

@@ -44,9 +44,9 @@ class Frozen:
         self.damaged = 0  # a sequence whose record could not be read
         self._log = log
         self._held: list[_Held] = []
-        for segment in log.segments:
+        for segment in log.chain.segments:
             if segment.live:
-                log.hold(segment)
+                log.removal.hold(segment)
                 removed = bytes(segment.removed or b"")
                 self._held.append(_Held(segment, segment.count, removed, segment.sealed))
         self._held.reverse()  # the next one is at the end
@@ -65,11 +65,11 @@ class Frozen:
             return False
         held = self._held[-1]
         segment = held.segment
-        self._log.load(segment)
+        self._log.reader.load(segment)
         if segment.count < held.count or (held.sealed and segment.count != held.count):
             raise StoreError("read", segment_path(self._log.folder, segment.number), "messages are lost")
         self._segment = segment
-        self._file = self._log.tables.file(segment)
+        self._file = self._log.chain.tables.file(segment)
         self._count = held.count
         self._removed = held.removed
         self._ordinal = 0
@@ -98,13 +98,13 @@ class Frozen:
         """Release the segments."""
         self._leave()
         while self._held:
-            self._log.release(self._held.pop().segment)
+            self._log.removal.release(self._held.pop().segment)
 
     def _leave(self) -> None:
         if self._segment is not None:
             self._segment = None
             self._file = None
-            self._log.release(self._held.pop().segment)
+            self._log.removal.release(self._held.pop().segment)
 
     def _was_removed(self, ordinal: int) -> bool:
         p = self._removed

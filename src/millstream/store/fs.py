@@ -114,6 +114,12 @@ def store_error(op: str, path: str, error: OSError) -> StoreError:
     )
 
 
+def close_files(files: list[File]) -> None:
+    """Close several files."""
+    for file in files:
+        file.close()
+
+
 class RealFile:
     """A file of the operating system, opened once."""
 

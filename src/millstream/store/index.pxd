@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.untracked cimport untrack
 from millstream.base.wide_map cimport WideMap
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 from millstream.store.subject_list cimport SubjectList
 
 @cython.final
@@ -19,6 +19,8 @@ cdef class SubjectNode:
 cdef class SubjectIndex:
     cdef SubjectNode _root
     cdef readonly Py_ssize_t subjects
+    cdef public SubjectNode newest
+    cdef readonly bytes newest_subject
     cdef SubjectNode _parent
     cdef bytes _head
     cdef dict _dots
@@ -32,6 +34,10 @@ cdef class SubjectIndex:
     cpdef discount_node(self, SubjectNode node, unsigned long long seq)
     @cython.locals(node=SubjectNode, token=bytes, parent=SubjectNode, size=Py_ssize_t)
     cpdef SubjectNode add(self, bytes subject, unsigned long long seq)
+    @cython.locals(node=SubjectNode)
+    cpdef append(self, bytes subject, unsigned long long seq)
+    @cython.locals(node=SubjectNode)
+    cpdef remove(self, bytes subject, unsigned long long seq)
     cpdef count_one(self, SubjectNode node, unsigned long long seq)
     @cython.locals(node=SubjectNode)
     cpdef add_many(self, bytes subject, unsigned long long count, unsigned long long first, unsigned long long last)
@@ -51,6 +57,7 @@ cdef class SubjectIndex:
 cdef list _branches(dict children)
 
 cdef Py_ssize_t _WIDE_AT
+cdef Py_ssize_t _FREED_AT_ONCE
 
 @cython.locals(small=dict, wide=WideMap)
 cdef SubjectNode _child(SubjectNode node, bytes token)

@@ -1,314 +1,357 @@
-"""The log of one stream: segments in order, the index over them, and what is durable.
+"""The log of one stream: numbered messages, durable after a commit.
 
-    ``log_reader``   finding and reading
-    ``log_writer``   appending, and commits
-    ``log_removal``   removing messages and segments
-    here              opening, damage, and files that are rewritten
+Users of the store see this class and talk of sequences, subjects and times.  It holds parts with one idea
+each, which know segments and ordinals and which only modules of the store use:
+
+    ``log_state``     bounds and sums            ``log_commits``   commits
+    ``segment_chain`` the segments in order      ``log_removal``   removing messages and segments
+    ``index``         subjects                   ``log_repair``    opening, damage
+    ``next_commit``   work for the next commit   ``log_upkeep``    files that are rewritten, erased, given up
+    ``log_reader``    finding and reading        ``log_writer``    appending
 
 Always true:  sequences only rise and are never used twice;  everything at or below `committed` survives a
 crash;  a message whose removal was committed does not come back;  ``get`` reads committed messages only.
 Not here:     which messages to keep, and what their headers mean (``jetstream``);  reading many
-(``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``Rewriting.run`` is called on one
+(``cursor``);  opening (``recovery``).  Everything but ``Commit.run`` and ``SegmentJob.run`` is called on one
 thread (docs/concurrency.md).
 """
 
 from __future__ import annotations
 
-import itertools
-import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from millstream.store.commit import segment_path
-from millstream.store.compaction import Compaction
-from millstream.store.compression import Compression
-from millstream.store.erasure import Erasure
-from millstream.store.errors import StoreError
-from millstream.store.fs import FileSystem
+from millstream.base.slices import Pieces
+from millstream.store.blocks import BLOCK_SIZE
+from millstream.store.commit import Commit
+from millstream.store.fs import File, FileSystem
+from millstream.store.index import SubjectIndex
+from millstream.store.log_commits import LogCommits
+from millstream.store.log_reader import LogReader
 from millstream.store.log_removal import LogRemoval
-from millstream.store.losses import MOST_LISTED, Damage
-from millstream.store.record import Kind
-from millstream.store.segment import Segment
+from millstream.store.log_repair import LogRepair
+from millstream.store.log_state import LogState
+from millstream.store.log_upkeep import LogUpkeep
+from millstream.store.log_writer import LogAppender
+from millstream.store.losses import Losses
+from millstream.store.next_commit import NextCommit
+from millstream.store.record import Record
+from millstream.store.segment_chain import SegmentChain
 from millstream.store.segment_job import SegmentJob
-from millstream.store.segment_rewrite import Rewriting
 
-_SKIP = int(Kind.SKIP)
-
-_log = logging.getLogger("millstream.store")
+if TYPE_CHECKING:
+    from millstream.store.segment import Segment  # noqa: F401 - a type of the .pxd
 
 DEFAULT_SEGMENT_SIZE = 16 * 1024 * 1024
 
 
-class Log(LogRemoval):
+class Log:
     """The log of one stream; see the module.  Created by ``recovery.open_log``."""
 
     def __init__(self, fs: FileSystem, folder: str, segment_size: int = DEFAULT_SEGMENT_SIZE) -> None:
-        LogRemoval.__init__(self, fs, folder, segment_size)
-        self.block_size = 0  # of the blocks in which sealed segments are compressed; 0: they are not
-        self.late = 0  # segments that were to be erased since the last look, and are not (``age_removals``)
-        self._leftovers: list[Rewriting] = []  # whose new file could not be removed yet
+        state = self.state = LogState()
+        chain = self.chain = SegmentChain(fs, folder)
+        index = self.index = SubjectIndex()
+        gathered = self.next_commit = NextCommit()
+        reader = self.reader = LogReader(state, chain, index)
+        writer = self.writer = LogAppender(state, chain, index, gathered, segment_size)
+        self.commits = LogCommits(state, chain, gathered, writer)
+        self.removal = LogRemoval(state, chain, index, gathered, reader)
+        self.losses = Losses()  # what was lost by damage
+        self.repair = LogRepair(state, chain, index, gathered, reader, writer, self.removal, self.losses)
+        self.upkeep = LogUpkeep(state, chain, gathered, reader, writer, self.commits, self.removal)
+        reader.repair = self.repair
 
-    # -- opening (see ``recovery``) ---------------------------------------------------------------
+    # -- bounds and sums; compiled modules that need them for each message read `state` -------------
 
-    def adopt(self, segment: Segment) -> None:
-        """Add the next segment found on disk; its subjects are already in the index."""
-        if self._active is not None:
-            self._seal(self._active)
-        self.segments.append(segment)
-        self._bases.append(segment.base_seq)
-        self._latest = None
-        self._active = segment
-        self.messages += segment.count
-        self.record_bytes += segment.all_bytes
-        self.with_headers += segment.with_headers
-        if segment.last_seq > self.last_seq:
-            self.last_seq = segment.last_seq
-        if segment.last_timestamp > self.last_timestamp:
-            self.last_timestamp = segment.last_timestamp
+    @property
+    def folder(self) -> str:
+        return self.chain.folder
 
-    def settle(self) -> None:
-        """Apply the removals recorded in the segments, after all of them were added."""
-        if self.segments:
-            self.first_seq = self.segments[0].base_seq
-        floor = max([segment.floor for segment in self.segments], default=0)
-        if floor:
-            self.remove_below(floor)
-        removed: list[int] = []
-        for segment in self.segments:
-            removed += segment.removals.to_list()
-        removed.sort()  # so that the tables of each segment are loaded once
-        for seq in removed:
-            target = self.segment_of(seq)
-            if target is None or not target.base_seq <= seq <= target.last_seq:
-                continue
-            self.load(target)
-            ordinal = target.ordinal_of(seq)
-            if ordinal >= 0:
-                self._forget(target, ordinal)
-        for segment in list(self.segments):
-            self._retire(segment)
-        self._floor = 0
-        self._advance_first(self.first_seq)
-        self.committed = self.last_seq
+    @property
+    def first_seq(self) -> int:
+        """Return the sequence of the first live message; `last_seq` + 1 if there is none."""
+        return self.state.first_seq
 
-    # -- what reading finds out -------------------------------------------------------------------
+    @property
+    def last_seq(self) -> int:
+        return self.state.last_seq
 
-    def came_back(self, segment: Segment, found: Segment | None) -> None:
-        if found is not None:
-            self._relearn(segment, found)
-        if not segment.summarized and segment not in self._work.unsummarized:
-            self._work.unsummarized.append(segment)
+    @property
+    def last_timestamp(self) -> int:
+        return self.state.last_timestamp
 
-    def was_erased(self, seq: int) -> None:
-        self.remove(seq)
+    @property
+    def committed(self) -> int:
+        """Return the last sequence that is durable."""
+        return self.state.committed
 
-    def report_damage(self, segment: Segment, ordinal: int) -> None:
-        """Report a damaged record and give up its message."""
-        seq = segment.seq_at(ordinal)
-        if self.remove(seq):
-            path = segment_path(self.folder, segment.number)
-            offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
-            self.losses.add(Damage(path, offset, size, "damaged record", [seq]), 1)
-            _log.error("%s: damaged record, %d bytes at %d, sequence %d is lost", path, size, offset, seq)
+    @property
+    def messages(self) -> int:
+        return self.state.messages
 
-    def _relearn(self, segment: Segment, found: Segment) -> None:
-        """Count again: summary and file are damaged, and the file contains less than was known."""
-        gone = set(self._removing)
-        for each in self.segments:
-            gone.update(each.removals.to_list())
-        path = segment_path(self.folder, segment.number)
-        first, last = max(segment.base_seq, self.first_seq), segment.last_seq
-        sequences = _missing(found, first, last, gone)
-        most = max(segment.live - found.count, len(sequences))
-        self.losses.add(Damage(path, 0, segment.size, "damaged segment", sequences), most)
-        _log.error("%s: damaged segment without a summary, at most %d messages lost", path, most)
-        segment.become(found)
-        self._latest = None
-        for ordinal in range(segment.count):
-            seq = segment.seq_at(ordinal)
-            if seq in gone or seq < self.first_seq:
-                segment.mark_removed(ordinal, segment.size_of(ordinal))
-        self.count_again()
+    @property
+    def record_bytes(self) -> int:
+        """Return the size of all live messages on disk."""
+        return self.state.record_bytes
 
-    def count_again(self) -> None:
-        """Rebuild the index and all counts from the segments."""
-        self.index.clear()
-        self._last_node = None
-        self.messages = self.record_bytes = self.with_headers = 0
-        for segment in list(self.segments):
-            self.load(segment)
-            ordinal = segment.next_live(0)
-            while ordinal < segment.count:
-                self.index.add(segment.subject_at(ordinal), segment.seq_at(ordinal))
-                self.messages += 1
-                self.record_bytes += segment.size_of(ordinal)
-                self.with_headers += segment.has_headers(ordinal)
-                ordinal = segment.next_live(ordinal + 1)
-        self._advance_first(self.first_seq)
+    @property
+    def with_headers(self) -> int:
+        """Return the number of live messages that have headers."""
+        return self.state.with_headers
 
-    # -- what was removed leaves the disk ---------------------------------------------------------
+    # -- what the user of a log sets --------------------------------------------------------------
+
+    @property
+    def gone(self) -> list[int] | None:
+        """Return the messages that were removed since it was set to an empty list; None: nobody asks."""
+        return self.removal.gone
+
+    @gone.setter
+    def gone(self, gone: list[int] | None) -> None:
+        self.removal.gone = gone
+
+    def free_with(self, free: Callable[[Pieces[None]], object]) -> None:
+        """Let `free` do the work of freeing very many subjects, slice by slice."""
+        self.removal.free = free
+
+    def close_with(self, closer: Callable[[list[File]], None]) -> None:
+        """Let `closer` close files that have no name any more."""
+        self.commits.closer = closer
+
+    def keep_recent(self, keep: bool) -> None:
+        """Drop the bytes of the last commit; keep those of the next if `keep`, for readers that wait."""
+        self.commits.recent = None
+        self.commits.keeps_recent = keep
+
+    def compress(self, on: bool) -> None:
+        """Compress sealed segments from now on, or leave them as they are."""
+        self.upkeep.block_size = BLOCK_SIZE if on else 0
+
+    @property
+    def compresses(self) -> bool:
+        """Return True if sealed segments are compressed."""
+        return self.upkeep.block_size > 0
+
+    def move(self, folder: str) -> None:
+        """Use the new name of the folder."""
+        self.chain.move(folder)
+
+    # -- finding and reading (see ``log_reader``) ---------------------------------------------------
+
+    def has(self, seq: int) -> bool:
+        return self.reader.has(seq)
+
+    def get(self, seq: int, record: Record) -> bool:
+        """Point `record` at a committed message; return False if it does not exist (any more)."""
+        return seq <= self.state.committed and self.reader.peek(seq, record)
+
+    def peek(self, seq: int, record: Record) -> bool:
+        """Point `record` at a message, committed or not; return False if it does not exist."""
+        return self.reader.peek(seq, record)
+
+    def peek_removed(self, seq: int, record: Record) -> bool:
+        """Point `record` at a committed message that was removed, if it is still in its file."""
+        return self.reader.peek_removed(seq, record)
+
+    def subject_of(self, seq: int) -> bytes | None:
+        """Return the subject of a live message, or None."""
+        return self.reader.subject_of(seq)
+
+    def size_of(self, seq: int) -> int:
+        """Return the size of a live message's record; 0 if it does not exist."""
+        return self.reader.size_of(seq)
+
+    def has_headers(self, seq: int) -> bool:
+        """Return True if a message is live and has headers."""
+        return self.reader.has_headers(seq)
+
+    def next_seq(self, seq: int) -> int:
+        """Return the first live sequence not below `seq`; 0 if there is none."""
+        return self.reader.next_seq(seq)
+
+    def next_match(self, seq: int, pattern: bytes) -> int:
+        """Return the first live sequence not below `seq` whose subject matches `pattern`; 0 if none."""
+        return self.reader.next_match(seq, pattern)
+
+    def last_match(self, seq: int, pattern: bytes) -> int:
+        """Return the last live sequence not above `seq` whose subject matches `pattern`; 0 if none."""
+        return self.reader.last_match(seq, pattern)
+
+    def first_of(self, subject: bytes) -> int:
+        """Return the first sequence of a literal subject; 0 if it has none."""
+        return self.reader.first_of(subject)
+
+    def last_of(self, subject: bytes) -> int:
+        """Return the last sequence of a literal subject; 0 if it has none."""
+        return self.reader.last_of(subject)
+
+    def seq_at_time(self, timestamp: int) -> int:
+        """Return the first live sequence stored at or after `timestamp`; 0 if there is none."""
+        return self.reader.seq_at_time(timestamp)
+
+    def seq_behind(self, count: int) -> int:
+        """Return the sequence of the message with `count` others before it; the next new one if none."""
+        return self.reader.seq_behind(count)
+
+    def sequences(self, first: int, last: int) -> Iterator[int]:
+        """Return an iterator over the live sequences from `first` to `last`."""
+        return self.reader.sequences(first, last)
+
+    def count_of(self, subject: bytes) -> int:
+        """Return the number of messages of a literal subject."""
+        return self.reader.count_of(subject)
+
+    @property
+    def subject_count(self) -> int:
+        """Return the number of subjects that have messages."""
+        return self.index.subjects
+
+    def subjects(self, pattern: bytes) -> Iterator[bytes]:
+        """Return an iterator over the subjects that match `pattern`, in no order.
+
+        Messages may be added and removed between two steps; whether those are found is undefined.
+        """
+        return self.reader.subjects(pattern)
+
+    # -- appending --------------------------------------------------------------------------------
+
+    def append(
+        self,
+        subject: bytes,
+        source: bytes,
+        start: int,
+        header_size: int,
+        size: int,
+        timestamp: int,
+        marks: int,
+    ) -> int:
+        """Store ``source[start:start + size]``, which begins with headers; return its sequence."""
+        return self.writer.append(subject, source, start, header_size, size, timestamp, marks)
+
+    def skip_to(self, seq: int, timestamp: int) -> None:
+        """Use up all sequences up to and including `seq` without storing anything."""
+        self.writer.skip_to(seq, timestamp)
+
+    def roll(self) -> None:
+        """Seal the last file and begin another."""
+        self.writer.roll()
+
+    # -- removing (see ``log_removal``) -------------------------------------------------------------
+
+    def remove(self, seq: int) -> bool:
+        """Remove one message; return False if it does not exist."""
+        return self.removal.remove(seq)
+
+    def erase(self, seq: int) -> bool:
+        """Remove a message; the next commit also overwrites its content on disk."""
+        return self.removal.erase(seq)
+
+    def keep_of_newest(self, most: int) -> bool:
+        """Remove the first messages of the subject that was appended last, until it has `most`.
+
+        Removes a few at a time; returns True if it still has more.
+        """
+        return self.removal.keep_of_newest(most)
+
+    def remove_below(self, seq: int) -> int:
+        """Remove every message below `seq`; return their number."""
+        return self.removal.remove_below(seq)
+
+    def remove_matching(self, pattern: bytes, below: int) -> int:
+        """Remove every message that matches `pattern` below sequence `below`; return their number."""
+        return self.removal.remove_matching(pattern, below)
+
+    def free_subjects(self) -> None:
+        """Forget all subjects of a log that is not needed any more (``free_with``)."""
+        self.removal.free_subjects()
+
+    # -- commits (see ``log_commits``) --------------------------------------------------------------
+
+    @property
+    def committing(self) -> bool:
+        """Return True while a commit is in progress."""
+        return self.commits.running is not None
+
+    @property
+    def uncommitted(self) -> bool:
+        """Return True if there is something for the next commit."""
+        return self.commits.has_uncommitted()
+
+    def has_uncommitted(self) -> bool:
+        """Return True if there is something for the next commit."""
+        return self.commits.has_uncommitted()
+
+    def unwritten(self) -> int:
+        """Return the number of bytes of records that are not completely in a file yet."""
+        return self.chain.unwritten()
+
+    def gathered(self) -> int:
+        """Return the number of bytes of records that await the next commit."""
+        return self.chain.gathered()
+
+    def begin_commit(self, flush: bool = False) -> Commit | None:
+        """Return the next commit, or None if there is nothing to write or a commit is running.
+
+        With `flush`, unsynced writes and unfinished cleanup of earlier commits also count.
+        """
+        return self.commits.begin(flush)
+
+    def end_commit(self, commit: Commit) -> None:
+        """Complete a commit whose ``run`` returned."""
+        self.commits.end(commit)
+        self.removal.retire_written(commit)
+
+    def fail_commit(self, commit: Commit) -> None:
+        """Undo a commit whose ``run`` raised: nothing of it is durable; its bytes are kept for a retry."""
+        self.commits.fail(commit)
+
+    def was_synced(self) -> None:
+        """Record that everything written so far, and the names of files, were synced by the caller."""
+        self.commits.was_synced()
+
+    def close(self) -> None:
+        """Close all files, after a running commit has ended."""
+        self.commits.close()
+
+    # -- what was removed leaves the disk (see ``log_upkeep``) ----------------------------------------
+
+    def is_whole(self) -> bool:
+        """Return True if there is one file without removed messages, so that nothing is to be tidied up."""
+        segments = self.chain.segments
+        if len(segments) != 1:
+            return False
+        segment = segments[0]
+        return segment.live == segment.count
 
     def shed(self) -> None:
-        """Begin another segment if nothing in the active one is live, so that its file can be removed."""
-        active = self._active
-        if active is None or active.live or not active.count or active.held:
-            return
-        segment = self._roll()
-        if self.messages == 0:
-            self._floor = max(self._floor, self.last_seq + 1)
-            if active.writing is None:
-                active.drop_pending()  # it need not be written to be removed: the disk may be full
-        # The file that says which sequences were used goes, so the new one does.
-        segment.note_other(segment.write(_SKIP, self.last_seq, self.last_timestamp, b"", b"", 0, 0, 0))
-        self._retire(active)
+        """Let the next commit remove the last file, too, if nothing in it is live."""
+        self.upkeep.shed()
 
     def age_removals(self) -> int:
-        """Mark the segments that contain removed content; those already marked become due.
+        """Look for removed content on disk; return the number of files that have some.
 
-        Call it at regular intervals: removed content is due after one to two of them, and
-        ``compaction_candidate`` then returns its segment.  Also schedules a commit for files and summaries
-        that the last commits could not tidy up.  Returns the number of segments with removed content.
+        Call it at regular intervals: removed content is due after one to two of them.
         """
-        found = self.late = 0
-        self._leftovers = [each for each in self._leftovers if not each.discard()]
-        for segment in list(self.segments):
-            if segment.live == 0:
-                self._retire(segment)
-            if segment.exposed() <= 0:
-                segment.overdue = segment.due = False
-                continue
-            found += 1
-            self.late += segment.due
-            segment.due = segment.overdue
-            segment.overdue = True
-        if self._active is not None and self._active.due:
-            self.shed()
-        if self._work.doomed or self._work.unsummarized:
-            self._tidying = True
-        return found
+        return self.upkeep.age_removals()
 
-    # -- compaction (see ``compaction``, ``compression`` and ``erasure``) -------------------------
+    @property
+    def late(self) -> int:
+        """Return the number of files that were due at the last look, and are not done."""
+        return self.upkeep.late
 
-    def compaction_candidate(self) -> Segment | None:
-        """Return a segment to compact, compress or erase; None if there is none, or one is in progress."""
-        under_way = self._commit is not None and self._commit.work.folder_changed
-        if self._compaction is not None or self._renamed or self._work.folder_changed or under_way:
-            return None  # two files exchanged at once could not vouch for each other
-        for segment in self.segments:
-            if segment.pins:
-                continue
-            if not segment.sealed:
-                if segment.due:
-                    return segment
-                continue
-            wanted = segment.due or _is_mostly_dead(segment) or (self.block_size and not segment.compressed)
-            if wanted and segment.summarized and segment.pending.size == 0:
-                return segment
-        return None
+    def next_job(self) -> SegmentJob | None:
+        """Return the next work on a file; None if there is none, or one is in progress.
 
-    def begin_compaction(self, segment: Segment) -> SegmentJob:
-        """Prepare to change a segment's file: ``run`` elsewhere when it is `ready`, then ``end_compaction``.
-
-        If it is not ready, the next commit makes it ready.
+        ``run`` it elsewhere when it is `ready`, then call ``end_job``.
         """
-        self.load(segment)
-        mostly_dead = segment.sealed and _is_mostly_dead(segment)
-        job: SegmentJob
-        if segment.due and not segment.compressed and not mostly_dead:
-            job = self._erasure(segment)
-        elif self.block_size and not segment.compressed and not mostly_dead:
-            file = self.tables.file(segment)
-            job = Compression(self.fs, self.folder, segment, file, self.block_size)
-        else:
-            file, kept = self.tables.file(segment), self._needed_removals(segment)
-            job = Compaction(self.fs, self.folder, segment, file, kept, self.block_size)
-        segment.pins += 1
-        self._compaction = job
-        if self._commit is not None or self.uncommitted or self._work.unsynced or job.old is None:
-            self._work.jobs.append(job)
-        else:
-            job.ready = True
-        return job
+        segment = self.upkeep.candidate()
+        return None if segment is None else self.upkeep.begin_job(segment)
 
-    def _erasure(self, segment: Segment) -> Erasure:
-        ordinals = segment.exposed_ordinals()
-        if not segment.sealed and ordinals and ordinals[-1] == segment.count - 1:
-            # If power goes while the last message is overwritten, this still tells its sequence.
-            segment.note_other(segment.write(_SKIP, self.last_seq, self.last_timestamp, b"", b"", 0, 0, 0))
-        return Erasure(self.fs, self.folder, segment, ordinals)
-
-    def end_compaction(self, job: SegmentJob) -> bool:
+    def end_job(self, job: SegmentJob) -> bool:
         """Use what ``run`` wrote, after it returned or raised; return False if that cannot be used."""
-        self._compaction = None
-        segment = job.segment
-        segment.pins -= 1
-        if job in self._work.jobs:
-            self._work.jobs.remove(job)
-        if segment not in self.segments:
-            self._doom(segment)
-        if isinstance(job, Erasure):
-            return self._end_erasure(segment, job)
-        assert isinstance(job, Rewriting)
-        return self._end_rewriting(segment, job)
+        return self.upkeep.end_job(job)
 
-    def _end_erasure(self, segment: Segment, erasure: Erasure) -> bool:
-        if not erasure.done or segment not in self.segments:
-            return False
-        fresh = erasure.relabelled
-        if fresh is None:
-            if segment.sealed:
-                return (
-                    True  # meanwhile; its summary is being written, so it is erased again with the next look
-                )
-            fresh = segment.relabelled(erasure.ordinals)
-        segment.adopt_tables(fresh)
-        if segment.summarized:
-            segment.forget_sums()
-        segment.overdue = segment.due = False
-        return True
-
-    def _end_rewriting(self, segment: Segment, compaction: Rewriting) -> bool:
-        for seq in compaction.damaged:
-            ordinal = segment.ordinal_of(seq)
-            if ordinal >= 0:
-                self.report_damage(segment, ordinal)
-        if compaction.cancelled or compaction.file is None or segment not in self.segments:
-            return self._discard(compaction)
-        try:
-            compaction.put_in_place()
-        except StoreError:
-            return self._discard(compaction)
-        self._close_later([segment])
-        segment.file = compaction.file
-        if compaction.fresh is not None:
-            self._exchange_tables(segment, compaction.fresh, compaction.removed)
-        segment.compressed = compaction.compressed
-        self._renamed = True
-        return True
-
-    def _discard(self, compaction: Rewriting) -> bool:
-        if not compaction.discard():
-            self._leftovers.append(compaction)
-        return False
-
-    def _exchange_tables(self, segment: Segment, fresh: Segment, removed: bytes) -> None:
-        """Give a segment the tables of its new file, which has everything that was not in `removed`."""
-        gone = segment.removed_since(removed)
-        segment.become(fresh)
-        self._latest = None
-        for seq in gone:
-            ordinal = segment.ordinal_of(seq)
-            if ordinal >= 0:
-                segment.mark_removed(ordinal, segment.size_of(ordinal))
-        self._work.unsummarized.append(segment)
-
-
-def _is_mostly_dead(segment: Segment) -> bool:
-    if segment.live == 0:
-        return segment.due  # it stays for what it says of others
-    # With some dead messages at least: what else is needed may be more than one that is alive, for ever.
-    return segment.live < segment.count and segment.live_bytes * 2 < segment.size
-
-
-def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:
-    """Return the first sequences that should be in the segment and are not."""
-    missing = (seq for seq in range(first, last + 1) if seq not in gone and not found.holds(seq))
-    return list(itertools.islice(missing, MOST_LISTED))
+    def rest(self) -> Pieces[None]:
+        """Return the work of dropping tables that were not used since the last call."""
+        return self.chain.tables.rest()

@@ -1,8 +1,10 @@
 cimport cython
 
 from millstream.store.index cimport SubjectIndex, SubjectNode
+from millstream.store.log_state cimport LogState
 from millstream.store.record cimport Record, time_in
 from millstream.store.segment cimport Segment
+from millstream.store.segment_chain cimport SegmentChain
 from millstream.store.stretches cimport Stretches
 from millstream.store.waypoints cimport Waypoints
 from millstream.subjects.match cimport matches
@@ -14,34 +16,17 @@ cdef int _MANY
 cdef int _FEW
 cdef Py_ssize_t _SHORT_STRETCH
 
-cdef class LogReading:
-    cdef readonly object fs
-    cdef readonly str folder
-    cdef readonly SubjectIndex index
-    cdef readonly object losses
-    cdef public unsigned long long first_seq
-    cdef public unsigned long long last_seq
-    cdef public long long last_timestamp
-    cdef public Py_ssize_t messages
-    cdef public Py_ssize_t record_bytes
-    cdef public Py_ssize_t with_headers
-    cdef readonly unsigned long long committed
-    cdef readonly list segments
-    cdef readonly object tables
-    cdef list _bases
-    cdef Record _scratch
-    cdef Stretches _stretches
-    cdef list _latest
+@cython.final
+cdef class LogReader:
+    cdef readonly Stretches stretches
+    cdef readonly Record scratch
+    cdef public object repair
+    cdef LogState _state
+    cdef SegmentChain _chain
+    cdef SubjectIndex _index
     cdef unsigned long long _last_sought
     cdef Py_ssize_t _in_order
 
-    cpdef came_back(self, Segment segment, Segment found)
-    cpdef was_erased(self, unsigned long long seq)
-    cpdef report_damage(self, Segment segment, Py_ssize_t ordinal)
-    @cython.locals(position=Py_ssize_t)
-    cpdef Py_ssize_t position_of(self, unsigned long long seq) except -1
-    @cython.locals(position=Py_ssize_t)
-    cpdef Segment segment_of(self, unsigned long long seq)
     cpdef load(self, Segment segment)
     @cython.locals(segment=Segment)
     cpdef bint has(self, unsigned long long seq) except -1
@@ -54,14 +39,14 @@ cdef class LogReading:
     @cython.locals(points=Waypoints)
     cpdef Py_ssize_t first_ordinal(self, Segment segment, unsigned long long seq) except -1
     @cython.locals(points=Waypoints, ordinal=Py_ssize_t)
-    cdef Py_ssize_t _seek(self, Segment segment, unsigned long long seq, Record record) except -3
+    cpdef Py_ssize_t seek(self, Segment segment, unsigned long long seq, Record record) except -3
     cdef bint _are_many(self, unsigned long long seq) noexcept
     @cython.locals(points=Waypoints, stretches=Stretches)
     cdef bint _meets_live(self, Segment segment, unsigned long long seq) except -1
-    @cython.locals(segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t)
+    @cython.locals(segments=list, segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t)
     cpdef unsigned long long next_seq(self, unsigned long long seq) except? 0
     @cython.locals(
-        segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
+        segments=list, segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
         lowest="unsigned long long", highest="unsigned long long", wanted=bytes, near="unsigned long long",
         close="unsigned long long",
     )
@@ -76,8 +61,10 @@ cdef class LogReading:
     )
     cpdef unsigned long long last_match(self, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(node=SubjectNode)
+    cpdef unsigned long long count_of(self, bytes subject) except? 0
+    @cython.locals(node=SubjectNode)
     cpdef unsigned long long first_of(self, bytes subject) except? 0
-    cdef unsigned long long _first_of_node(self, SubjectNode node, bytes subject) except? 0
+    cpdef unsigned long long first_of_node(self, SubjectNode node, bytes subject) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long last_of(self, bytes subject) except? 0
     @cython.locals(
@@ -86,7 +73,6 @@ cdef class LogReading:
     cpdef unsigned long long seq_at_time(self, long long timestamp) except? 0
     @cython.locals(points=Waypoints)
     cdef unsigned long long _near_time(self, Segment segment, long long timestamp) except? 0
-    cdef Py_ssize_t _position_at_time(self, long long timestamp) except -1
     @cython.locals(
         start=Py_ssize_t, end=Py_ssize_t, written=Py_ssize_t, data=bytes, first=Py_ssize_t, last=Py_ssize_t,
         middle=Py_ssize_t, ordinal=Py_ssize_t, whole=bint,
@@ -98,6 +84,10 @@ cdef class LogReading:
         low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, probe=Py_ssize_t, known=Py_ssize_t, found=Py_ssize_t,
     )
     cdef Py_ssize_t _ordinal_at_time(self, Segment segment, long long timestamp, Record record) except -1
+    @cython.locals(segment=Segment)
+    cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
+    @cython.locals(segment=Segment)
+    cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
     cpdef bint get(self, unsigned long long seq, Record record) except -1
     @cython.locals(segment=Segment, ordinal=Py_ssize_t)
     cpdef bint peek(self, unsigned long long seq, Record record) except -1
@@ -107,5 +97,5 @@ cdef class LogReading:
     )
     cpdef bint peek_removed(self, unsigned long long seq, Record record) except -1
     @cython.locals(offset=Py_ssize_t, size=Py_ssize_t, seq="unsigned long long", data=bytes, verify=bint, found=int)
-    cdef bint _look(self, Segment segment, Py_ssize_t ordinal, Record record) except -1
+    cpdef bint look(self, Segment segment, Py_ssize_t ordinal, Record record) except -1
     cdef bytes _bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t size)

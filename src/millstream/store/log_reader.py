@@ -1,32 +1,30 @@
-"""Find and read messages in a log: the segments in order, and the index over them.
+"""Find and read the messages of a log.
 
 A position in the log is a segment and an ordinal in it.  Subjects are looked up in the index first, which
 gives bounds for the search.  Single messages are found by the tables of their segment if those are in memory,
 otherwise by its waypoints, with one read of the file (``waypoints``); that does not grow with the log.
 Tables are loaded for passes over many messages (``tables``).
 
-Not here: everything that changes the log (``log_writer``, ``log``).  Reading detects damaged and erased
-records; ``Log`` handles them.
+Not here: everything that changes the log.  Reading detects damaged and erased records; ``log_repair`` handles
+them.
 """
 
 from __future__ import annotations
 
-import bisect
-import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from millstream.store.filters import bounds, wanted_subjects
-from millstream.store.fs import FileSystem
 from millstream.store.index import SubjectIndex, SubjectNode
-from millstream.store.losses import Losses
+from millstream.store.log_state import LogState
 from millstream.store.record import WHOLE, Record, time_in
 from millstream.store.segment import Segment
+from millstream.store.segment_chain import SegmentChain
 from millstream.store.stretches import LOST, NOT_THERE, Stretches
-from millstream.store.tables import Tables
 from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
+    from millstream.store.log_repair import LogRepair
     from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
 
 _CLOSE = 8  # subjects of a segment for each message that is looked at before all subjects are
@@ -38,90 +36,55 @@ _FEW = 3
 _SHORT_STRETCH = 64 * 1024
 
 
-class LogReading:
-    """The part of ``Log`` that changes nothing."""
+class LogReader:
+    """Finds and reads the messages of one log."""
 
-    def __init__(self, fs: FileSystem, folder: str) -> None:
-        self.fs = fs
-        self.folder = folder
-        self.index = SubjectIndex()
-        self.losses = Losses()
-        self.first_seq = 1  # of the first live message; `last_seq` + 1 if there is none
-        self.last_seq = 0
-        self.last_timestamp = 0
-        self.messages = 0
-        self.record_bytes = 0  # of live messages
-        self.with_headers = 0  # live messages that have headers
-        self.committed = 0  # last_seq as of the last commit
-        self.segments: list[Segment] = []
-        self.tables = Tables(fs, folder)
-        self._bases: list[int] = []
-        self._scratch = Record()  # for what is looked at and not handed out
-        self._stretches = Stretches(self.tables)
-        self._latest: list[int] | None = None  # the highest time up to each sealed segment, if known
+    def __init__(self, state: LogState, chain: SegmentChain, index: SubjectIndex) -> None:
+        self.stretches = Stretches(chain.tables)
+        self.scratch = Record()  # for what is looked at and not handed out
+        self.repair: LogRepair = None  # type: ignore[assignment]  # the log sets it: it reads, too
+        self._state = state
+        self._chain = chain
+        self._index = index
         self._last_sought = 0
         self._in_order = 0  # how many were sought one behind the other
 
-    # -- what reading finds out (see ``Log``) -----------------------------------------------------
-
-    def came_back(self, segment: Segment, found: Segment | None) -> None:
-        """Handle loaded tables; `found` is the content of the file if it is less and there is no summary."""
-        raise NotImplementedError
-
-    def was_erased(self, seq: int) -> None:
-        """Handle a message whose content was erased."""
-        raise NotImplementedError
-
-    def report_damage(self, segment: Segment, ordinal: int) -> None:
-        """Handle a damaged record."""
-        raise NotImplementedError
-
     # -- finding ----------------------------------------------------------------------------------
-
-    def position_of(self, seq: int) -> int:
-        """Return the position of the segment that has or had `seq`, or of the first one after it."""
-        position = bisect.bisect_right(self._bases, seq) - 1
-        return position if position > 0 else 0
-
-    def segment_of(self, seq: int) -> Segment | None:
-        """Return the segment that has or had `seq`."""
-        position = bisect.bisect_right(self._bases, seq) - 1
-        return self.segments[position] if position >= 0 else None
 
     def load(self, segment: Segment) -> None:
         """Load the segment's tables unless they are in memory."""
         if segment.loaded:
             segment.touched = True
         else:
-            self.came_back(segment, self.tables.load(segment))
+            self.repair.came_back(segment, self._chain.tables.load(segment))
 
     def has(self, seq: int) -> bool:
-        segment = self.segment_of(seq)
-        return segment is not None and self._seek(segment, seq, self._scratch) >= 0
+        segment = self._chain.segment_of(seq)
+        return segment is not None and self.seek(segment, seq, self.scratch) >= 0
 
     def subject_of(self, seq: int) -> bytes | None:
         """Return the subject of a live message, or None."""
-        segment = self.segment_of(seq)
-        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        segment = self._chain.segment_of(seq)
+        ordinal = -1 if segment is None else self.seek(segment, seq, self.scratch)
         if segment is None or ordinal < 0:
             return None
-        return segment.subject_at(ordinal) if segment.loaded else self._scratch.subject()
+        return segment.subject_at(ordinal) if segment.loaded else self.scratch.subject()
 
     def size_of(self, seq: int) -> int:
         """Return the size of a live message's record; 0 if it does not exist."""
-        segment = self.segment_of(seq)
-        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        segment = self._chain.segment_of(seq)
+        ordinal = -1 if segment is None else self.seek(segment, seq, self.scratch)
         if segment is None or ordinal < 0:
             return 0
-        return segment.size_of(ordinal) if segment.loaded else self._scratch.size
+        return segment.size_of(ordinal) if segment.loaded else self.scratch.size
 
     def has_headers(self, seq: int) -> bool:
         """Return True if a message is live and has headers."""
-        segment = self.segment_of(seq)
-        ordinal = -1 if segment is None else self._seek(segment, seq, self._scratch)
+        segment = self._chain.segment_of(seq)
+        ordinal = -1 if segment is None else self.seek(segment, seq, self.scratch)
         if segment is None or ordinal < 0:
             return False
-        return segment.has_headers(ordinal) if segment.loaded else self._scratch.header_size > 0
+        return segment.has_headers(ordinal) if segment.loaded else self.scratch.header_size > 0
 
     def first_ordinal(self, segment: Segment, seq: int) -> int:
         """Return the ordinal of the segment's first message not below `seq`; `count` if there is none."""
@@ -134,12 +97,12 @@ class LogReading:
             return segment.count
         if points.seqs is None:
             return min(seq - segment.base_seq, segment.count)
-        if self._stretches.walk(segment, points, seq, self._scratch) != _LOST:
-            return self._stretches.ordinal
+        if self.stretches.walk(segment, points, seq, self.scratch) != _LOST:
+            return self.stretches.ordinal
         self.load(segment)
         return segment.first_not_below(seq)
 
-    def _seek(self, segment: Segment, seq: int, record: Record) -> int:
+    def seek(self, segment: Segment, seq: int, record: Record) -> int:
         """Return the ordinal of a live message, or -1.
 
         If the segment's tables are not in memory, `record` points at the message.
@@ -151,7 +114,7 @@ class LogReading:
                     return _NOT_THERE
                 if segment.is_removed(seq - segment.base_seq):
                     return _NOT_THERE
-            ordinal = self._stretches.walk(segment, points, seq, record)
+            ordinal = self.stretches.walk(segment, points, seq, record)
             if ordinal >= 0:
                 return _NOT_THERE if segment.is_removed(ordinal) else ordinal
             if ordinal == _NOT_THERE and points.seqs is not None:
@@ -161,10 +124,10 @@ class LogReading:
 
     def _meets_live(self, segment: Segment, seq: int) -> bool:
         """Return True if a walk to `seq` in a segment with gaps ends at a live message."""
-        points, stretches = segment.waypoints, self._stretches
+        points, stretches = segment.waypoints, self.stretches
         if points is None or self._are_many(seq):
             return False
-        stretches.walk(segment, points, max(seq, segment.base_seq), self._scratch)
+        stretches.walk(segment, points, max(seq, segment.base_seq), self.scratch)
         self._last_sought = stretches.met
         return stretches.met > 0 and not segment.is_removed(stretches.ordinal)
 
@@ -177,15 +140,16 @@ class LogReading:
 
     def next_seq(self, seq: int) -> int:
         """Return the first live sequence not below `seq`; 0 if there is none."""
-        position = self.position_of(seq)
-        while position < len(self.segments):
-            segment = self.segments[position]
+        segments = self._chain.segments
+        position = self._chain.position_of(seq)
+        while position < len(segments):
+            segment = segments[position]
             position += 1
             if segment.live == 0 or segment.last_seq < seq:
                 continue
             if not segment.knows_seqs():
                 if self._meets_live(segment, seq):
-                    return self._stretches.met
+                    return self.stretches.met
                 self.load(segment)
             ordinal = segment.next_live(segment.first_not_below(seq))
             if ordinal < segment.count:
@@ -196,17 +160,18 @@ class LogReading:
         """Return the first live sequence not below `seq` whose subject matches `pattern`; 0 if none."""
         if pattern == b">":
             return self.next_seq(seq)
-        position = self.position_of(seq)
-        if position < len(self.segments):
-            close = self._match_close(self.segments[position], seq, pattern)
+        segments = self._chain.segments
+        position = self._chain.position_of(seq)
+        if position < len(segments):
+            close = self._match_close(segments[position], seq, pattern)
             if close:
                 return close
-        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        lowest, highest = bounds(self._index, pattern, self._state.last_seq)
         if seq < lowest:
             seq = lowest
-        position = self.position_of(seq)
-        while position < len(self.segments) and seq <= highest:
-            segment = self.segments[position]
+        position = self._chain.position_of(seq)
+        while position < len(segments) and seq <= highest:
+            segment = segments[position]
             position += 1
             if segment.live == 0 or segment.last_seq < seq:
                 continue
@@ -249,20 +214,20 @@ class LogReading:
         points = segment.waypoints
         if points is None or self._are_many(seq):
             return 0
-        found = self._stretches.match(segment, points, seq, pattern, self._scratch)
+        found = self.stretches.match(segment, points, seq, pattern, self.scratch)
         if found:
             self._last_sought = found
         return found
 
     def last_match(self, seq: int, pattern: bytes) -> int:
         """Return the last live sequence not above `seq` whose subject matches `pattern`; 0 if none."""
-        lowest, highest = bounds(self.index, pattern, self.last_seq)
+        lowest, highest = bounds(self._index, pattern, self._state.last_seq)
         if seq > highest:
             seq = highest
-        position = bisect.bisect_right(self._bases, seq)
+        position = self._chain.count_up_to(seq)
         while position > 0 and seq > 0:
             position -= 1
-            segment = self.segments[position]
+            segment = self._chain.segments[position]
             if segment.last_seq < lowest:
                 return 0
             if segment.live == 0:
@@ -276,12 +241,22 @@ class LogReading:
                 return segment.seq_at(ordinal)
         return 0
 
+    def count_of(self, subject: bytes) -> int:
+        """Return the number of messages of a literal subject."""
+        node = self._index.find(subject)
+        return 0 if node is None else node.count
+
+    def subjects(self, pattern: bytes) -> Iterator[bytes]:
+        """Yield every subject that matches `pattern`, in no order; see ``SubjectIndex.match``."""
+        for subject, _ in self._index.match(pattern):
+            yield subject
+
     def first_of(self, subject: bytes) -> int:
         """Return the first sequence of a literal subject; 0 if it has none."""
-        node = self.index.find(subject)
-        return 0 if node is None else self._first_of_node(node, subject)
+        node = self._index.find(subject)
+        return 0 if node is None else self.first_of_node(node, subject)
 
-    def _first_of_node(self, node: SubjectNode, subject: bytes) -> int:
+    def first_of_node(self, node: SubjectNode, subject: bytes) -> int:
         if not node.first_exact:
             node.first = self.next_match(node.first, subject)
             node.first_exact = True
@@ -289,7 +264,7 @@ class LogReading:
 
     def last_of(self, subject: bytes) -> int:
         """Return the last sequence of a literal subject; 0 if it has none."""
-        node = self.index.find(subject)
+        node = self._index.find(subject)
         if node is None:
             return 0
         if not node.last_exact:
@@ -299,13 +274,13 @@ class LogReading:
 
     def seq_at_time(self, timestamp: int) -> int:
         """Return the first live sequence stored at or after `timestamp`; 0 if there is none."""
-        position = self._position_at_time(timestamp)
-        if position < len(self.segments):
-            seq = self._near_time(self.segments[position], timestamp)
+        position = self._chain.position_at_time(timestamp)
+        if position < len(self._chain.segments):
+            seq = self._near_time(self._chain.segments[position], timestamp)
             if seq:
                 return self.next_seq(seq)
         record = Record()
-        for segment in self.segments[position:]:  # a damaged one may go while it is looked at
+        for segment in self._chain.segments[position:]:  # a damaged one may go while it is looked at
             if segment.live == 0 or segment.last_timestamp < timestamp:
                 continue
             seq = self._near_time(segment, timestamp)
@@ -317,7 +292,7 @@ class LogReading:
             while ordinal < segment.count:
                 if not segment.times_fall:
                     return segment.seq_at(ordinal)
-                if self._look(segment, ordinal, record) and record.timestamp >= timestamp:
+                if self.look(segment, ordinal, record) and record.timestamp >= timestamp:
                     return segment.seq_at(ordinal)
                 ordinal = segment.next_live(ordinal + 1)
         return 0
@@ -327,14 +302,7 @@ class LogReading:
         points = segment.waypoints
         if points is None or segment.times_fall or segment.last_timestamp < timestamp:
             return 0
-        return self._stretches.at_time(segment, points, timestamp, self._scratch)
-
-    def _position_at_time(self, timestamp: int) -> int:
-        """Return the position of the first segment that may have a message stored at or after `timestamp`."""
-        if self._latest is None:
-            sealed = self.segments[:-1]
-            self._latest = list(itertools.accumulate((each.last_timestamp for each in sealed), max))
-        return bisect.bisect_left(self._latest, timestamp)
+        return self.stretches.at_time(segment, points, timestamp, self.scratch)
 
     def _ordinal_at_time(self, segment: Segment, timestamp: int, record: Record) -> int:
         low, high = 0, segment.count
@@ -350,7 +318,7 @@ class LogReading:
         while low < high:
             middle = (low + high) // 2
             probe = middle
-            while probe < high and not self._look(segment, probe, record):
+            while probe < high and not self.look(segment, probe, record):
                 probe += 1
             if probe < high and record.timestamp < timestamp:
                 low = probe + 1
@@ -383,34 +351,52 @@ class LogReading:
                 return -1
         return first
 
+    def seq_behind(self, count: int) -> int:
+        """Return the sequence of the message with `count` others before it; the next new one if none."""
+        for segment in self._chain.segments:
+            if count >= segment.live:
+                count -= segment.live
+                continue
+            if not segment.knows_seqs():
+                self.load(segment)
+            return segment.seq_at(segment.nth_live(0, count))
+        return self._state.last_seq + 1
+
+    def after(self, seq: int, most: int) -> int:
+        """Return the end of a part of the log that begins with `seq` and has at most `most` messages."""
+        segment = self._chain.segment_of(seq)
+        if segment is None or seq > segment.last_seq:
+            return self._state.last_seq + 1
+        return min(segment.last_seq + 1, seq + most)
+
     # -- reading ----------------------------------------------------------------------------------
 
     def get(self, seq: int, record: Record) -> bool:
         """Point `record` at a committed message; return False if it does not exist (any more)."""
-        return seq <= self.committed and self.peek(seq, record)
+        return seq <= self._state.committed and self.peek(seq, record)
 
     def peek(self, seq: int, record: Record) -> bool:
         """Point `record` at a message, committed or not; return False if it does not exist."""
-        segment = self.segment_of(seq)
+        segment = self._chain.segment_of(seq)
         if segment is None:
             return False
-        ordinal = self._seek(segment, seq, record)
+        ordinal = self.seek(segment, seq, record)
         if ordinal < 0:
             return False
         if not segment.loaded:  # and so the record was read and verified
             if not record.is_message():
-                self.was_erased(seq)
+                self.repair.was_erased(seq)
             return record.is_message()
-        return self._look(segment, ordinal, record) and record.is_message()
+        return self.look(segment, ordinal, record) and record.is_message()
 
     def peek_removed(self, seq: int, record: Record) -> bool:
         """Point `record` at a committed message that was removed, if it is still in its file."""
-        segment = self.segment_of(seq)
-        if segment is None or seq > self.committed:
+        segment = self._chain.segment_of(seq)
+        if segment is None or seq > self._state.committed:
             return False
         points = segment.waypoints
         if not segment.loaded and points is not None:
-            found = self._stretches.walk(segment, points, seq, record)
+            found = self.stretches.walk(segment, points, seq, record)
             if found != _LOST:
                 return found >= 0 and record.is_message()
         self.load(segment)
@@ -422,19 +408,19 @@ class LogReading:
         whole = record.read(data, 0, len(data), True, offset) == _WHOLE
         return whole and record.seq == seq and record.is_message()
 
-    def _look(self, segment: Segment, ordinal: int, record: Record) -> bool:
+    def look(self, segment: Segment, ordinal: int, record: Record) -> bool:
         """Point `record` at a live or erased message; report damage and give up the message."""
         offset = segment.offset_at(ordinal)
         size = segment.size_of(ordinal)
         seq = segment.seq_at(ordinal)
         data = self._bytes(segment, offset, size)
-        verify = seq <= self.committed  # checksums are filled in when it is written
+        verify = seq <= self._state.committed  # checksums are filled in when it is written
         found = record.read(data, 0, len(data), verify, offset)
         if found == _WHOLE and record.seq == seq and record.is_numbered():
             if not record.is_message():
-                self.was_erased(seq)
+                self.repair.was_erased(seq)
             return True
-        self.report_damage(segment, ordinal)
+        self.repair.report_damage(segment, ordinal)
         return False
 
     def _bytes(self, segment: Segment, offset: int, size: int) -> bytes:
@@ -443,7 +429,7 @@ class LogReading:
         writing = segment.writing
         if writing is not None and offset >= writing.base:
             return writing.slice(offset - writing.base, size)
-        data: bytes = self.tables.file(segment).read(offset, size)
+        data: bytes = self._chain.tables.file(segment).read(offset, size)
         return data
 
     def sequences(self, first: int, last: int) -> Iterator[int]:

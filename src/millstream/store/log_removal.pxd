@@ -1,20 +1,27 @@
 cimport cython
 
+from millstream.base.numbers cimport Numbers
 from millstream.store.commit cimport Commit
-from millstream.store.index cimport SubjectNode
-from millstream.store.log_writer cimport LogWriting
-from millstream.store.numbers cimport Numbers
+from millstream.store.index cimport SubjectIndex, SubjectNode
+from millstream.store.log_reader cimport LogReader
+from millstream.store.log_state cimport LogState
+from millstream.store.next_commit cimport NextCommit
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
+from millstream.store.segment_chain cimport SegmentChain
 
-cdef class LogRemoval(LogWriting):
+@cython.final
+cdef class LogRemoval:
     cdef public list gone
     cdef public object free
-    cdef object _compaction
+    cdef LogState _state
+    cdef SegmentChain _chain
+    cdef SubjectIndex _index
+    cdef NextCommit _gathered
+    cdef LogReader _reader
 
     @cython.locals(segment=Segment)
-    cpdef end_commit(self, Commit commit)
-
+    cpdef retire_written(self, Commit commit)
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, is_first=bint, after="unsigned long long", found=Record)
     cpdef bint remove(self, unsigned long long seq) except -1
     @cython.locals(segment=Segment, start=Py_ssize_t, before=Py_ssize_t, reached="unsigned long long")
@@ -37,33 +44,27 @@ cdef class LogRemoval(LogWriting):
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, record=Record)
     cpdef bint erase(self, unsigned long long seq) except -1
     cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
-    cdef _forget(self, Segment segment, Py_ssize_t ordinal)
+    cpdef forget(self, Segment segment, Py_ssize_t ordinal)
     @cython.locals(
         ordinal=Py_ssize_t, below="unsigned long long", counts=Numbers, live=Py_ssize_t, live_bytes=Py_ssize_t,
         number=Py_ssize_t,
     )
     cdef _forget_range(self, Segment segment, Py_ssize_t start, Py_ssize_t end, bytes wanted)
-    @cython.locals(segment=Segment)
-    cpdef unsigned long long after(self, unsigned long long seq, unsigned long long most) except 0
-    @cython.locals(segment=Segment)
-    cpdef unsigned long long seq_behind(self, Py_ssize_t count) except 0
+    cpdef free_subjects(self)
     @cython.locals(node=SubjectNode, subject=bytes, left=Py_ssize_t)
     cpdef bint keep_of_newest(self, unsigned long long most) except -1
-    @cython.locals(node=SubjectNode)
     cdef _discount(
         self, Segment segment, Py_ssize_t ordinal, unsigned long long seq, Py_ssize_t size, bint has_headers,
         bytes subject,
     )
     cdef unsigned long long _following(self, Segment segment, unsigned long long seq) except 0
     @cython.locals(found="unsigned long long")
-    cdef _advance_first(self, unsigned long long seq)
-    cdef _retire(self, Segment segment)
+    cpdef advance_first(self, unsigned long long seq)
+    cpdef retire(self, Segment segment)
     cpdef hold(self, Segment segment)
     cpdef release(self, Segment segment)
-    cpdef move(self, str folder)
-    cdef list _needed_removals(self, Segment segment)
-    @cython.locals(position=Py_ssize_t, other=Segment)
+    cpdef list needed_removals(self, Segment segment)
+    @cython.locals(other=Segment)
     cdef _drop(self, Segment segment)
-    cdef _doom(self, Segment segment)
-    @cython.locals(position=Py_ssize_t, other=Segment)
+    @cython.locals(other=Segment)
     cdef bint _lies_elsewhere(self, unsigned long long seq, Segment segment) except -1

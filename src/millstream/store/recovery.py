@@ -61,14 +61,13 @@ def open_log(
 ) -> Log:
     """Open the log in `folder`; create it, starting at `first_seq`, if there is none.
 
-    `block_size` as in ``Log``; compressed segments can be read whatever it is.  `synced`: existing files and
-    names are durable.
+    `block_size` as in ``LogUpkeep``; compressed segments can be read whatever it is.  `synced`: existing
+    files and names are durable.
     """
     fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
-    log.block_size = block_size
-    log.last_seq = first_seq - 1
-    log.first_seq = first_seq
+    log.upkeep.block_size = block_size
+    log.state.start_at(first_seq)
     Recovery(log, segment_size, synced=synced).run()
     return log
 
@@ -78,9 +77,8 @@ def new_log(
 ) -> Log:
     """Return an empty log whose folder the caller creates before the first commit."""
     log = Log(fs, folder, segment_size)
-    log.first_seq = first_seq
-    log.last_seq = first_seq - 1
-    log.settle()
+    log.state.start_at(first_seq)
+    log.repair.settle()
     return log
 
 
@@ -90,7 +88,7 @@ class Recovery:
     def __init__(self, log: Log, segment_size: int, *, synced: bool = False) -> None:
         self._log = log
         self._synced = synced
-        self._fs = log.fs
+        self._fs = log.chain.fs
         self._folder = log.folder
         self._segment_size = segment_size
         self._gaps: list[tuple[Segment, Gap, str]] = []
@@ -106,12 +104,12 @@ class Recovery:
             tail, self._tail = self._tail, None
             segment = self._open(number, may_grow=may_grow)
             self._check_end(tail, segment)
-            self._log.adopt(segment)
-        if self._log.segments and self._log.segments[-1].sealed:
+            self._log.repair.adopt(segment)
+        if self._log.chain.segments and self._log.chain.segments[-1].sealed:
             self._begin_after_missing(max([*logs, *summaries]) + 1)
         orphans = sorted(summaries - set(logs))
         known = self._known_removals() if orphans or self._gaps else _Removed(0, set())
-        self._log.settle()
+        self._log.repair.settle()
         for segment, gap, reason in self._gaps:
             lost = known.count_alive(gap)
             if known.has_all_of(gap):
@@ -183,7 +181,7 @@ class Recovery:
         segment.removals.extend(summary.removals)
         segment.floor = summary.floor
         segment.sealed = segment.summarized = True
-        tables, stride = summary.tables, self._log.tables.stride
+        tables, stride = summary.tables, self._log.chain.tables.stride
         segment.waypoints = Waypoints(tables.offsets, tables.seqs, segment.base_seq, segment.size, stride)
         segment.unload()
         sums = summary.subjects
@@ -229,7 +227,7 @@ class Recovery:
             segment.synced = segment.size
         except StoreError as error:
             _log.error("what is there may not survive a power cut yet: %s", error)
-            self._log.doubt(segment)
+            self._log.next_commit.sync_again(segment)
         self._unsynced = True
 
     def _sync_names(self) -> None:
@@ -237,7 +235,7 @@ class Recovery:
             self._fs.sync_folder(self._folder)
         except StoreError as error:
             _log.error("what is there may not survive a power cut yet: %s", error)
-            self._log.doubt(self._log.segments[-1])
+            self._log.next_commit.sync_again(self._log.chain.segments[-1])
 
     def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
         """Rewrite the header; a last file with nothing else was just created when power failed."""
@@ -297,9 +295,9 @@ class Recovery:
 
     def _check_end(self, tail: Gap | None, following: Segment) -> None:
         """Check that the last segment is complete: adjacent numbers must have adjacent sequences."""
-        if not self._log.segments:
+        if not self._log.chain.segments:
             return
-        segment = self._log.segments[-1]
+        segment = self._log.chain.segments[-1]
         last = following.start_seq - 1
         if following.number != segment.number + 1 or segment.last_seq >= last:
             return
@@ -313,8 +311,8 @@ class Recovery:
         """Begin a new segment after a missing one, which had an unknown number of messages."""
         most = max(self._segment_size, DEFAULT_SEGMENT_SIZE) // SMALLEST_MESSAGE
         self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0, [])
-        self._log.last_seq += most
-        self._log.begin_segment(number)
+        self._log.state.last_seq += most
+        self._log.writer.begin_segment(number)
 
     def _check_orphan(self, number: int, known: _Removed) -> None:
         """Report the messages of a summary without its segment as lost, unless all were removed."""
@@ -333,9 +331,9 @@ class Recovery:
 
     def _known_removals(self) -> _Removed:
         removed: set[int] = set()
-        for segment in self._log.segments:
+        for segment in self._log.chain.segments:
             removed.update(segment.removals.to_list())
-        return _Removed(max((each.floor for each in self._log.segments), default=0), removed)
+        return _Removed(max((each.floor for each in self._log.chain.segments), default=0), removed)
 
     def _report(self, number: int, gap: Gap, reason: str, messages: int, sequences: list[int]) -> None:
         path = segment_path(self._folder, number)
@@ -351,15 +349,15 @@ class Recovery:
         record = Record()
         places: dict[Segment, list[tuple[int, bytes]]] = {}
         for seq in sorted(self._erase):
-            segment = self._log.segment_of(seq)
+            segment = self._log.chain.segment_of(seq)
             if segment is None or seq > segment.last_seq:
                 continue
-            self._log.load(segment)
+            self._log.reader.load(segment)
             if not segment.holds(seq):
                 continue
             ordinal = segment.first_not_below(seq)
             offset, size = segment.offset_at(ordinal), segment.size_of(ordinal)
-            file = self._log.tables.file(segment)
+            file = self._log.chain.tables.file(segment)
             data = file.read(offset, size)
             if record.read(data, 0, len(data), True, offset) == WHOLE and record.is_message():
                 noise = erased_record(seq, record.timestamp, size, offset)
@@ -385,14 +383,14 @@ class Recovery:
             self._overwrite(segment, [(gap.offset, buffer.take())])
 
     def _overwrite(self, segment: Segment, parts: list[tuple[int, bytes]]) -> None:
-        if segment not in self._log.segments:
+        if segment not in self._log.chain.segments:
             return  # nothing in it was live
         try:
-            overwrite_all(self._log.tables.file(segment), parts)
+            overwrite_all(self._log.chain.tables.file(segment), parts)
         except StoreError as error:
             _log.error("removed messages in %d places are erased with the next commit: %s", len(parts), error)
             for offset, data in parts:
-                self._log.overwrite(segment, offset, data)
+                self._log.removal.overwrite(segment, offset, data)
 
 
 class _Removed(msgspec.Struct):

@@ -7,7 +7,7 @@ search does not read everything repeatedly.
 
 import msgspec
 
-from millstream.store.numbers import unpack_rising
+from millstream.base.numbers import unpack_rising
 from millstream.store.record import HEADER_SIZE, WHOLE, Kind, Record, seq_in_mark
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 

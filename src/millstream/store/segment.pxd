@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 from millstream.store.record cimport RecordBuffer
 from millstream.store.subject_list cimport SubjectList
 from millstream.store.waypoints cimport Waypoints

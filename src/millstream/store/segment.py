@@ -21,8 +21,8 @@ appends; a commit in another thread uses the buffer it took over and, of a seale
 """
 
 from millstream.base.checksum import crc32c
+from millstream.base.numbers import Numbers
 from millstream.store.fs import File
-from millstream.store.numbers import Numbers
 from millstream.store.record import RecordBuffer
 from millstream.store.subject_list import SubjectList
 from millstream.store.waypoints import STRIDE, Waypoints

@@ -1,12 +1,11 @@
 """Long work on the file of one segment, done in another thread.
 
-    Log.begin_compaction ──▶ (a commit, until it is `ready`) ──▶ SegmentJob.run (any thread)
-                         ──▶ Log.end_compaction
+    Log.next_job ──▶ (a commit, until it is `ready`) ──▶ SegmentJob.run (any thread) ──▶ Log.end_job
 
 A job deletes removed messages from a file.  That must not happen before their removal is durable: the message
 that replaced one of them may not be on disk yet.
 
-Not here: which segment is next (``Log.compaction_candidate``), running the job
+Not here: which segment is next (``LogUpkeep.candidate``), running the job
 (``jetstream.stream.compactor``).
 """
 

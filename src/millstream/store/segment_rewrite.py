@@ -1,12 +1,12 @@
 """Rewrite a sealed segment beside its file, then replace the file.
 
-    Log.begin_compaction ──▶ Rewriting.run (any thread) ──▶ Log.end_compaction (rename); see ``segment_job``
+    Log.next_job ──▶ Rewriting.run (any thread) ──▶ Log.end_job (rename); see ``segment_job``
 
 Readers use the old file until the new one, under the same name, replaces it between two calls on the log's
 thread.  Both files mean the same, so a crash may leave either.
 
 Not here: what differs in the new file (``compaction``, ``compression``), and which segment is next
-(``Log.compaction_candidate``).
+(``LogUpkeep.candidate``).
 """
 
 from __future__ import annotations

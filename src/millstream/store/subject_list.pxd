@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, equal_parts
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 
 cdef Py_ssize_t _SMALLEST_TABLE
 cdef int _HALF

@@ -15,7 +15,7 @@ their slots when a number is first looked up, which most readers never do.
 from collections.abc import Iterator
 
 from millstream.base.buffer import GrowingBuffer, equal_parts
-from millstream.store.numbers import Numbers
+from millstream.base.numbers import Numbers
 
 _HALF = 32
 _LOW = 0xFFFFFFFF

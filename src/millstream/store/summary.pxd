@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, read_little
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 from millstream.store.segment cimport Segment
 from millstream.store.subject_list cimport SubjectList
 

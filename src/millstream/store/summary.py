@@ -17,7 +17,7 @@ import msgspec
 
 from millstream.base.buffer import GrowingBuffer, read_little
 from millstream.base.checksum import crc32c
-from millstream.store.numbers import Numbers, pack_rising, unpack_rising
+from millstream.base.numbers import Numbers, pack_rising, unpack_rising
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 from millstream.store.subject_list import SubjectList
 

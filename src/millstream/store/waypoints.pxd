@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.store.numbers cimport Numbers
+from millstream.base.numbers cimport Numbers
 
 @cython.final
 cdef class Waypoints:

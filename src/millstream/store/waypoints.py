@@ -12,7 +12,7 @@ sequence and size, with a checksum, so nothing is trusted that the file does not
               restart, searches for a time do
 """
 
-from millstream.store.numbers import Numbers
+from millstream.base.numbers import Numbers
 
 STRIDE = 4096
 

@@ -17,6 +17,7 @@ import pytest
 from millstream import Server
 from millstream.jetstream.stream.stream import Stream
 from millstream.server.arrow import conversation, reception
+from millstream.store.layout import layout
 from tests.kits.arrow.endpoint import fill, parse, publish, read, read_now
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
@@ -110,15 +111,15 @@ async def test_a_client_that_never_reads_keeps_nothing_from_going(tmp_path: Path
         await fill(connection, "S", 1)
         await publish(connection, "S", LARGE, size=100_000)
         stream = stream_of(server)
-        assert len(stream.log.segments) > 2
+        assert len(layout(stream.log)) > 2
         parts = urlsplit(server.arrow_url)
         idle = socket.create_connection((str(parts.hostname), int(parts.port or 0)))
         idle.sendall(b"GET /arrow/v1/streams/S HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await asyncio.to_thread(idle.recv, 8) == b"HTTP/1.1"
-        await until(lambda: not any(segment.held for segment in stream.log.segments))
+        await until(lambda: not any(segment.held for segment in layout(stream.log)))
         await connection.jetstream().purge_stream("S")
         await connection.jetstream().publish("S.x", b"")  # whose commit removes the files
-        assert len(stream.log.segments) == 1
+        assert len(layout(stream.log)) == 1
         assert (await read(server.arrow_url, "S")).table.num_rows == 1
         await connection.close()
         await asyncio.wait_for(server.stop(), PATIENCE_S)

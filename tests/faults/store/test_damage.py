@@ -40,8 +40,8 @@ class Damaged:
     def _places(self) -> dict[int, tuple[str, int, int]]:
         """Where each live record lies: path, offset, end."""
         places = {}
-        for segment in self.life.log.segments:
-            self.life.log.load(segment)
+        for segment in self.life.log.chain.segments:
+            self.life.log.reader.load(segment)
             path = f"s/{segment.number:010d}.log"
             for seq in self.life.live:
                 ordinal = segment.ordinal_of(seq)
@@ -248,7 +248,7 @@ def test_summary_and_segment_damaged_while_the_log_is_open() -> None:
     """The tables are loaded from the file, and that holds less than was known."""
     damaged = Damaged(5)
     log = open_log(damaged.fs, "s", segment_size=SEGMENT)
-    segment = log.segments[2]
+    segment = log.chain.segments[2]
     assert not segment.loaded
     path = f"s/{segment.number:010d}.log"
     lost = min(held(damaged, path))
@@ -266,8 +266,8 @@ def test_a_summary_lost_while_the_log_is_open_is_made_again() -> None:
     log = open_log(damaged.fs, "s", segment_size=SEGMENT)
     damaged.fs.lose("s/0000000003.sum")
     assert read_all(log) == damaged.life.live
-    for segment in log.segments:
-        log.load(segment)
+    for segment in log.chain.segments:
+        log.reader.load(segment)
     assert log.losses.damages == []
     log.append(b"z", b"", 0, 0, 0, 1, 0)
     commit = log.begin_commit()

@@ -136,7 +136,7 @@ def test_a_summary_that_cannot_be_written_does_not_fail_the_commit(suffix: str) 
     fs.heal()
     life.put(1)
     life.commit()
-    sealed = [segment for segment in life.log.segments if segment.sealed]
+    sealed = [segment for segment in life.log.chain.segments if segment.sealed]
     assert len(sealed) == len([path for path in fs.paths() if path.endswith(".sum")]) > 1
     assert_all_durable(life, fs)
 

@@ -202,7 +202,7 @@ def test_every_byte_that_flips_costs_at_most_its_own_message() -> None:
 @pytest.mark.parametrize("kept", [1, 5, 11])
 def test_committed_records_that_read_as_zeros_are_told_and_their_sequences_not_used_again(kept: int) -> None:
     life = filled_log(*[100] * 12)
-    start, end = (life.log.segments[0].end_of(seq - 1) for seq in (kept, 12))
+    start, end = (life.log.chain.segments[0].end_of(seq - 1) for seq in (kept, 12))
     life.fs.damage(only_path(life.fs), lambda data: data.__setitem__(slice(start, end), bytes(end - start)))
     life.open()
     assert len(read_all(life.log)) == kept
@@ -230,6 +230,6 @@ def test_zeros_ahead_are_gone_when_a_log_is_closed() -> None:
     life.put(10)
     life.commit()
     path = only_path(life.fs)
-    assert len(life.fs.read_all(path)) > life.log.segments[0].size
+    assert len(life.fs.read_all(path)) > life.log.chain.segments[0].size
     life.log.close()
-    assert len(life.fs.read_all(path)) == life.log.segments[0].size
+    assert len(life.fs.read_all(path)) == life.log.chain.segments[0].size

@@ -59,10 +59,10 @@ class Loop:
         if self._commit is None and (commit := self.log.begin_commit()) is not None:
             self._commit = self._workers.submit(commit.run)
             self._end_commit = lambda: self.log.end_commit(commit)
-        if self._compaction is None and (segment := self.log.compaction_candidate()) is not None:
-            compaction = self.log.begin_compaction(segment)
+        if self._compaction is None and (segment := self.log.upkeep.candidate()) is not None:
+            compaction = self.log.upkeep.begin_job(segment)
             self._compaction = self._workers.submit(compaction.run)
-            self._end_compaction = lambda: self.log.end_compaction(compaction)
+            self._end_compaction = lambda: self.log.end_job(compaction)
 
     def wait(self) -> None:
         if self._commit is not None:
@@ -168,11 +168,11 @@ def test_closing_while_a_commit_runs_keeps_its_file_open_for_it(tmp_path: Path) 
         running = workers.submit(commit.run)
         assert arrived.wait(10)
         log.close()
-        assert log.segments[0].file is not None
+        assert log.chain.segments[0].file is not None
         go.set()
         running.result()
     log.end_commit(commit)
-    assert log.segments[0].file is None
+    assert log.chain.segments[0].file is None
     again = open_log(fs, f"{tmp_path}/log")
     assert again.messages == 1
     again.close()

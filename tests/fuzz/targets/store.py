@@ -14,10 +14,10 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 
 from millstream.base.checksum import crc32c
+from millstream.base.numbers import pack_rising, unpack_rising
 from millstream.jetstream.consumers.entries import EntryKind, decode
 from millstream.store import blocks, summary
 from millstream.store.fs import MemoryFileSystem
-from millstream.store.numbers import pack_rising, unpack_rising
 from millstream.store.record import HEADER_SIZE, Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE
@@ -191,8 +191,8 @@ def _lives() -> tuple[tuple[Life, dict[str, bytes], dict[int, str]], ...]:
         if block_size:
             life.compact()
         places = {}
-        for segment in life.log.segments:
-            life.log.load(segment)
+        for segment in life.log.chain.segments:
+            life.log.reader.load(segment)
             found = (seq for seq in life.live if segment.ordinal_of(seq) >= 0)
             places.update(dict.fromkeys(found, f"{life.folder}/{segment.number:010d}.log"))
         life.log.close()

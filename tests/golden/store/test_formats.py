@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from millstream.base.numbers import pack_rising
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.fs import MemoryFileSystem
-from millstream.store.numbers import pack_rising
 from millstream.store.record import Kind
 from millstream.store.recovery import open_log
 from tests.kits.crashfs import CrashFileSystem
@@ -125,11 +125,11 @@ def test_a_segment_is_compressed_in_this_order() -> None:
     commit_all(log)
     fs.transcript.clear()
     steps = ["# compress\n"]
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compression = log.begin_compaction(segment)
+    compression = log.upkeep.begin_job(segment)
     compression.run()
-    assert log.end_compaction(compression)
+    assert log.end_job(compression)
     commit_all(log)
     steps += [f"{line}\n" for line in fs.transcript]
     fs.transcript.clear()

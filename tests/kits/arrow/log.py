@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from millstream.arrow import ipc
-from millstream.arrow.lease import Lease, take_lease
 from millstream.arrow.reader import RangeReading
 from millstream.arrow.schema import COLUMNS, DEFAULT_COLUMNS, fields_of
+from millstream.store.extent import Extent, lend_extent
 from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.record import Record
@@ -25,13 +25,13 @@ class Direct:
         self.lent = 0
         self.damaged: list[int] = []
 
-    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
-        lease = take_lease(self.log, seq, last, patterns, most)
-        self.lent += lease is not None
-        return lease
+    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Extent | None:
+        extent = lend_extent(self.log, seq, last, patterns, most)
+        self.lent += extent is not None
+        return extent
 
-    def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
-        lease.give_back()
+    def give_back(self, extent: Extent, damaged: Sequence[int]) -> None:
+        extent.give_back()
         self.damaged += damaged
         for seq in damaged:
             self.log.peek(seq, Record())

@@ -10,6 +10,7 @@ from millstream.jetstream.stream.committer import Committer
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.jsapi.enums import AckPolicy
 from millstream.store.errors import StoreError
+from millstream.store.layout import place_of
 from tests.kits.crashfs import CrashFileSystem, Keep
 from tests.kits.fake_world import FakeWorld
 
@@ -54,7 +55,7 @@ class Desk:
     def outcomes(self) -> list[StoreError | None]:
         """Filled when what was said so far is durable, or is not."""
         told: list[StoreError | None] = []
-        self.journal.after_commit(told.append)
+        self.journal.on_outcome(told.append)
         return told
 
     def checkpoint(self, *names: str) -> None:
@@ -88,16 +89,13 @@ class Desk:
 
     def damage_entry(self, seq: int) -> None:
         """Flip a bit in the last byte of an entry, on disk."""
-        log = self.journal.log
-        segment = log.segment_of(seq)
-        assert segment is not None
-        at = segment.end_of(segment.first_not_below(seq)) - 1
-        path = f"{FOLDER}/{segment.number:010d}.log"
+        place = place_of(self.journal.log, seq)
+        at = place.offset + place.size - 1
 
         def flip(data: bytearray) -> None:
             data[at] ^= 0x10
 
-        self.fs.damage(path, flip)
+        self.fs.damage(place.path, flip)
 
 
 def delivered(first: int, last: int, floor: int = 0, at: int = 5) -> Changes:

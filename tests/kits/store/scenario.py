@@ -73,22 +73,22 @@ class Life:
         self.erasing = []
 
     def compact(self) -> None:
-        segment = self.log.compaction_candidate()
+        segment = self.log.upkeep.candidate()
         assert segment is not None, "the scenario should have something to compact here"
         self._compact(segment)
         while self.block_size:
             self.commit()
-            segment = self.log.compaction_candidate()
+            segment = self.log.upkeep.candidate()
             if segment is None:
                 return
             self._compact(segment)
 
     def _compact(self, segment: Segment) -> None:
-        compaction = self.log.begin_compaction(segment)
+        compaction = self.log.upkeep.begin_job(segment)
         try:
             compaction.run()
         finally:
-            self.log.end_compaction(compaction)
+            self.log.end_job(compaction)
 
     def run(self) -> None:
         """Everything once; about a hundred operations on files."""
@@ -138,14 +138,14 @@ class Life:
         assert log.messages == len(found)
         assert log.first_seq == min(found, default=log.last_seq + 1)
         assert log.last_seq >= self.durable_last, "sequences are used twice"
-        for name in log.fs.list(self.folder):
-            data = log.fs.read_all(f"{self.folder}/{name}") + self._unpacked(log, name)
+        for name in log.chain.fs.list(self.folder):
+            data = log.chain.fs.read_all(f"{self.folder}/{name}") + self._unpacked(log, name)
             assert not [body for body in self.erased if body in data], "erased content is still there"
 
     def _unpacked(self, log: Log, name: str) -> bytes:
         if not name.endswith(".log"):
             return b""
-        file = open_segment_file(log.fs, f"{self.folder}/{name}")
+        file = open_segment_file(log.chain.fs, f"{self.folder}/{name}")
         data = file.read(0, file.size())
         file.close()
         return data

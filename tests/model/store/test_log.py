@@ -190,23 +190,23 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(block_size=BLOCK_SIZES)
     def switch_compression(self, block_size: int) -> None:
-        self.log.block_size = self.block_size = block_size
+        self.log.upkeep.block_size = self.block_size = block_size
 
     @precondition(lambda self: self.compaction is None)
     @rule()
     def begin_compaction(self) -> None:
-        candidate = self.log.compaction_candidate()
+        candidate = self.log.upkeep.candidate()
         if candidate is not None:
-            self.compaction = self.log.begin_compaction(candidate)
+            self.compaction = self.log.upkeep.begin_job(candidate)
 
     @precondition(lambda self: self.compaction is not None)
     @rule(run=st.booleans())
     def end_compaction(self, run: bool) -> None:
-        assert self.log.compaction_candidate() is None
+        assert self.log.upkeep.candidate() is None
         compaction, self.compaction = self.compaction, None
         if run:
             compaction.run()
-        assert self.log.end_compaction(compaction) in ((True, False) if run else (False,))
+        assert self.log.end_job(compaction) in ((True, False) if run else (False,))
 
     # -- opening again ----------------------------------------------------------------------------
 
@@ -313,7 +313,7 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "log"):
             if self.compaction is not None:
-                self.log.end_compaction(self.compaction)
+                self.log.end_job(self.compaction)
             if self.commit is not None:
                 self.log.fail_commit(self.commit)
             self.log.close()
@@ -379,9 +379,9 @@ class CrashLogMachine(LogMachine):
         try:
             compaction.run()
         except StoreError:
-            assert not self.log.end_compaction(compaction)
+            assert not self.log.end_job(compaction)
         else:
-            self.log.end_compaction(compaction)
+            self.log.end_job(compaction)
         self.fs.heal()
 
     @rule(

@@ -19,6 +19,7 @@ from nats.js.api import StorageType, StreamConfig
 from millstream import Server
 from millstream.config.load import load
 from millstream.server.reload import reload_configuration
+from millstream.store.layout import layout
 from tests.kits.arrow.endpoint import ask, fill, publish, read
 from tests.kits.patience import PATIENCE_S
 
@@ -185,7 +186,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(server: Server, con
     assert (await read(server.arrow_url, "S", "?to=3")).column("seq") == [1, 2, 3]
     log = server.jetstream.engine.accounts["$G"].streams["S"].log  # type: ignore[union-attr]
     deadline = time.monotonic() + PATIENCE_S
-    while any(segment.held for segment in log.segments):  # a closed socket is noticed later
+    while any(segment.held for segment in layout(log)):  # a closed socket is noticed later
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
 

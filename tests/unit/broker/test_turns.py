@@ -60,13 +60,8 @@ class Worker:
     def submit(self, work: Any, done: Any) -> None:
         self._turn("work", done, None)
 
-    def commit(self, job: Any, done: Any) -> None:
-        self._turn("work", done, None)
 
-
-@pytest.mark.parametrize(
-    "way", ["call_later", "call_soon", "run_in_worker", "run_commit", "served", "watched"]
-)
+@pytest.mark.parametrize("way", ["call_later", "call_soon", "run_in_worker", "served", "watched"])
 def test_whatever_calls_jetstream_back_flushes_what_it_sent(way: str) -> None:
     """Through an outlet, and without asking for a flush."""
     broker = make_broker()
@@ -85,8 +80,6 @@ def test_whatever_calls_jetstream_back_flushes_what_it_sent(way: str) -> None:
         world.call_soon(send)
     elif way == "run_in_worker":
         world.run_in_worker(lambda: None, send)
-    elif way == "run_commit":
-        world.run_commit(None, send)  # type: ignore[arg-type]
     elif way == "served":
         world.serve(b"ask", send)
         client(broker).say(b"PUB ask 0\r\n\r\n")

@@ -9,6 +9,7 @@ import pytest
 from millstream.jetstream import parts
 from millstream.store.block_file import BlockFile, open_segment_file
 from millstream.store.errors import StoreError
+from millstream.store.layout import layout
 from millstream.store.recovery import new_log, open_log
 from tests.kits.jetstream.stream import Disk, Site
 
@@ -39,10 +40,10 @@ def test_segments_of_replaced_messages_shrink(storage: str) -> None:
     site = Site()
     stream = site.create(max_msgs_per_subject=1, storage=storage)
     fill(site, 10)
-    before = sum(segment.size for segment in stream.log.segments)
+    before = sum(segment.size for segment in layout(stream.log))
     for _ in range(20):
         site.world.advance(1)
-    after = sum(segment.size for segment in stream.log.segments)
+    after = sum(segment.size for segment in layout(stream.log))
     assert after < before / 3
     assert site.state()["messages"] == 11
     assert len(site.subjects()) == 11
@@ -115,7 +116,7 @@ def test_sealed_segments_of_a_compressed_stream_are_compressed() -> None:
     publish_much(site)
     before, state = size(site.disk), site.state()
     rest(site)
-    assert len(packed(site.disk)) == len(stream.log.segments) - 1 >= 4
+    assert len(packed(site.disk)) == len(layout(stream.log)) - 1 >= 4
     assert size(site.disk) < before / 2
     assert site.state() == state, "what it holds is counted as if it were not compressed"
     assert site.restarted(orderly=False).state() == state
@@ -135,8 +136,8 @@ def test_a_stream_in_memory_takes_the_option_and_ignores_it() -> None:
     publish_much(site)
     rest(site)
     assert stream.config.compression == "s2"
-    assert stream.log.block_size == 0
-    assert not any(segment.compressed for segment in stream.log.segments)
+    assert not stream.log.compresses
+    assert not any(segment.compressed for segment in layout(stream.log))
 
 
 def test_an_update_switches_compression_on_and_off() -> None:
@@ -149,7 +150,7 @@ def test_an_update_switches_compression_on_and_off() -> None:
     first = packed(site.disk)
     assert len(first) >= 4
     assert "error" not in site.ask("STREAM.UPDATE.S", update)
-    assert stream.log.block_size == 0
+    assert not stream.log.compresses
     publish_much(site)
     rest(site)
     assert packed(site.disk) == first

@@ -12,6 +12,8 @@ from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol.parser import Frame
 from millstream.store.errors import StoreError
+from millstream.store.fs import MemoryFile
+from millstream.store.layout import place_of
 from tests.kits.fake_world import FakeOutlet, FakeWorld
 
 DIRECT = b"$JS.API.DIRECT.GET.D"
@@ -244,17 +246,16 @@ def test_the_last_of_many_subjects_goes_out_in_turns() -> None:
 
 def test_messages_that_the_disk_does_not_give_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Listened(3)
-    file = type(world.stream.log.tables.file(world.stream.log.segments[0]))
-    read = file.read
-    offset = world.stream.log.segments[0].offset_at(1)
+    read = MemoryFile.read
+    offset = place_of(world.stream.log, 2).offset
 
     def failing(self: Any, at: int, size: int) -> bytes:
         if at <= offset < at + size:
             raise StoreError("read", "a file", "Input/output error")
         return read(self, at, size)
 
-    monkeypatch.setattr(world.stream.log, "recent", None, raising=False)
-    monkeypatch.setattr(file, "read", failing)
+    world.stream.log.keep_recent(False)
+    monkeypatch.setattr(MemoryFile, "read", failing)
     world.ask(b'{"seq":2,"batch":3}')
     world.settle()
     assert (world.got(), world.end()) == ([b"2"], (1, 3))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.fair_queue import FairQueue
+from millstream.jetstream.stream.ticket import Ticket
+from millstream.store.commit import Commit
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
+from tests.kits.fake_world import FakeWorld
 from tests.kits.jetstream.stream import Site
 
 
 def streams(count: int) -> list[Committing]:
     log: Log = open_log(MemoryFileSystem(), "log")
-    return [Committing(log, b"%d" % number, in_memory=False, sync=True) for number in range(count)]
+    committer = Committer(FakeWorld())
+    return [Committing(committer, log, b"%d" % number, in_memory=False, sync=True) for number in range(count)]
 
 
 def all_of(queue: FairQueue) -> list[tuple[bytes, int]]:
@@ -63,16 +68,16 @@ def test_a_stream_that_was_discarded_does_not_come_until_it_is_added_again() -> 
 def test_whoever_publishes_to_one_stream_does_not_wait_for_all_of_another() -> None:
     site = Site()
     begun: list[str] = []
-    run_commit = site.world.run_commit
+    start = site.world.writers.start
     for number in range(10):
         site.create(f"S{number}")
     site.world.settle()
 
-    def run(job, done):  # type: ignore[no-untyped-def]
-        begun.append(job.journal_key.decode().split("/")[-2])
-        run_commit(job, done)
+    def noted(commit: Commit, owner: Committing) -> Ticket:
+        begun.append(commit.journal_key.decode().split("/")[-2])
+        return start(commit, owner)
 
-    site.world.run_commit = run  # type: ignore[method-assign]
+    site.world.writers.start = noted  # type: ignore[method-assign]
     for number in range(9):
         site.world.send(b"s%d.x" % number, b"1")
     site.world.publisher = 2

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from millstream.base import slices
-from millstream.jetstream.stream import removal, retention
+from millstream.jetstream.stream import retention
+from millstream.store import purge
 from tests.kits.jetstream.stream import SECOND, Site
 
 FULL = (503, 10077, "maximum messages exceeded")
@@ -236,7 +237,7 @@ def test_a_purge_can_be_forbidden() -> None:
 
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "STRETCH", 3)
+    monkeypatch.setattr(purge, "STRETCH", 3)
     monkeypatch.setattr(retention, "_PIECE", 3)
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 
@@ -390,7 +391,7 @@ def test_limits_that_change_while_others_are_enforced_are_the_ones_that_hold(lat
         site.world.send(b"$JS.API.STREAM.UPDATE.S", text, reply=b"%d" % limit)
         assert stream.log.messages > 3 * 12
     site.world.settle()
-    kept = {node.count for _, node in stream.log.index.match(b">")}
+    kept = {stream.log.count_of(subject) for subject in stream.log.subjects(b">")}
     assert kept == {later}
     assert len(site.sent(b"4")) == len(site.sent(b"%d" % later)) == 1
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from millstream.base import slices
-from millstream.jetstream.stream import removal
 from millstream.protocol import headers
+from millstream.store import purge
 from tests.kits.jetstream.stream import Site
 
 MANY = 20
@@ -18,7 +18,7 @@ ROLLUP = b"Nats-Rollup"
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "STRETCH", 3)
+    monkeypatch.setattr(purge, "STRETCH", 3)
     monkeypatch.setattr(slices, "MOST_ITEMS", 3)
 
 

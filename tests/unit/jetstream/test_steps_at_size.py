@@ -29,6 +29,8 @@ from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.api import AccountApi
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import NoJournal
+from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.jetstream_view import EngineView
 from millstream.server.jetstream_world import AccountWorld
 from millstream.server.monitor.accountz import AccountzOptions, account_statz, accountz
@@ -40,7 +42,9 @@ from millstream.server.monitor.jsz import JszOptions
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.totals import pending_bytes, server_traffic
 from millstream.server.system.users import count_subscribers
+from millstream.store.commit import Commit
 from millstream.store.fs import MemoryFileSystem
+from millstream.store.layout import layout
 from tests.kits.fake_transport import FakeClient, FakeLoop
 
 LINES_A_SECOND = 2_000_000  # so that 5 ms are 10,000 lines
@@ -109,8 +113,10 @@ class Worker:
 
         self._loop.call_soon(run)
 
-    def commit(self, job: Any, done: Callable[[Exception | None], None]) -> None:
-        self.submit(job.run, done)
+    def start(self, commit: Commit, owner: Committing) -> Ticket:
+        ticket = Ticket(commit, owner)
+        self.submit(ticket.run, ticket.tell)
+        return ticket
 
 
 class Site:
@@ -404,16 +410,16 @@ def mostly_removed(site: Site, scale: int) -> None:
     for seq in range(1, 50 * scale):
         if seq % 3:
             log.remove(seq)
-    log.begin_segment(log.segments[-1].number + 1)
+    log.roll()
     site.account.committer.dirty(site.account.stream("M"))
     site.loop.run_ready()
 
 
 def compact(site: Site) -> None:
     stream = site.account.stream("M")
-    before = stream.log.segments[0].size
+    before = layout(stream.log)[0].size
     site.loop.advance(5.0)
-    assert stream.log.segments[0].size < before
+    assert layout(stream.log)[0].size < before
 
 
 def clients(site: Site, scale: int) -> None:
@@ -443,7 +449,7 @@ def roll_up(site: Site, kind: str) -> None:
 def limit_subjects(site: Site) -> None:
     site.ask("STREAM.UPDATE.M", {"name": "M", "subjects": ["m.*"], "max_msgs_per_subject": 1})
     log = site.account.stream("M").log
-    assert log.messages == log.index.subjects
+    assert log.messages == log.subject_count
 
 
 def delete_consumer(site: Site) -> None:

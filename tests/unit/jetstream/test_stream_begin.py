@@ -160,8 +160,8 @@ def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.Monkey
     for number in range(200):
         site.create(f"S{number}")
     begun: list[int] = []
-    run_commit = site.world.run_commit
-    site.world.run_commit = lambda *job: (begun.append(len(steps)), run_commit(*job))[1]  # type: ignore[method-assign]
+    start = site.world.writers.start
+    site.world.writers.start = lambda *each: (begun.append(len(steps)), start(*each))[1]  # type: ignore[method-assign]
     steps: list[None] = []
     soon = site.world.call_soon
 

@@ -12,9 +12,11 @@ from millstream.base import slices
 from millstream.base.slices import finish
 from millstream.jetstream.ports import ClientRequest
 from millstream.jetstream.stream import details as stream_details
-from millstream.jetstream.stream.details import first_deleted
 from millstream.jsapi.limits import DELETED_LISTED
+from millstream.store import gaps
 from millstream.store.fs import MemoryFileSystem
+from millstream.store.gaps import first_missing
+from millstream.store.layout import layout
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from tests.kits.fake_world import FakeRequester
@@ -53,11 +55,24 @@ def deleted_one_by_one(log: Log) -> list[int]:
 
 def test_all_that_are_gone_are_told_if_they_are_few() -> None:
     log = log_of_segments(("put", 40), ("skip", 7), ("put", 5), ("skip", 1), ("put", 1), ("skip", 3))
-    assert len(log.segments) > 3
-    assert finish(first_deleted(log)) == deleted_one_by_one(log) != []
+    assert len(layout(log)) > 3
+    assert finish(first_missing(log, DELETED_LISTED)) == deleted_one_by_one(log) != []
     for seq in (1, 2, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 30, 40, 48, *range(22, 40)):
         log.remove(seq)
-        assert finish(first_deleted(log)) == deleted_one_by_one(log)
+        assert finish(first_missing(log, DELETED_LISTED)) == deleted_one_by_one(log)
+
+
+def test_gaps_are_found_in_segments_whose_tables_were_dropped() -> None:
+    log = log_of_segments(("put", 2), ("skip", 7), ("put", 38), ("skip", 3), ("put", 20))
+    log.remove(40)
+    commit = log.begin_commit()
+    assert commit is not None
+    commit.run()
+    log.end_commit(commit)
+    for _ in range(2):  # what was not used since the first time
+        finish(log.rest())
+    assert not all(file.loaded for file in layout(log))
+    assert finish(first_missing(log, DELETED_LISTED)) == deleted_one_by_one(log) != []
 
 
 def test_nothing_is_gone_of_an_empty_stream() -> None:
@@ -72,11 +87,11 @@ def test_few_tables_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of_segments(("put", 400))
     for seq in range(5, 400, 10):
         log.remove(seq)
-    found = finish(first_deleted(log))
+    found = finish(first_missing(log, DELETED_LISTED))
     assert 0 < len(found) < 40
     assert found == list(range(5, 400, 10))[: len(found)]
-    monkeypatch.setattr(stream_details, "_MOST_TABLES", 1000)
-    assert finish(first_deleted(log)) == list(range(5, 400, 10))
+    monkeypatch.setattr(gaps, "_MOST_TABLES", 1000)
+    assert finish(first_missing(log, DELETED_LISTED)) == list(range(5, 400, 10))
 
 
 def subjects(site: Site, **request: Any) -> dict[str, Any]:

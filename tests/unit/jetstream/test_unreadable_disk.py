@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from millstream.base.slices import finish
 from millstream.jetstream.stream.stream import Stream
 from millstream.store.errors import StoreError
 from millstream.store.fs import File
+from millstream.store.layout import layout
 from tests.kits.jetstream.stream import Disk, Site
 
 pytestmark = pytest.mark.compiled
@@ -42,17 +44,15 @@ def opened(**config: object) -> tuple[Site, BadDisk, Stream]:
     for number in range(3 * SEGMENTS):
         assert "error" not in site.publish(f"s.{number % 3}", LARGE)
     stream = site.account.streams["S"]
-    assert len(stream.log.segments) >= SEGMENTS
+    assert len(layout(stream.log)) >= SEGMENTS
     unload(stream)
     return site, disk, stream
 
 
 def unload(stream: Stream) -> None:
-    for segment in stream.log.segments[:-1]:
-        assert segment.summarized
-        stream.log.tables.drop(segment)
-        segment.unload()
-        segment.close()
+    for _ in range(2):  # what was not used since the first time
+        finish(stream.log.rest())
+    assert not any(file.loaded for file in layout(stream.log)[:-1])
 
 
 @pytest.mark.parametrize("header", [{}, {"Nats_Expected_Stream": "S"}], ids=["short way", "long way"])

@@ -2,11 +2,12 @@
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
+from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.ticket import Ticket
 from millstream.jetstream.stream.worker_job import WorkerJob
 from millstream.store.commit import Commit
 from tests.kits.jetstream.stream import Site
@@ -50,13 +51,13 @@ def test_a_job_that_has_ended_is_freed_without_the_garbage_collector(no_collecto
 def test_a_commit_that_has_ended_is_freed_without_the_garbage_collector(no_collector: None) -> None:
     commits: list[weakref.ref[Commit]] = []
     site = Site()
-    run_commit = site.world.run_commit
+    start = site.world.writers.start
 
-    def run(job: Any, done: Callable[[Exception | None], None]) -> None:
-        commits.append(weakref.ref(job.commit))
-        run_commit(job, done)
+    def noted(commit: Commit, owner: Committing) -> Ticket:
+        commits.append(weakref.ref(commit))
+        return start(commit, owner)
 
-    site.world.run_commit = run  # type: ignore[method-assign]
+    site.world.writers.start = noted  # type: ignore[method-assign]
     site.create()
     for _ in range(3):
         site.world.send(b"s.a", b"x" * 10_000)

@@ -58,15 +58,15 @@ async def test_a_server_without_descriptors_for_writers_commits_the_other_way(
 async def test_a_commit_for_which_there_is_no_thread_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = Workers.commit
+    start = Workers.start
 
     def fails(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     found = await _publishes(
         tmp_path,
-        lambda: monkeypatch.setattr(Workers, "commit", fails),
-        lambda: monkeypatch.setattr(Workers, "commit", commit),
+        lambda: monkeypatch.setattr(Workers, "start", fails),
+        lambda: monkeypatch.setattr(Workers, "start", start),
     )
     assert found[0] == 1
     assert found[-1] >= 2

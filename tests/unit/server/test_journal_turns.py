@@ -8,11 +8,11 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from millstream.jetstream.ports import CommitJob
 from millstream.server import commit_journal, journal_files
 from millstream.server.commit_journal import CommitJournal
 from millstream.server.workers import Workers
@@ -26,7 +26,7 @@ SIZE = 256 * 1024
 
 
 class Job:
-    """A commit of one log, as the journal sees it."""
+    """A commit of one log, its owner and its ticket, as the journal sees them."""
 
     def __init__(self, folder: Path, name: str, data: bytes = b"data") -> None:
         self.journal_key = name.encode()
@@ -34,18 +34,19 @@ class Job:
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         self.device = os.fstat(self.descriptor).st_dev
         self.data = data
-        self.wait: Callable[[CommitJob], None] | None = None
+        self.wait: Callable[[Any], None] | None = None
         self.refused = False
         self.ran = False
         self.ended = False
         self.asked_to_sync = 0
         self.told_synced = 0
+        self.commit = self.owner = self
+        self.tell: Callable[[Exception | None], None] = lambda _: None
 
-    @property
     def size(self) -> int:
         return len(self.data)
 
-    def begun(self, wait: Callable[[CommitJob], None]) -> None:
+    def begun(self, wait: Callable[[Any], None]) -> None:
         self.wait = wait
 
     def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
@@ -68,10 +69,6 @@ class Job:
 
     def journaled_ended(self) -> None:
         self.ended = True
-
-    @property
-    def vouched(self) -> Job:
-        return self
 
     def sync_soon(self) -> None:
         self.asked_to_sync += 1
@@ -96,7 +93,8 @@ class Site:
         )
 
     def take(self, job: Job) -> bool:
-        return self.journal.take(job, lambda _: self.done.append(job))
+        job.tell = lambda _: self.done.append(job)
+        return self.journal.take(job)  # type: ignore[arg-type]
 
     async def write(self, *names: str, data: bytes = b"data") -> list[Job]:
         jobs = [Job(self.folder, name, data) for name in names]

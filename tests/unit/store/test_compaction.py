@@ -29,17 +29,19 @@ def thinned(fs: CrashFileSystem | None = None) -> Log:
 
 def compact_all(log: Log) -> int:
     count = 0
-    while (segment := log.compaction_candidate()) is not None:
-        compaction = log.begin_compaction(segment)
+    while (segment := log.upkeep.candidate()) is not None:
+        compaction = log.upkeep.begin_job(segment)
         compaction.run()
-        assert log.end_compaction(compaction)
+        assert log.end_job(compaction)
         commit_all(log)
         count += 1
     return count
 
 
 def disk(log: Log) -> int:
-    return sum(len(log.fs.read_all(f"s/{name}")) for name in log.fs.list("s") if name.endswith(".log"))
+    return sum(
+        len(log.chain.fs.read_all(f"s/{name}")) for name in log.chain.fs.list("s") if name.endswith(".log")
+    )
 
 
 def test_dead_bytes_go_and_everything_live_stays() -> None:
@@ -50,7 +52,7 @@ def test_dead_bytes_go_and_everything_live_stays() -> None:
     assert (log.messages, log.record_bytes) == (COUNT // 4, counted)
     assert disk(log) < bytes_before * 0.6
     log.close()
-    again = open_log(log.fs, "s", segment_size=1000)
+    again = open_log(log.chain.fs, "s", segment_size=1000)
     assert contents(again) == before
     assert again.record_bytes == counted
     assert again.losses.damages == []
@@ -59,17 +61,17 @@ def test_dead_bytes_go_and_everything_live_stays() -> None:
 
 def test_a_log_with_little_to_gain_is_left_alone() -> None:
     log = filled(COUNT, segment_size=1000)
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
     log.remove(2)
     commit_all(log)
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
 
 
 def test_a_new_file_can_be_read_from_its_bytes_alone() -> None:
     log = thinned()
     compact_all(log)
     before = contents(log)
-    fs = log.fs
+    fs = log.chain.fs
     log.close()
     for name in fs.list("s"):
         if name.endswith(".sum"):
@@ -82,17 +84,17 @@ def test_a_new_file_can_be_read_from_its_bytes_alone() -> None:
 
 def test_what_was_removed_meanwhile_is_removed_in_the_new_file() -> None:
     log = thinned()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     compaction.run()
     log.remove(8)
     commit_all(log)
-    assert log.end_compaction(compaction)
+    assert log.end_job(compaction)
     assert not log.has(8)
     commit_all(log)
     log.close()
-    assert sorted(bodies(open_log(log.fs, "s", segment_size=1000))) == [
+    assert sorted(bodies(open_log(log.chain.fs, "s", segment_size=1000))) == [
         seq for seq in range(4, COUNT + 1, 4) if seq != 8
     ]
 
@@ -101,15 +103,15 @@ def test_readers_and_cursors_do_not_notice() -> None:
     log = thinned()
     cursor, record = Cursor(log), Record()
     assert cursor.next(record)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     assert cursor.next(record)
     compaction.run()
     assert bodies(log)[4] == body_of(4)
     assert cursor.next(record)
     assert record.seq == 12
-    assert log.end_compaction(compaction)
+    assert log.end_job(compaction)
     seen = []
     while cursor.next(record):
         seen.append(record.seq)
@@ -128,7 +130,7 @@ def test_a_segment_whose_commit_is_under_way_is_not_exchanged() -> None:
     for seq in range(1, COUNT + 1):
         if seq % 4:
             log.remove(seq)
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
     log.end_commit(first)
     assert bodies(log) == {seq: body_of(seq) for seq in range(4, COUNT + 1, 4)}
     commit_all(log)
@@ -138,51 +140,53 @@ def test_a_segment_whose_commit_is_under_way_is_not_exchanged() -> None:
 
 def test_a_segment_that_is_dropped_meanwhile_stays_gone() -> None:
     log = thinned()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     log.remove_below(segment.last_seq + 1)
     commit_all(log)
     compaction.run()
-    assert not log.end_compaction(compaction)
+    assert not log.end_job(compaction)
     commit_all(log)
-    assert f"{segment.number:010d}.log" not in log.fs.list("s")
-    assert not [name for name in log.fs.list("s") if name.endswith(".new")]
+    assert f"{segment.number:010d}.log" not in log.chain.fs.list("s")
+    assert not [name for name in log.chain.fs.list("s") if name.endswith(".new")]
 
 
 def test_erasing_meanwhile_leaves_no_copy() -> None:
     log = thinned()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     compaction.run()
     log.erase(4)
     commit_all(log)
-    assert not log.end_compaction(compaction)
+    assert not log.end_job(compaction)
     commit_all(log)
     log.close()
-    assert not [name for name in log.fs.list("s") if body_of(4) in log.fs.read_all(f"s/{name}")]
+    assert not [name for name in log.chain.fs.list("s") if body_of(4) in log.chain.fs.read_all(f"s/{name}")]
 
 
 def test_removals_of_other_segments_messages_are_kept() -> None:
     log = filled(6, segment_size=SMALL)
-    first = log.segments[0]
+    first = log.chain.segments[0]
     log.remove(1)  # in the first segment; said in a later one
-    while len(log.segments) < 4:
+    while len(log.chain.segments) < 4:
         put(log, b"b", b"x" * 40)
     commit_all(log)
-    (speaking,) = [segment for segment in log.segments if 1 in segment.removals.to_list() or segment.floor]
+    (speaking,) = [
+        segment for segment in log.chain.segments if 1 in segment.removals.to_list() or segment.floor
+    ]
     assert speaking is not first
     kept = speaking.last_seq
     for seq in range(speaking.base_seq, kept):
         log.remove(seq)
     commit_all(log)
-    compaction = log.begin_compaction(speaking)
+    compaction = log.upkeep.begin_job(speaking)
     compaction.run()
-    assert log.end_compaction(compaction)
+    assert log.end_job(compaction)
     commit_all(log)
     log.close()
-    again = open_log(log.fs, "s", segment_size=SMALL)
+    again = open_log(log.chain.fs, "s", segment_size=SMALL)
     assert not again.has(1)
     assert again.has(2)
     assert again.has(kept)
@@ -191,14 +195,14 @@ def test_removals_of_other_segments_messages_are_kept() -> None:
 def test_a_damaged_record_is_left_behind_and_reported() -> None:
     fs = CrashFileSystem()
     log = thinned(fs)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    log.load(segment)
+    log.reader.load(segment)
     offset = segment.offset_at(segment.ordinal_of(4))
     fs.damage("s/0000000001.log", lambda data: data.__setitem__(offset + 30, data[offset + 30] ^ 1))
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     compaction.run()
-    assert log.end_compaction(compaction)
+    assert log.end_job(compaction)
     assert log.losses.messages == 1
     assert sorted(bodies(log)) == list(range(8, COUNT + 1, 4))
 
@@ -207,28 +211,28 @@ def test_a_full_disk_leaves_the_old_file() -> None:
     fs = CrashFileSystem()
     log = thinned(fs)
     before = contents(log)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     fs.fail(errno.ENOSPC, kind="write", suffix=".new")
     with pytest.raises(StoreError):
         compaction.run()
-    assert not log.end_compaction(compaction)
+    assert not log.end_job(compaction)
     fs.heal()
     assert contents(log) == before
     assert not [name for name in fs.list("s") if name.endswith(".new")]
-    assert log.compaction_candidate() is segment
+    assert log.upkeep.candidate() is segment
 
 
 def test_one_at_a_time_and_the_next_when_the_exchange_is_durable() -> None:
     log = thinned()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
-    assert log.compaction_candidate() is None
+    compaction = log.upkeep.begin_job(segment)
+    assert log.upkeep.candidate() is None
     compaction.run()
-    assert log.end_compaction(compaction)
+    assert log.end_job(compaction)
     assert log.uncommitted
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
     commit(log)
-    assert log.compaction_candidate() not in (None, segment)
+    assert log.upkeep.candidate() not in (None, segment)

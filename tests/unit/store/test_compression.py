@@ -27,16 +27,16 @@ BLOCK = 500
 def log_of(fs: FileSystem | None = None, count: int = COUNT) -> Log:
     """Some segments that are to be compressed."""
     log = filled(count, fs, segment_size=SEGMENT)
-    log.block_size = BLOCK
+    log.upkeep.block_size = BLOCK
     return log
 
 
 def pack_all(log: Log) -> int:
     count = 0
-    while (segment := log.compaction_candidate()) is not None:
-        job = log.begin_compaction(segment)
+    while (segment := log.upkeep.candidate()) is not None:
+        job = log.upkeep.begin_job(segment)
         job.run()
-        assert log.end_compaction(job)
+        assert log.end_job(job)
         commit_all(log)
         count += 1
     return count
@@ -44,38 +44,40 @@ def pack_all(log: Log) -> int:
 
 def packed(log: Log) -> list[str]:
     """The files that are compressed."""
-    names = [name for name in log.fs.list("s") if name.endswith(".log")]
-    return [name for name in names if isinstance(open_segment_file(log.fs, f"s/{name}"), BlockFile)]
+    names = [name for name in log.chain.fs.list("s") if name.endswith(".log")]
+    return [name for name in names if isinstance(open_segment_file(log.chain.fs, f"s/{name}"), BlockFile)]
 
 
 def opened(log: Log, block_size: int = BLOCK) -> Log:
     log.close()
-    return open_log(log.fs, "s", segment_size=SEGMENT, block_size=block_size)
+    return open_log(log.chain.fs, "s", segment_size=SEGMENT, block_size=block_size)
 
 
 def disk(log: Log) -> int:
-    return sum(len(log.fs.read_all(f"s/{name}")) for name in log.fs.list("s") if name.endswith(".log"))
+    return sum(
+        len(log.chain.fs.read_all(f"s/{name}")) for name in log.chain.fs.list("s") if name.endswith(".log")
+    )
 
 
 def test_sealed_segments_are_compressed_once_and_the_active_one_is_not() -> None:
     log = log_of()
-    before, sealed = contents(log), len(log.segments) - 1
+    before, sealed = contents(log), len(log.chain.segments) - 1
     assert sealed >= 3
     assert pack_all(log) == sealed
     assert len(packed(log)) == sealed
-    assert f"{log.segments[-1].number:010d}.log" not in packed(log)
+    assert f"{log.chain.segments[-1].number:010d}.log" not in packed(log)
     assert contents(log) == before
     again = opened(log)
-    assert again.compaction_candidate() is None
+    assert again.upkeep.candidate() is None
     assert (contents(again), again.losses.damages) == (before, [])
 
 
 def test_the_summaries_stay_as_they_are() -> None:
     log = log_of(MemoryFileSystem())
-    names = [name for name in log.fs.list("s") if name.endswith(".sum")]
-    before = {name: log.fs.read_all(f"s/{name}") for name in names}
+    names = [name for name in log.chain.fs.list("s") if name.endswith(".sum")]
+    before = {name: log.chain.fs.read_all(f"s/{name}") for name in names}
     pack_all(log)
-    assert {name: log.fs.read_all(f"s/{name}") for name in names} == before
+    assert {name: log.chain.fs.read_all(f"s/{name}") for name in names} == before
 
 
 def test_compressed_segments_can_be_read_without_their_summaries() -> None:
@@ -83,10 +85,10 @@ def test_compressed_segments_can_be_read_without_their_summaries() -> None:
     pack_all(log)
     before = contents(log)
     log.close()
-    for name in log.fs.list("s"):
+    for name in log.chain.fs.list("s"):
         if name.endswith(".sum"):
-            log.fs.remove(f"s/{name}")
-    again = open_log(log.fs, "s", segment_size=SEGMENT)
+            log.chain.fs.remove(f"s/{name}")
+    again = open_log(log.chain.fs, "s", segment_size=SEGMENT)
     assert (contents(again), again.losses.damages) == (before, [])
 
 
@@ -106,21 +108,21 @@ def test_compressible_messages_take_less_room() -> None:
 
 def test_switched_on_it_takes_what_was_sealed_before_and_switched_off_it_leaves_it() -> None:
     log = filled(COUNT, segment_size=SEGMENT)
-    assert log.compaction_candidate() is None
-    log.block_size = BLOCK
+    assert log.upkeep.candidate() is None
+    log.upkeep.block_size = BLOCK
     first = pack_all(log)
     assert first >= 3
-    log.block_size = 0
-    while len(log.segments) < first + 4:
+    log.upkeep.block_size = 0
+    while len(log.chain.segments) < first + 4:
         put(log, b"s.1", b"later" * 20)
         commit(log)
     commit_all(log)
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
     before, mixed = contents(log), packed(log)
     assert len(mixed) == first
     again = opened(log, 0)
     assert (contents(again), packed(again), again.losses.damages) == (before, mixed, [])
-    again.block_size = BLOCK
+    again.upkeep.block_size = BLOCK
     assert pack_all(again) >= 2
     assert contents(again) == before
 
@@ -134,12 +136,12 @@ def test_a_compressed_segment_that_is_mostly_dead_is_compacted_and_stays_compres
             log.remove(seq)
     commit_all(log)
     size = disk(log)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    job = log.begin_compaction(segment)
+    job = log.upkeep.begin_job(segment)
     assert isinstance(job, Compaction)
     job.run()
-    assert log.end_compaction(job)
+    assert log.end_job(job)
     commit_all(log)
     pack_all(log)
     assert packed(log) == before
@@ -150,29 +152,29 @@ def test_a_compressed_segment_that_is_mostly_dead_is_compacted_and_stays_compres
 def test_with_compression_off_a_compacted_segment_is_plain_again() -> None:
     log = log_of()
     pack_all(log)
-    log.block_size = 0
+    log.upkeep.block_size = 0
     for seq in range(1, COUNT + 1):
         if seq % 4:
             log.remove(seq)
     commit_all(log)
     assert pack_all(log) >= 3
     assert packed(log) == []
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
 
 
 def test_readers_and_cursors_do_not_notice() -> None:
     log = log_of()
     cursor, record = Cursor(log), Record()
     assert cursor.next(record)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    job = log.begin_compaction(segment)
+    job = log.upkeep.begin_job(segment)
     assert isinstance(job, Compression)
     assert cursor.next(record)
     job.run()
     log.remove(4)
     assert cursor.next(record)
-    assert log.end_compaction(job)
+    assert log.end_job(job)
     seen = []
     while cursor.next(record):
         seen.append(record.seq)
@@ -190,9 +192,9 @@ def test_an_erased_message_is_in_no_file(meanwhile: bool) -> None:
         put(log, b"a", b"secret %06d" % number * 3)
     commit_all(log)
     if meanwhile:
-        segment = log.compaction_candidate()
+        segment = log.upkeep.candidate()
         assert segment is not None
-        job = log.begin_compaction(segment)
+        job = log.upkeep.begin_job(segment)
         job.run()
     else:
         pack_all(log)
@@ -201,7 +203,7 @@ def test_an_erased_message_is_in_no_file(meanwhile: bool) -> None:
     fs.transcript.clear()
     commit_all(log)
     if meanwhile:
-        assert not log.end_compaction(job)
+        assert not log.end_job(job)
         pack_all(log)
     else:
         assert fs.transcript.count("rename 0000000001.log") == 1, "one file is written once for all of them"
@@ -221,8 +223,8 @@ def test_a_damaged_block_costs_the_messages_in_it_and_is_reported() -> None:
         fs = CrashFileSystem()
         log = log_of(fs)
         pack_all(log)
-        segment = log.segments[1]
-        log.load(segment)
+        segment = log.chain.segments[1]
+        log.reader.load(segment)
         hit = {
             segment.seq_at(ordinal)
             for ordinal in range(segment.count)
@@ -248,7 +250,7 @@ def test_a_last_file_that_is_compressed_says_that_a_later_one_is_lost() -> None:
     fs = CrashFileSystem()
     log = log_of(fs)
     pack_all(log)
-    last = log.segments[-1]
+    last = log.chain.segments[-1]
     known = {seq: body for seq, body in bodies(log).items() if seq < last.base_seq}
     log.close()
     fs.lose(f"s/{last.number:010d}.log")
@@ -281,31 +283,31 @@ def test_a_full_disk_leaves_the_plain_file() -> None:
     fs = CrashFileSystem()
     log = log_of(fs)
     before = contents(log)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    job = log.begin_compaction(segment)
+    job = log.upkeep.begin_job(segment)
     fs.fail(errno.ENOSPC, kind="write", suffix=".new")
     with pytest.raises(StoreError):
         job.run()
-    assert not log.end_compaction(job)
+    assert not log.end_job(job)
     fs.heal()
     assert contents(log) == before
     assert not [name for name in fs.list("s") if name.endswith(".new")]
-    assert log.compaction_candidate() is segment
+    assert log.upkeep.candidate() is segment
 
 
 def test_what_an_interrupted_erasure_left_goes_when_the_log_is_opened() -> None:
     log = log_of(MemoryFileSystem())
-    log.fs.replace("s/0000000001.log.erase.new", b"half")
-    log.fs.replace("s/0000000001.log.new", b"half")
+    log.chain.fs.replace("s/0000000001.log.erase.new", b"half")
+    log.chain.fs.replace("s/0000000001.log.new", b"half")
     assert contents(opened(log))
-    assert not [name for name in log.fs.list("s") if name.endswith(".new")]
+    assert not [name for name in log.chain.fs.list("s") if name.endswith(".new")]
 
 
 def test_files_that_are_unpacked_keep_one_block_each_in_memory() -> None:
     log = log_of()
     pack_all(log)
     contents(log)
-    files = [segment.file for segment in log.segments if isinstance(segment.file, BlockFile)]
+    files = [segment.file for segment in log.chain.segments if isinstance(segment.file, BlockFile)]
     assert files
     assert all(file.kept() <= BLOCK for file in files)

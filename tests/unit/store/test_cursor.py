@@ -105,9 +105,9 @@ def test_a_record_longer_than_a_chunk_is_read_whole() -> None:
 
 def test_a_damaged_record_is_reported_and_left_out() -> None:
     log = filled(20, segment_size=10_000)
-    file = log.segments[0].file
+    file = log.chain.segments[0].file
     assert isinstance(file, MemoryFile)
-    file.overwrite(log.segments[0].offset_at(9) + 30, b"?")
+    file.overwrite(log.chain.segments[0].offset_at(9) + 30, b"?")
     assert rest(Cursor(log)) == [number for number in range(1, 21) if number != 10]
     assert log.losses.messages == 1
     assert log.messages == 19
@@ -189,7 +189,7 @@ def test_what_the_last_commit_wrote_is_read_without_the_file() -> None:
             return file
 
     log = filled(20, Counted(), segment_size=1_000_000)
-    log.keeps_recent = True
+    log.commits.keeps_recent = True
     cursor, other = Cursor(log), Cursor(log, 1, (b"s.1",))
     rest(cursor)
     rest(other)
@@ -200,14 +200,14 @@ def test_what_the_last_commit_wrote_is_read_without_the_file() -> None:
     assert rest(cursor) == list(range(21, 41))
     assert rest(other) == [number for number in range(21, 41) if number % 3 == 1]
     assert Counted.reads == before
-    log.recent = None
+    log.commits.recent = None
     assert rest(Cursor(log, 30)) == list(range(30, 41))
     assert Counted.reads > before
 
 
 def test_a_cursor_that_is_behind_reads_on_into_what_was_just_written() -> None:
     log = filled(20)
-    log.keeps_recent = True
+    log.commits.keeps_recent = True
     cursor = Cursor(log)
     for number in range(21, 41):
         put(log, b"s.%d" % (number % 3), body_of(number))
@@ -217,4 +217,4 @@ def test_a_cursor_that_is_behind_reads_on_into_what_was_just_written() -> None:
 
 def test_a_log_that_nobody_waits_for_keeps_nothing_in_memory() -> None:
     log = filled(20)
-    assert log.recent is None
+    assert log.commits.recent is None

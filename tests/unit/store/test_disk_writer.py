@@ -79,7 +79,7 @@ def test_blocks_allocated_ahead_are_no_part_of_the_file(folder: str, writer: Dis
         put(log, b"a", b"%d" % number * 100_000)
         write_plainly(log, writer)
     (file,) = Path(folder).glob("*.log")
-    assert file.stat().st_size == log.segments[0].size
+    assert file.stat().st_size == log.chain.segments[0].size
     if millstream.BUILD == "compiled" and sys.platform == "linux":
         assert file.stat().st_blocks * 512 >= file.stat().st_size  # more, where the file system can
     expected = bodies(log)
@@ -95,7 +95,7 @@ def filled_log(folder: str, writer: DiskWriter) -> tuple[Log, Path]:
     put(log, b"a", b"two")
     write_plainly(log, writer, fill=True)
     (file,) = Path(folder).glob("*.log")
-    assert file.stat().st_size > log.segments[0].size
+    assert file.stat().st_size > log.chain.segments[0].size
     return log, file
 
 
@@ -107,7 +107,7 @@ def test_small_commits_overwrite_zeros_that_were_written_ahead(folder: str, writ
         put(log, b"a", b"%d" % number)
         write_plainly(log, writer, fill=True)
         assert file.stat().st_size == size
-    end = log.segments[0].size
+    end = log.chain.segments[0].size
     rest = file.read_bytes()[end:]
     assert rest[:HEADER_SIZE] == end_mark(log.last_seq + 1, end)
     assert not rest[HEADER_SIZE:].strip(b"\0")
@@ -122,10 +122,10 @@ def test_a_commit_that_is_larger_than_the_zeros_goes_over_them(folder: str, writ
     log, file = filled_log(folder, writer)
     put(log, b"a", bytes(3 * WRITE_BYTES))
     write_plainly(log, writer, fill=True)
-    assert file.stat().st_size == log.segments[0].size
+    assert file.stat().st_size == log.chain.segments[0].size
     put(log, b"a", b"small again")
     write_plainly(log, writer, fill=True)
-    assert file.stat().st_size > log.segments[0].size
+    assert file.stat().st_size > log.chain.segments[0].size
     expected = bodies(log)
     assert bodies(opened(folder)) == expected
 
@@ -136,7 +136,7 @@ def test_zeros_are_followed_by_an_end_mark_although_no_more_are_written(
     log, file = filled_log(folder, writer)
     put(log, b"a", b"three")
     write_plainly(log, writer)
-    end = log.segments[0].size
+    end = log.chain.segments[0].size
     assert file.read_bytes()[end : end + HEADER_SIZE] == end_mark(4, end)
 
 
@@ -145,19 +145,19 @@ def test_whoever_writes_no_end_mark_finds_no_zeros(folder: str, writer: DiskWrit
     put(log, b"a", b"three")
     begun = begin(log)
     batch, device = JournalBatch(), file.stat().st_dev
-    assert not begun.begin_journaled(batch, b"key", device)
+    assert not begun.begin_journaled(batch, device)
     begun.run()
     log.end_commit(begun)
-    assert file.stat().st_size == log.segments[0].size
+    assert file.stat().st_size == log.chain.segments[0].size
     put(log, b"a", b"four")
-    assert begin(log).begin_journaled(batch, b"key", device)
+    assert begin(log).begin_journaled(batch, device)
     assert batch.count == 1
 
 
 def test_zeros_are_gone_when_a_log_is_closed(folder: str, writer: DiskWriter) -> None:
     log, file = filled_log(folder, writer)
     log.close()
-    assert file.stat().st_size == log.segments[0].size
+    assert file.stat().st_size == log.chain.segments[0].size
 
 
 def test_no_zeros_are_written_beyond_where_a_segment_ends(folder: str, writer: DiskWriter) -> None:
@@ -182,7 +182,7 @@ def test_nothing_is_allocated_beyond_where_a_segment_ends(folder: str) -> None:
         put(log, b"a", bytes(100_000))
         commit(log)
     first = min(Path(folder).glob("*.log"))
-    assert first.stat().st_blocks * 512 < log.segments[0].size + 3 * 4096
+    assert first.stat().st_blocks * 512 < log.chain.segments[0].size + 3 * 4096
 
 
 def test_an_end_is_told_once_and_can_be_waited_for_by_its_descriptor(folder: str, writer: DiskWriter) -> None:

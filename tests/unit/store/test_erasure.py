@@ -38,8 +38,8 @@ def filled(fs: FileSystem, count: int = COUNT, block_size: int = 0) -> Log:
 
 
 def disk(log: Log) -> bytes:
-    parts = [log.fs.read_all(f"s/{name}") for name in log.fs.list("s")]
-    parts += [log.tables.file(segment).read(0, segment.size) for segment in log.segments]
+    parts = [log.chain.fs.read_all(f"s/{name}") for name in log.chain.fs.list("s")]
+    parts += [log.chain.tables.file(segment).read(0, segment.size) for segment in log.chain.segments]
     return b"".join(parts)
 
 
@@ -49,12 +49,12 @@ def erase_all(log: Log) -> list[type]:
     for _ in range(2):
         log.age_removals()
         commit_all(log)
-    while (segment := log.compaction_candidate()) is not None:
-        job = log.begin_compaction(segment)
+    while (segment := log.upkeep.candidate()) is not None:
+        job = log.upkeep.begin_job(segment)
         commit_all(log)
         assert job.ready
         job.run()
-        assert log.end_compaction(job)
+        assert log.end_job(job)
         kinds.append(type(job))
         commit_all(log)
     return kinds
@@ -80,7 +80,7 @@ def test_a_few_removed_messages_leave_every_segment(block_size: int) -> None:
     assert readable(log, *gone) == []
     assert contents(log) == before
     log.close()
-    again = opened(log.fs, block_size)
+    again = opened(log.chain.fs, block_size)
     assert contents(again) == before
     assert again.losses.damages == []
     assert readable(again, *gone) == []
@@ -91,15 +91,15 @@ def test_one_look_is_not_enough_so_what_was_just_removed_waits() -> None:
     log.remove(3)
     commit_all(log)
     assert log.age_removals() == 1
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
     assert log.age_removals() == 1
-    assert log.compaction_candidate() is log.segments[0]
+    assert log.upkeep.candidate() is log.chain.segments[0]
 
 
 def test_a_log_from_which_nothing_was_removed_has_nothing_to_do() -> None:
     log = filled(MemoryFileSystem())
     assert [log.age_removals() for _ in range(3)] == [0, 0, 0]
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
 
 
 def test_what_was_erased_is_not_erased_again_after_a_restart() -> None:
@@ -109,7 +109,7 @@ def test_what_was_erased_is_not_erased_again_after_a_restart() -> None:
     commit_all(log)
     assert erase_all(log)
     log.close()
-    again = opened(log.fs)
+    again = opened(log.chain.fs)
     assert again.age_removals() == 0
 
 
@@ -119,7 +119,7 @@ def test_what_was_removed_before_a_restart_is_erased_after_it() -> None:
         log.remove(seq)
     commit_all(log)
     log.close()
-    again = opened(log.fs)
+    again = opened(log.chain.fs)
     before = contents(again)
     assert erase_all(again)
     assert readable(again, 3, 40, 99) == []
@@ -158,7 +158,7 @@ def test_an_active_segment_without_live_messages_is_dropped() -> None:
     assert readable(log, 1, 2, 3, 4, 5) == []
     assert log.last_seq == 5
     log.close()
-    again = opened(log.fs)
+    again = opened(log.chain.fs)
     assert (again.last_seq, again.messages) == (5, 0)
     assert put(again, b"a") == 6
 
@@ -171,7 +171,7 @@ def test_shedding_without_a_purge_keeps_the_last_sequence() -> None:
     assert erase_all(log) == []
     assert readable(log, 1, 2, 3, 4, 5) == []
     log.close()
-    assert opened(log.fs).last_seq == 5
+    assert opened(log.chain.fs).last_seq == 5
 
 
 def test_what_somebody_still_reads_is_erased_when_it_was_read() -> None:
@@ -197,9 +197,9 @@ def test_a_message_is_not_overwritten_before_its_removal_is_durable() -> None:
     log.remove(3)
     log.age_removals()
     log.age_removals()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    job = log.begin_compaction(segment)
+    job = log.upkeep.begin_job(segment)
     assert not job.ready
     commit = log.begin_commit()
     assert commit is not None
@@ -207,7 +207,7 @@ def test_a_message_is_not_overwritten_before_its_removal_is_durable() -> None:
     commit.run()
     log.end_commit(commit)
     assert job.ready
-    log.end_compaction(job)
+    log.end_job(job)
 
 
 def test_messages_that_come_while_the_active_segment_is_erased_are_kept() -> None:
@@ -217,21 +217,21 @@ def test_messages_that_come_while_the_active_segment_is_erased_are_kept() -> Non
     commit_all(log)
     log.age_removals()
     log.age_removals()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
     assert not segment.sealed
-    job = log.begin_compaction(segment)
+    job = log.upkeep.begin_job(segment)
     put(log, b"late.1", b"late one")
     commit_all(log)
     job.run()
     put(log, b"late.2", b"late two")
-    assert log.end_compaction(job)
+    assert log.end_job(job)
     commit_all(log)
     assert readable(log, 4, 10) == []
     assert [body for _, _, body, _ in contents(log).values()][-2:] == [b"late one", b"late two"]
     before = contents(log)
     log.close()
-    assert contents(opened(log.fs)) == before
+    assert contents(opened(log.chain.fs)) == before
 
 
 def test_a_segment_that_is_sealed_while_it_is_erased_is_erased_again_later() -> None:
@@ -240,21 +240,21 @@ def test_a_segment_that_is_sealed_while_it_is_erased_is_erased_again_later() -> 
     commit_all(log)
     log.age_removals()
     log.age_removals()
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    job = log.begin_compaction(segment)
+    job = log.upkeep.begin_job(segment)
     commit_all(log)
     while not segment.sealed:
         put(log, b"more", b"x" * 200)
     job.run()
-    assert log.end_compaction(job)
+    assert log.end_job(job)
     commit_all(log)
     before = contents(log)
     assert readable(log, 4) == [4], "its summary has the subject"
     assert erase_all(log)
     assert readable(log, 4) == []
     log.close()
-    assert contents(opened(log.fs)) == before
+    assert contents(opened(log.chain.fs)) == before
 
 
 def _life(fs: CrashFileSystem, block_size: int, log: Log, done: list[str]) -> None:

@@ -102,10 +102,10 @@ def test_no_segment_that_is_held_is_compacted() -> None:
         if seq % 5:
             log.remove(seq)
     commit(log)
-    assert log.compaction_candidate() is None
+    assert log.upkeep.candidate() is None
     read(frozen)
     commit(log)
-    assert log.compaction_candidate() is not None
+    assert log.upkeep.candidate() is not None
 
 
 def test_a_compaction_under_way_is_given_up() -> None:
@@ -115,19 +115,19 @@ def test_a_compaction_under_way_is_given_up() -> None:
             log.remove(seq)
     commit(log)
     commit(log)
-    segment = log.compaction_candidate()
+    segment = log.upkeep.candidate()
     assert segment is not None
-    compaction = log.begin_compaction(segment)
+    compaction = log.upkeep.begin_job(segment)
     compaction.run()
     frozen = Frozen(log)
-    assert not log.end_compaction(compaction)
+    assert not log.end_job(compaction)
     assert read(frozen) == bodies(*(seq for seq in range(1, 51) if seq >= 45 or seq % 5 == 0))
 
 
 def test_a_damaged_record_ends_it() -> None:
     fs, log = filled(50)
     frozen = Frozen(log)
-    file = fs.open(f"log/{log.segments[0].number:010}.log", create=False)
+    file = fs.open(f"log/{log.chain.segments[0].number:010}.log", create=False)
     file.overwrite(60, b"\xff")
     with pytest.raises(StoreError, match="damaged record"):
         read(frozen)

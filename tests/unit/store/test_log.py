@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from millstream.base.slices import Pieces, finish
 from millstream.store import tables
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
@@ -15,7 +16,7 @@ from tests.kits.store.log import SMALL, bodies, body_of, commit, commit_all, con
 
 def reopened(log: Log) -> Log:
     log.close()
-    return open_log(log.fs, log.folder, segment_size=SMALL)
+    return open_log(log.chain.fs, log.folder, segment_size=SMALL)
 
 
 def test_an_empty_log_begins_where_it_is_told() -> None:
@@ -71,7 +72,7 @@ def test_one_commit_at_a_time() -> None:
 
 def test_everything_is_there_after_opening_again() -> None:
     log = filled(50)
-    assert len(log.segments) > 5
+    assert len(log.chain.segments) > 5
     before = contents(log)
     again = reopened(log)
     assert contents(again) == before
@@ -84,7 +85,7 @@ def test_everything_is_there_after_opening_again() -> None:
 
 def test_a_dropped_segment_takes_its_files_along() -> None:
     log = filled(50)
-    fs = log.fs
+    fs = log.chain.fs
     files = len(fs.list("s"))
     log.remove_below(40)
     assert len(fs.list("s")) == files
@@ -100,7 +101,7 @@ def test_removing_before_the_first_commit_leaves_no_files_behind() -> None:
         put(log, b"a", body_of(number))
     log.remove_below(60)
     commit_all(log)
-    assert len(log.fs.list("s")) <= 3
+    assert len(log.chain.fs.list("s")) <= 3
     assert log.messages == 1
     assert list(bodies(reopened(log))) == [60]
 
@@ -110,8 +111,8 @@ def test_removals_in_order_are_one_floor_and_no_list() -> None:
     for _ in range(3):
         log.remove(log.first_seq)
     commit_all(log)
-    assert log.segments[-1].removals.count == 0
-    assert log.segments[-1].floor == 4
+    assert log.chain.segments[-1].removals.count == 0
+    assert log.chain.segments[-1].floor == 4
     assert reopened(log).messages == 0
 
 
@@ -121,19 +122,19 @@ def test_what_a_dropped_segment_said_about_others_is_said_again() -> None:
     for number in range(6):
         put(log, b"keep" if number == 5 else b"a", b"x" * 20)
     commit_all(log)
-    first = log.segments[0]
+    first = log.chain.segments[0]
     log.remove(2)
     log.remove(3)
     commit_all(log)
-    while len(log.segments) < 4:
+    while len(log.chain.segments) < 4:
         put(log, b"b", b"x" * 20)
     commit_all(log)
-    speaking = [segment for segment in log.segments if 2 in segment.removals.to_list()]
+    speaking = [segment for segment in log.chain.segments if 2 in segment.removals.to_list()]
     assert speaking
     log.remove_matching(b"b", log.last_seq)
     commit_all(log)
-    assert speaking[0] not in log.segments
-    assert first in log.segments
+    assert speaking[0] not in log.chain.segments
+    assert first in log.chain.segments
     again = reopened(log)
     assert not again.has(2)
     assert not again.has(3)
@@ -198,11 +199,11 @@ def test_a_time_is_found_although_clocks_went_back() -> None:
 def test_erasing_takes_effect_with_the_commit_and_lasts() -> None:
     log = filled(10, segment_size=10_000)
     path = "s/0000000001.log"
-    assert body_of(4) in log.fs.read_all(path)
+    assert body_of(4) in log.chain.fs.read_all(path)
     assert log.erase(4)
     assert not log.has(4)
     commit_all(log)
-    assert body_of(4) not in log.fs.read_all(path)
+    assert body_of(4) not in log.chain.fs.read_all(path)
     again = reopened(log)
     assert sorted(bodies(again)) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
     assert again.losses.damages == []
@@ -216,16 +217,16 @@ def test_what_is_not_committed_can_be_erased_too() -> None:
     assert log.erase(2)
     assert not log.erase(2)
     commit_all(log)
-    assert b"never to be seen" not in log.fs.read_all("s/0000000001.log")
+    assert b"never to be seen" not in log.chain.fs.read_all("s/0000000001.log")
     assert bodies(reopened(log)) == {1: b"kept"}
 
 
 def test_a_summary_and_a_scan_agree_about_erased_messages() -> None:
     log = filled(12)
-    victim = log.segments[0].base_seq + 1
+    victim = log.chain.segments[0].base_seq + 1
     log.erase(victim)
     commit_all(log)
-    fs = log.fs
+    fs = log.chain.fs
     log.close()
     for name in fs.list("s"):
         if name.endswith(".sum"):
@@ -238,15 +239,15 @@ def test_a_summary_and_a_scan_agree_about_erased_messages() -> None:
 def test_more_segments_than_tables_are_kept_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_OPEN", 8)
     log = reopened(filled(400))
-    assert len(log.segments) > 40
+    assert len(log.chain.segments) > 40
     assert bodies(log) == {number: body_of(number) for number in range(1, 401)}
-    assert sum(segment.loaded for segment in log.segments) < 20
-    assert sum(segment.file is not None for segment in log.segments) < 20
+    assert sum(segment.loaded for segment in log.chain.segments) < 20
+    assert sum(segment.file is not None for segment in log.chain.segments) < 20
 
 
 def test_a_segment_found_without_summary_gets_one_with_the_next_commit() -> None:
     log = filled(30)
-    fs = log.fs
+    fs = log.chain.fs
     log.close()
     fs.remove("s/0000000001.sum")
     again = open_log(fs, "s", segment_size=SMALL)
@@ -279,21 +280,21 @@ def test_closing_waits_for_a_commit_that_is_running() -> None:
     assert under_way is not None
     under_way.running = True  # as it is in another thread
     log.close()
-    assert log.segments[-1].file is not None
+    assert log.chain.segments[-1].file is not None
     under_way.run()
     log.end_commit(under_way)
-    assert log.segments[-1].file is None
-    assert bodies(open_log(log.fs, "s"))[4] == b"last"
+    assert log.chain.segments[-1].file is None
+    assert bodies(open_log(log.chain.fs, "s"))[4] == b"last"
 
 
 def test_a_subject_that_is_not_there_costs_nothing_to_look_for() -> None:
     log = reopened(filled(400))
-    loaded = [segment.loaded for segment in log.segments]
+    loaded = [segment.loaded for segment in log.chain.segments]
     assert sum(loaded) < 3
     assert log.next_match(1, b"none") == 0
     assert log.last_match(400, b"none.*") == 0
     assert log.remove_matching(b"none.>", 400) == 0
-    assert [segment.loaded for segment in log.segments] == loaded
+    assert [segment.loaded for segment in log.chain.segments] == loaded
 
 
 def test_files_of_others_in_the_folder_are_left_alone() -> None:
@@ -310,9 +311,9 @@ def test_what_a_crash_left_half_written_is_cleared_away() -> None:
     log = filled(30)
     log.close()
     for name in ("0000000001.sum.new", "0000000002.log.new"):
-        log.fs.replace(f"s/{name}", b"half")
-    open_log(log.fs, "s", segment_size=SMALL)
-    assert not [name for name in log.fs.list("s") if name.endswith(".new")]
+        log.chain.fs.replace(f"s/{name}", b"half")
+    open_log(log.chain.fs, "s", segment_size=SMALL)
+    assert not [name for name in log.chain.fs.list("s") if name.endswith(".new")]
 
 
 def test_a_subject_that_has_far_too_many_messages_is_shortened_by_a_few_at_a_time() -> None:
@@ -329,11 +330,11 @@ def test_a_subject_that_has_far_too_many_messages_is_shortened_by_a_few_at_a_tim
 
 def test_the_tree_of_subjects_is_handed_over_when_all_messages_go() -> None:
     log = filled(50)
-    found = []
-    log.free = found.append
+    found: list[Pieces[None]] = []
+    log.free_with(found.append)
     log.remove_below(51)
-    [root] = found
-    assert root.children
+    [pieces] = found
+    finish(pieces)
     assert (log.index.subjects, log.messages) == (0, 0)
 
 
@@ -342,6 +343,6 @@ def test_a_segment_has_a_bounded_number_of_messages() -> None:
     log = open_log(MemoryFileSystem(), "s")
     for _ in range(65_537):
         log.append(b"a", b"", 0, 0, 0, 0, 0)
-    assert [segment.count for segment in log.segments] == [65_536, 1]
+    assert [segment.count for segment in log.chain.segments] == [65_536, 1]
     commit_all(log)
-    assert open_log(log.fs, "s").messages == 65_537
+    assert open_log(log.chain.fs, "s").messages == 65_537

@@ -51,8 +51,8 @@ def opened() -> tuple[BadDisk, Log]:
             commit(log)
     log.close()
     log = open_log(disk, "s", segment_size=1000)
-    assert len(log.segments) > 20
-    assert not log.segments[1].loaded
+    assert len(log.chain.segments) > 20
+    assert not log.chain.segments[1].loaded
     return disk, log
 
 
@@ -77,8 +77,8 @@ def seen(log: Log) -> tuple[object, ...]:
 @pytest.mark.parametrize("readable", [0, 1, 5])
 def test_a_removal_that_failed_can_be_done_again(remove: Callable[[Log], object], readable: int) -> None:
     disk, log = opened()
-    for segment in log.segments[:readable]:
-        log.load(segment)
+    for segment in log.chain.segments[:readable]:
+        log.reader.load(segment)
     disk.broken = True
     with contextlib.suppress(StoreError):
         remove(log)
@@ -99,8 +99,8 @@ def test_a_removal_that_failed_can_be_done_again(remove: Callable[[Log], object]
 
 def test_the_first_messages_go_one_by_one_as_far_as_can_be_read() -> None:
     disk, log = opened()
-    log.load(log.segments[0])
-    last = log.segments[0].last_seq
+    log.reader.load(log.chain.segments[0])
+    last = log.chain.segments[0].last_seq
     disk.broken = True
     for seq in range(1, last + 1):
         assert log.remove(seq)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from millstream.store.numbers import pack_rising
+from millstream.base.numbers import pack_rising
 from millstream.store.record import HEADER_SIZE, Kind
 from millstream.store.scan import Gap, Scan, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
+from millstream.base.numbers import Numbers
 from millstream.base.slices import finish
 from millstream.store import tables
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, MemoryFile, MemoryFileSystem
 from millstream.store.log import Log
-from millstream.store.numbers import Numbers
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.waypoints import STRIDE, Waypoints
@@ -36,13 +36,13 @@ class CountingFiles(MemoryFileSystem):
 def opened(fs: FileSystem, stride: int = 100) -> Log:
     """The log in `fs` with short stretches; only its last segment has tables."""
     log = open_log(fs, "s", segment_size=SEGMENT)
-    log.tables.stride = stride
-    for segment in log.segments[:-1]:
+    log.chain.tables.stride = stride
+    for segment in log.chain.segments[:-1]:
         if segment.loaded:
             continue
         segment.waypoints = None
-        log.load(segment)
-        log.tables.drop(segment)
+        log.reader.load(segment)
+        log.chain.tables.drop(segment)
         segment.unload(stride)
     return log
 
@@ -56,14 +56,14 @@ def stored(*, gaps: bool) -> CountingFiles:
             if seq % 3:
                 log.remove(seq)
         commit_all(log)
-        while (segment := log.compaction_candidate()) is not None:
-            job = log.begin_compaction(segment)
+        while (segment := log.upkeep.candidate()) is not None:
+            job = log.upkeep.begin_job(segment)
             if not job.ready:
                 commit(log)
             job.run()
-            log.end_compaction(job)
+            log.end_job(job)
             commit_all(log)
-        assert any(segment.seqs is not None for segment in log.segments)
+        assert any(segment.seqs is not None for segment in log.chain.segments)
     log.close()
     return fs
 
@@ -89,7 +89,7 @@ def test_what_waypoints_find_is_what_tables_find(gaps: bool, stride: int) -> Non
         assert log.seq_at_time(timestamp) == min(
             (each for each in expected if each * 10**9 >= timestamp), default=0
         )
-    assert gaps or not any(segment.loaded for segment in log.segments[:-1])
+    assert gaps or not any(segment.loaded for segment in log.chain.segments[:-1])
     for seq in sequences:
         assert log.next_match(seq, b"*.1") == other.next_match(seq, b"*.1")
 
@@ -110,9 +110,9 @@ def test_reading_anywhere_loads_no_tables(gaps: bool) -> None:
 def test_a_file_that_was_closed_and_is_opened_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_OPEN", 1)
     log = opened(stored(gaps=False))
-    first, second = log.segments[:2]
+    first, second = log.chain.segments[:2]
     for segment in (first, first, second, first):
-        assert log.tables.file(segment) is segment.file is not None
+        assert log.chain.tables.file(segment) is segment.file is not None
         assert sum(each.file is not None for each in (first, second)) == 1
         if segment is first:
             segment.close()  # as with its tables, when they are dropped
@@ -122,7 +122,7 @@ def test_many_in_a_row_load_the_tables() -> None:
     fs = stored(gaps=False)
     log = opened(fs)
     assert all(log.subject_of(seq) for seq in range(1, COUNT))
-    assert any(segment.loaded for segment in log.segments[:-1])
+    assert any(segment.loaded for segment in log.chain.segments[:-1])
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -135,9 +135,9 @@ def test_what_is_removed_without_tables_is_gone_for_good(gaps: bool) -> None:
         assert log.remove(seq)
         assert not log.remove(seq)
         assert not log.has(seq)
-    assert gaps or not any(segment.loaded for segment in log.segments[:-1])
-    for each in other.segments:
-        other.load(each)
+    assert gaps or not any(segment.loaded for segment in log.chain.segments[:-1])
+    for each in other.chain.segments:
+        other.reader.load(each)
     for seq in chosen:
         assert other.remove(seq)
     assert (log.messages, log.record_bytes, log.index.subjects) == (
@@ -160,7 +160,7 @@ def test_what_is_erased_without_tables_leaves_the_file() -> None:
     log = opened(fs)
     assert log.erase(120)
     commit_all(log)
-    assert not any(segment.loaded for segment in log.segments[:-1])
+    assert not any(segment.loaded for segment in log.chain.segments[:-1])
     files = b"".join(fs.read_all(f"s/{name}") for name in fs.list("s") if name.endswith(".log"))
     assert b"secret 0119" not in files
     assert all(b"secret %04d" % number in files for number in range(300) if number != 119)
@@ -171,8 +171,8 @@ def test_a_damaged_record_costs_one_message(gaps: bool) -> None:
     fs = stored(gaps=gaps)
     log = opened(fs, STRIDE)
     expected = bodies(open_log(fs, "s", segment_size=SEGMENT))
-    segment = log.segments[1]
-    file = log.tables.file(segment)
+    segment = log.chain.segments[1]
+    file = log.chain.tables.file(segment)
     whole = file.read(0, segment.size)
     lost = next(seq for seq in expected if segment.base_seq < seq and body_of(seq) in whole)
     file.overwrite(whole.index(body_of(lost)), b"?")
@@ -220,10 +220,10 @@ def test_open_files_are_bounded_and_a_system_without_any_is_survived(monkeypatch
     record = Record()
     for seq in random.Random(3).sample(range(1, COUNT), 300):
         assert log.get(seq, record)
-    assert sum(segment.file is not None for segment in log.segments[:-1]) <= 4
-    monkeypatch.setattr(log.tables, "_close_opened", lambda count: setattr(fs, "room", 10))
+    assert sum(segment.file is not None for segment in log.chain.segments[:-1]) <= 4
+    monkeypatch.setattr(log.chain.tables, "_close_opened", lambda count: setattr(fs, "room", 10))
     fs.room = 0
-    away = next(segment for segment in log.segments if segment.file is None)
+    away = next(segment for segment in log.chain.segments if segment.file is None)
     assert log.get(away.base_seq, record)
 
 
@@ -261,8 +261,8 @@ def test_a_message_of_an_even_stretch_is_read_alone() -> None:
 
 def test_times_of_this_process_need_no_reading() -> None:
     log = filled(COUNT, segment_size=SEGMENT)
-    for segment in log.segments[:-1]:
-        log.tables.drop(segment)
+    for segment in log.chain.segments[:-1]:
+        log.chain.tables.drop(segment)
         segment.unload()
         assert segment.waypoints is not None
         known = [segment.waypoints.time(index) for index in range(segment.waypoints.offsets.count)]
@@ -272,13 +272,13 @@ def test_times_of_this_process_need_no_reading() -> None:
 
 def test_a_damaged_time_does_not_mislead() -> None:
     fs = stored(gaps=False)
-    count = (opened(fs).segments[1].waypoints or pytest.fail("it has none")).offsets.count
+    count = (opened(fs).chain.segments[1].waypoints or pytest.fail("it has none")).offsets.count
     for index in range(count):
         for wrong in (bytes(8), b"\xff" * 7 + b"\x7f"):
             log = opened(fs)
-            segment = log.segments[1]
+            segment = log.chain.segments[1]
             assert segment.waypoints is not None
-            file, offset = log.tables.file(segment), segment.waypoints.start(index) + 16
+            file, offset = log.chain.tables.file(segment), segment.waypoints.start(index) + 16
             before = file.read(offset, 8)
             file.overwrite(offset, wrong)
             for seq in range(segment.base_seq, segment.last_seq + 1):
@@ -289,22 +289,22 @@ def test_a_damaged_time_does_not_mislead() -> None:
 
 def test_tables_that_nobody_uses_are_dropped() -> None:
     log = opened(stored(gaps=False))
-    segment = log.segments[0]
-    log.load(segment)
-    finish(log.tables.rest())
+    segment = log.chain.segments[0]
+    log.reader.load(segment)
+    finish(log.chain.tables.rest())
     assert segment.loaded  # it was used since the last time
-    finish(log.tables.rest())
+    finish(log.chain.tables.rest())
     assert not segment.loaded
     log.close()
-    assert not log.tables._loaded
+    assert not log.chain.tables._loaded
 
 
 def test_a_log_drops_tables_while_all_have_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     log = opened(stored(gaps=False))
     monkeypatch.setattr(tables.BUDGET.tables, "limit", 0)
-    for segment in log.segments:
-        log.load(segment)
-    assert sum(segment.loaded for segment in log.segments[:-1]) == tables.FEW_LOADED
+    for segment in log.chain.segments:
+        log.reader.load(segment)
+    assert sum(segment.loaded for segment in log.chain.segments[:-1]) == tables.FEW_LOADED
     log.close()
 
 
@@ -339,7 +339,7 @@ def test_every_moment_is_found_in_a_segment_that_grows(uncommitted: int) -> None
 
 def test_a_moment_in_a_segment_that_grows_takes_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
     log = growing(0)
-    file = log.segments[0].file
+    file = log.chain.segments[0].file
     assert isinstance(file, MemoryFile)
     file.__class__ = CountedFile
     for seq in range(100, 800, 7):
@@ -351,8 +351,8 @@ def test_a_moment_in_a_segment_that_grows_takes_one_read(monkeypatch: pytest.Mon
 def test_a_damaged_time_in_a_segment_that_grows_does_not_mislead() -> None:
     for seq in range(200, 260):
         log = growing(0)
-        segment = log.segments[0]
-        file, offset = log.tables.file(segment), segment.offset_at(seq - 1) + 16
+        segment = log.chain.segments[0]
+        file, offset = log.chain.tables.file(segment), segment.offset_at(seq - 1) + 16
         file.overwrite(offset, bytes(byte ^ 0x55 for byte in file.read(offset, 8)))
         for sought in range(seq - 3, seq + 4):
             found = log.seq_at_time(sought * 10**9)

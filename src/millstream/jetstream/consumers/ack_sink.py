@@ -117,7 +117,7 @@ class Acknowledging:
 
         keeper, stream = self._consumer.keeper, self._consumer.stream
         if isinstance(keeper, NoKeeper) and stream.config.retention is not RetentionPolicy.LIMITS:
-            stream.after_outcome(answer)  # the ack is kept nowhere but in that the message is gone
+            stream.on_outcome(answer)  # the ack is kept nowhere but in that the message is gone
         else:
             keeper.when_durable(answer)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.store.counts import subjects_between
-from millstream.store.filters import is_literal
+from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer

@@ -1,10 +1,10 @@
 """The durable state of a stream's consumers: one log for all of them, so that one sync covers them all.
 
-    put_config, snapshot, change, delete ──▶ log (``entries``) ──committer──▶ after_commit callbacks
+    put_config, snapshot, change, delete ──▶ log (``entries``) ──committer──▶ callbacks
     recover: the log, read from its beginning (``replay``) ──▶ every consumer as it was
 
 The journal takes part in group commit like a stream.  Nothing is durable before the commit; callers that must
-wait for it use ``after_commit``.  What was confirmed then survives a crash, and deliveries that the journal
+wait for it use ``on_outcome``.  What was confirmed then survives a crash, and deliveries that the journal
 did not record are repeated.
 
 *Deliveries are not recorded one by one*, so a crash loses the numbers of the last ones.  So that none is used
@@ -22,12 +22,10 @@ live in memory only, which the journal does not record.
 
 from __future__ import annotations
 
-import bisect
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from millstream.base import guard
 from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.consumers.entries import (
     UnknownEntryError,
@@ -94,19 +92,15 @@ class Journal(Committing):
         slice_size: int = SLICE_SIZE,
     ) -> None:
         log = open_log(fs, folder, segment_size=segment_size, synced=synced)
-        Committing.__init__(self, log, b"", in_memory=False, sync=sync)
+        Committing.__init__(self, committer, log, b"", in_memory=False, sync=sync)
         self.failure: StoreError | None = None  # set while the disk does not take writes
         self.damages: list[str] = []  # what a restart could not make good, for people
         self._folder = folder
-        self._committer = committer
         self._world = world
         self._smallest_log = smallest_log
         self._slice_size = slice_size
         self._known: dict[str, _Known] = {}
         self._copies: list[bytes] = []  # entries to be written once more
-        # Who waits for which sequence to be durable; the sequences rise.
-        self._waiting: list[tuple[int, Callable[[StoreError | None], None]]] = []
-        self._patient: list[tuple[int, Callable[[], None]]] = []  # the same, whatever the disk does
         self._retry: Cancel | None = None
         # Checkpoints:
         self._written = 0  # bytes, since the last one began
@@ -214,16 +208,6 @@ class Journal(Committing):
         known.reserved = changes.reserved = max(changes.reserved, known.reserved, changes.delivered_dseq)
         self._put(encode_changes(known.number, known.link, changes))
 
-    def after_commit(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call back when everything recorded so far is durable, or when a commit failed."""
-        self._waiting.append((self.log.last_seq, callback))
-        self._committer.dirty(self)
-
-    def when_committed(self, callback: Callable[[], None]) -> None:
-        """Call back when everything recorded so far is durable, however long the disk takes."""
-        self._patient.append((self.log.last_seq, callback))
-        self._committer.dirty(self)
-
     def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
         known.link += 1
         known.reserved = max(reserved, state.delivered_dseq)
@@ -239,7 +223,7 @@ class Journal(Committing):
             self.log.append(_SUBJECT, each, 0, 0, len(each), self._world.now_ns(), 0)
             self._written += record_size(len(_SUBJECT), 0, len(each))
         if self._retry is None:  # the next try takes it along
-            self._committer.dirty(self)
+            self.committer.dirty(self)
 
     def _put_twice(self, entry: bytes) -> None:
         """Write an entry now, and again before the next one, mostly in another commit and sector."""
@@ -252,7 +236,7 @@ class Journal(Committing):
         if self.failure is not None:
             _log.info("consumers in %s are kept again", self._folder)
             self.failure = None
-        self._tell_durable()
+        self.waiters.tell_durable()
         self._go_on_with_checkpoint()
 
     def commit_failed(self, error: Exception) -> None:
@@ -265,27 +249,11 @@ class Journal(Committing):
         self.failure = error
         if self._retry is None:
             self._retry = self._world.call_later(_RETRY_S, self._try_again)
-        self._tell_durable()
-        self._tell_all(error)
-
-    def _tell_durable(self) -> None:
-        count = bisect.bisect_right(self._waiting, self.log.committed, key=lambda each: each[0])
-        durable, self._waiting = self._waiting[:count], self._waiting[count:]
-        for _, callback in durable:
-            guard.alone("telling of a commit", callback, None)
-        count = bisect.bisect_right(self._patient, self.log.committed, key=lambda each: each[0])
-        done, self._patient = self._patient[:count], self._patient[count:]
-        for _, told in done:
-            guard.alone("telling of a commit", told)
-
-    def _tell_all(self, error: StoreError) -> None:
-        waiting, self._waiting = self._waiting, []
-        for _, callback in waiting:
-            guard.alone("telling of a failed commit", callback, error)
+        self.waiters.tell_failed(error)
 
     def _try_again(self) -> None:
         self._retry = None
-        self._committer.dirty(self)
+        self.committer.dirty(self)
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -327,7 +295,7 @@ class Journal(Committing):
             self._left = None
             self._last = self.log.last_seq
         self._size += self._written - before
-        self._committer.dirty(self)
+        self.committer.dirty(self)
 
     def _go_on_with_checkpoint(self) -> None:
         if self._left is not None:
@@ -335,7 +303,7 @@ class Journal(Committing):
         elif 0 < self._last <= self.log.committed:
             self._last = 0
             if self.log.remove_below(self._previous):
-                self._committer.dirty(self)
+                self.committer.dirty(self)
             self._previous = self._begun
 
     # -- the end ----------------------------------------------------------------------------------
@@ -347,7 +315,7 @@ class Journal(Committing):
         if self._copies:
             self._put(self._copies.pop())
         try:
-            self._committer.flush(self)
+            self.committer.flush(self)
         finally:
             self.abandon()
 
@@ -355,10 +323,10 @@ class Journal(Committing):
         """Close the files without writing more; callers that wait get an error."""
         self._left = None
         self._last = 0
-        self._committer.forget(self)
+        self.committer.forget(self)
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
         self.log.close()
-        self._patient.clear()
-        self._tell_all(StoreError("commit", self._folder, "the stream is closed"))
+        self.waiters.tell_failed(StoreError("commit", self._folder, "the stream is closed"))
+        self.waiters.drop()

@@ -66,7 +66,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- making and ending ------------------------------------------------------------------------
 
     def add(self, config: ConsumerConfig, name: str, start: Start | None = None) -> Consumer:
-        """Start a consumer with a checked configuration; see ``after_outcome``.
+        """Start a consumer with a checked configuration; see ``on_outcome``.
 
         `start` is what ``find_lasts`` returned in the same step.
         """
@@ -90,12 +90,12 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._listen()
 
     def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        """Apply another checked configuration; see ``after_outcome``."""
+        """Apply another checked configuration; see ``on_outcome``."""
         consumer.update(config)
         consumer.keeper.configure(config, consumer.created_ns)
 
     def remove(self, consumer: Consumer) -> None:
-        """Delete a consumer; see ``after_outcome``."""
+        """Delete a consumer; see ``on_outcome``."""
         self._let_go(consumer)
         consumer.mode.deleted()
         consumer.keeper.delete()
@@ -103,12 +103,12 @@ class ConsumerManager(Mapping[str, Consumer]):
         consumer.advisories.deleted()
         self.checkpoint_if_due()
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+    def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
         """Call back when everything done so far is durable, or when a commit failed."""
         if self.journal is None:
             callback(None)
         else:
-            self.journal.after_commit(callback)
+            self.journal.on_outcome(callback)
 
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
@@ -133,7 +133,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         log = self.stream.log
         if not self._by_name and not self._gathering:
             log.gone = None
-            log.keeps_recent = False
+            log.keep_recent(False)
         elif log.gone is None:
             log.gone = []
 
@@ -284,8 +284,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         log = self.stream.log
         for consumer in self.hungry.committed(log):
             guard.alone("delivering to a consumer", consumer.pump)
-        log.recent = None
-        log.keeps_recent = len(self.hungry) > 0
+        log.keep_recent(len(self.hungry) > 0)
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages

@@ -62,7 +62,7 @@ def find_rest(log: Log, patterns: tuple[bytes, ...], sseq: int, created_ns: int)
     singles: set[int] = set()
     if sseq < resume:
         for pattern in patterns or (b">",):
-            for subject, _ in log.index.match(pattern):
+            for subject in log.subjects(pattern):
                 last = log.last_of(subject)
                 singles.add(last if last < resume else log.last_match(resume - 1, subject))
     left = sorted(single for single in singles if single >= sseq)

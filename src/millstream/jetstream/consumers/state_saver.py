@@ -118,7 +118,7 @@ class Keeper:
     def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
         """Record all changes now, and call back when they are durable."""
         self.write()
-        self._journal.after_commit(callback)
+        self._journal.on_outcome(callback)
 
     # -- how far deliveries may go ----------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Keeper:
             if wake is not None:
                 wake()
 
-        self._journal.when_committed(durable)
+        self._journal.on_durable(durable)
 
 
 class NoKeeper:

@@ -13,7 +13,7 @@ Python's, which clients cannot predict.
 """
 
 from millstream.base.buffer import GrowingBuffer, equal_parts
-from millstream.store.numbers import Numbers
+from millstream.base.numbers import Numbers
 
 _FORGOTTEN_AT_ONCE = 16  # entries; more than come in the meantime, which is one
 _SPARE = 4096  # forgotten entries at the front before they are cut off

@@ -266,7 +266,7 @@ class FastBatches:
 
     def _say_progress(self, batch: _Batch, reply: bytes) -> None:
         body = encode(BatchFlowAck(seq=batch.told, msgs=batch.between))
-        self._stream.after_commit(lambda: self._stream.world.publish(reply, body))
+        self._stream.on_durable(lambda: self._stream.world.publish(reply, body))
 
     def _say_gap(self, reply: bytes, expected: int, got: int) -> None:
         self._stream.world.publish(reply, encode(BatchFlowGap(last_seq=expected, seq=got)))
@@ -276,4 +276,4 @@ class FastBatches:
         start = pub_ack_start(stream.name, stream.account.domain)
         end = pub_ack_batch_end(batch_id.decode(errors="replace"), count)
         body = b"%b%d%b%b" % (start, seq, more, end)
-        stream.rollups.then(lambda: stream.after_commit(lambda: stream.world.publish(reply, body)))
+        stream.rollups.then(lambda: stream.on_durable(lambda: stream.world.publish(reply, body)))

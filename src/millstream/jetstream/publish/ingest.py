@@ -315,7 +315,7 @@ class Ingest:
         if value < 0 or stop >= end or p[stop] != _CR:
             return False
         try:
-            return (self._log.last_of(subject) if subject else self._log.last_seq) == value
+            return (self._log.last_of(subject) if subject else self._log.state.last_seq) == value
         except StoreError:
             return False  # the slow path will meet it again, and says so
 
@@ -327,7 +327,7 @@ class Ingest:
     def timestamp(self) -> int:
         """Return the time, but never before the last message: a clock set back does not reorder a stream."""
         now: int = self._now_ns()
-        last: int = self._log.last_timestamp
+        last: int = self._log.state.last_timestamp
         return now if now > last else last
 
     def acknowledge(self, reply: bytes, seq: int, end: bytes) -> None:

@@ -88,9 +88,8 @@ def _room_is_limited(stream: Stream) -> bool:
 def _check_per_subject(stream: Stream, message: Incoming, _size: int, ahead: Ahead | None) -> None:
     if not _per_subject_refuses(stream) or message.rollup:
         return
-    node = stream.log.index.find(message.subject)
     more = ahead.written[message.subject] if ahead is not None else 1
-    if (node.count if node is not None else 0) + more > stream.config.max_msgs_per_subject:
+    if stream.log.count_of(message.subject) + more > stream.config.max_msgs_per_subject:
         raise ApiError(Err.STREAM_STORE_FAILED, err="maximum messages per subject exceeded")
 
 
@@ -124,8 +123,8 @@ def _replaced(stream: Stream, message: Incoming, ahead: Ahead | None) -> int:
     limit = stream.config.max_msgs_per_subject
     if ahead is not None or limit <= 0:
         return 0
-    node = stream.log.index.find(message.subject)
-    return stream.log.first_of(message.subject) if node is not None and node.count >= limit else 0
+    full = stream.log.count_of(message.subject) >= limit
+    return stream.log.first_of(message.subject) if full else 0
 
 
 def _limits_messages(config: StreamConfig) -> bool:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard, slices
 from millstream.base.slices import Pieces
 from millstream.jetstream.publish.candidate import Incoming
-from millstream.jetstream.stream import removal
 from millstream.jsapi.publish_types import PUB_ACK_END
+from millstream.store import purge
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class Rollups:
         log = self._stream.log
         if message.rollup == b"all":
             return log.messages
-        node = log.index.find(message.subject)
-        return 0 if node is None else node.count
+        return log.count_of(message.subject)
 
     def _remove_few(self, message: Incoming, seq: int) -> None:
         log = self._stream.log
@@ -80,8 +79,8 @@ class Rollups:
     def _removal(self, message: Incoming, seq: int) -> Pieces[int]:
         log = self._stream.log
         if message.rollup == b"sub":
-            return removal.matching(log, message.subject, seq, 0)
-        return removal.below(log, seq)
+            return purge.matching(log, message.subject, seq, 0)
+        return purge.below(log, seq)
 
     def _complain(self, error: StoreError) -> None:
         _log.error("stream %s keeps more than it should: %s", self._stream.name, error)

@@ -21,11 +21,11 @@ from millstream.golang.quote import quoted
 from millstream.jetstream.publish import limits, ttl
 from millstream.jetstream.publish.counter import Sum, increment_of
 from millstream.jetstream.publish.schedule import take_schedule
-from millstream.jetstream.read import lookup
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
 from millstream.protocol import headers
+from millstream.store import lasts
 
 if TYPE_CHECKING:
     from millstream.jetstream.publish.candidate import Incoming
@@ -151,7 +151,7 @@ def _expect_last_of_subject(stream: Stream, message: Incoming, ahead: Ahead | No
     subject = other or message.subject
     if ahead is not None and subject in ahead.written:
         raise ApiError(Err.WRONG_LAST_SEQUENCE_UNKNOWN)
-    last = lookup.last_of(stream.log, subject)
+    last = lasts.last_of(stream.log, subject)
     if _number(expected) != last:
         raise ApiError(Err.WRONG_LAST_SEQUENCE, seq=last, of_subject=_text(expected))
 

@@ -200,4 +200,4 @@ class Publishing:
             extra = (*extra, (_MSG_SIZE, b"%d" % len(payload)))
             payload = b""
         block = headers.claim(block, *extra)
-        stream.after_commit(lambda: stream.world.publish(target, payload, headers=block))
+        stream.on_durable(lambda: stream.world.publish(target, payload, headers=block))

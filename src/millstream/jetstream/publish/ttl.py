@@ -249,8 +249,7 @@ class TtlExpiry:
         if not stream.config.subject_delete_marker_ttl:
             return None
         subject = stream.log.subject_of(seq)
-        node = stream.log.index.find(subject) if subject is not None else None
-        if node is None or node.count > 1:
+        if subject is None or stream.log.count_of(subject) != 1:
             return None
         if stream.log.has_headers(seq) and stream.log.get(seq, self._record):
             return None if is_marker(self._record.headers()) else subject

@@ -25,6 +25,7 @@ from millstream.jetstream.read.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.read.single_gets import DirectGets
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.requests import MsgGetRequest
+from millstream.store import lasts
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
@@ -118,7 +119,7 @@ class DirectGet:
             bare = False
             if request.payload or request.headers:
                 bare = _checked_by_subject(request).no_hdr
-            seq = lookup.last_of(self._stream.log, request.subject[start:])
+            seq = lasts.last_of(self._stream.log, request.subject[start:])
             self._send_one(seq, request, bare)
         except (_Refused, StoreError) as error:
             self._refuse(request, error)
@@ -147,7 +148,7 @@ class DirectGet:
     def _get_one(self, wanted: MsgGetRequest, request: ClientRequest) -> None:
         log = self._stream.log
         if wanted.last_by_subj:
-            seq = lookup.last_of(log, _subject(wanted.last_by_subj))
+            seq = lasts.last_of(log, _subject(wanted.last_by_subj))
         else:
             seq = self._start(wanted)
             if wanted.next_by_subj:
@@ -194,7 +195,7 @@ class DirectGet:
         up_to = up_to or log.last_seq
         if up_to > log.last_seq and not self._stream.in_memory:
             raise _Refused(_NO_RESULTS)  # as nats-server has it, with file storage only
-        found = lookup.last_of_each(log, map(_subject, wanted.multi_last), up_to, _MAX_SUBJECTS)
+        found = lasts.last_of_each(log, map(_subject, wanted.multi_last), up_to, _MAX_SUBJECTS)
         if found is None:
             raise _Refused(_TOO_MANY)
         if not found:

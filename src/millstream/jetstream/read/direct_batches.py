@@ -206,7 +206,7 @@ class DirectBatches:
                 self._add(walk)
 
         self._late.add(walk)
-        self._stream.after_outcome(durable)
+        self._stream.on_outcome(durable)
         return True
 
     def _send_late(self, walk: WalkedBatch, late: deque[int]) -> bool:

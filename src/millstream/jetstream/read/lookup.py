@@ -8,16 +8,14 @@ if the next message has replaced it by then.
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
-from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from millstream.jetstream.stream.stream import Stream
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.jetstream")
 
 _EVERYTHING = (b"", b">")
-
-_FEW_SUBJECTS: Final = 1024
 
 
 class Later(msgspec.Struct):
@@ -41,7 +37,7 @@ class Later(msgspec.Struct):
 class PendingCommit(Protocol):
     """Something that becomes durable later."""
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
+    def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
 
 
 class Durable(msgspec.Struct):
@@ -55,41 +51,6 @@ class Durable(msgspec.Struct):
     headers: bytes | None = None
     then: Callable[[], None] | None = None
     undo: Callable[[], None] | None = None
-
-
-def last_of(log: Log, pattern: bytes) -> int:
-    """Return the last sequence whose subject matches `pattern`; 0 if there is none."""
-    if is_literal(pattern):
-        return log.last_of(pattern)
-    if log.index.is_covered_by(pattern):
-        return log.last_match(log.last_seq, b">")
-    subjects = [subject for subject, _ in itertools.islice(log.index.match(pattern), _FEW_SUBJECTS + 1)]
-    if len(subjects) > _FEW_SUBJECTS:  # then one of them is not far from the end
-        return log.last_match(log.last_seq, pattern)
-    return max((log.last_of(subject) for subject in subjects), default=0)
-
-
-def last_of_each(log: Log, patterns: Iterable[bytes], up_to: int, most: int) -> list[int] | None:
-    """Return the last sequence, not above `up_to`, of every subject that matches a pattern, in order.
-
-    Returns None if there are more than `most`.
-    """
-    subjects: dict[bytes, int] = {}
-    early = 0  # subjects that have a message up to there, as far as that is known
-    for pattern in patterns:
-        for subject, node in log.index.match(pattern):
-            if subject in subjects:
-                continue
-            subjects[subject] = node.last
-            early += node.first_exact and node.first <= up_to
-            if early > most:
-                return None
-    found = (
-        log.last_of(subject) if last <= up_to else log.last_match(up_to, subject)
-        for subject, last in subjects.items()
-    )
-    seqs = sorted(seq for seq in found if seq)
-    return seqs if len(seqs) <= most else None
 
 
 def next_of(log: Log, seq: int, pattern: bytes) -> int:
@@ -112,7 +73,7 @@ def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None
     if seq <= stream.log.committed:
         callback()
     else:
-        stream.after_outcome(lambda _: callback())
+        stream.on_outcome(lambda _: callback())
 
 
 def read(log: Log, seq: int, record: Record) -> bool:

@@ -61,7 +61,7 @@ class MessageLoader:
 
     def __init__(self, log: Log, limits: LoadLimits, now_ns: int) -> None:
         self.log = log
-        self.last_seq = log.last_seq  # sequence of the previous message
+        self.last_seq = log.state.last_seq  # sequence of the previous message
         self.ended = False  # the end of the archive was read
         self._max_payload = limits.max_payload
         self._max_size = limits.max_size
@@ -136,10 +136,10 @@ class MessageLoader:
             raise ArchiveError(f"message sequence {seq} exceeds maximum message size")
         if seq <= self.last_seq or seq >= _LARGEST_SEQ:
             raise ArchiveError(f"message sequence {seq} out of order")
-        if log.index.find(subject) is None:
+        if not log.count_of(subject):
             self._check_subject(subject, seq)
-        if seq > log.last_seq + 1:
-            log.skip_to(seq - 1, timestamp if log.last_timestamp == 0 else log.last_timestamp)
+        if seq > log.state.last_seq + 1:
+            log.skip_to(seq - 1, timestamp if log.state.last_timestamp == 0 else log.state.last_timestamp)
         self.last_seq = seq
         marks = 0
         if header_size > 0:
@@ -149,11 +149,11 @@ class MessageLoader:
                 log.skip_to(seq, timestamp)
                 return
         log.append(subject, source, start, header_size, size, timestamp, marks)
-        stored = log.record_bytes + self._extra * log.messages
+        stored = log.state.record_bytes + self._extra * log.state.messages
         if self._most > 0:
-            while stored > self._most and log.messages > 0:
-                log.remove(log.first_seq)
-                stored = log.record_bytes + self._extra * log.messages
+            while stored > self._most and log.state.messages > 0:
+                log.remove(log.state.first_seq)
+                stored = log.state.record_bytes + self._extra * log.state.messages
         if stored > self._held:
             self._hold(stored)
 
@@ -171,8 +171,8 @@ class MessageLoader:
         """Mark all sequences up to `seq` as used; `timestamp` may be 0 if unknown."""
         if seq >= _LARGEST_SEQ:
             raise ArchiveError(f"message sequence {seq} out of range")
-        if seq > self.log.last_seq:
-            last = self.log.last_timestamp
+        if seq > self.log.state.last_seq:
+            last = self.log.state.last_timestamp
             self.log.skip_to(seq, timestamp if timestamp > last else last)
 
     def _check_subject(self, subject: bytes, seq: int) -> None:

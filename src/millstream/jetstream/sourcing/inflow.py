@@ -385,7 +385,7 @@ class Inflow:
         if not (subject.startswith(_FLOW_CONTROL) and name in subject and valid_publish_subject(subject)):
             refuse_deputy(self._stream.name, self.origin.name, subject)
             return
-        self._stream.after_commit(lambda: self._world.ask(subject, b"", headers=block))
+        self._stream.on_durable(lambda: self._world.ask(subject, b"", headers=block))
 
     # -- what it is like --------------------------------------------------------------------------
 

@@ -182,14 +182,14 @@ class MirrorIntake(OriginIntake):
 
     def _keep(self, subject: bytes, frame: Frame, sseq: int, timestamp: int) -> bool:
         log = self._log
-        if log.last_seq >= sseq:  # the sequence was used up here, by a purge for example
-            self.sseq = log.last_seq
+        if log.state.last_seq >= sseq:  # the sequence was used up here, by a purge for example
+            self.sseq = log.state.last_seq
             return False
         if len(self._transforms) > 0:
             subject = self.target(subject)
         if not self._stream.fast_path or not self._is_plain(frame):
             return self._store(subject, frame.headers(), frame.payload(), sseq, timestamp)
-        if sseq > log.last_seq + 1:
+        if sseq > log.state.last_seq + 1:
             log.skip_to(sseq - 1, timestamp)
         header_size = frame.header_size if frame.header_size > 0 else 0
         log.append(subject, frame.buf, frame.body_start, header_size, frame.body_size, timestamp, 0)

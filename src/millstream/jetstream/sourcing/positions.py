@@ -28,6 +28,7 @@ from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.go_types import Struct, UInt64, always, always_new, no_members
 from millstream.protocol import headers
 from millstream.store.errors import StoreError
+from millstream.store.marks import marked_ranges
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
@@ -127,12 +128,12 @@ class Positions:
         found: dict[str, StoredPosition] = {}
         record = Record()
         last = log.last_seq if upto is None else upto
-        for segment in reversed(log.segments):
-            if not left or segment.last_seq <= above:
+        for part in reversed(marked_ranges(log)):
+            if not left or part.last <= above:
                 break
-            if segment.base_seq > last or (segment.summarized and not segment.marks & MARK_SOURCE):
+            if part.first > last or not part.marks & MARK_SOURCE:
                 continue
-            seqs = list(log.sequences(max(segment.base_seq, above + 1), min(segment.last_seq, last)))
+            seqs = list(log.sequences(max(part.first, above + 1), min(part.last, last)))
             for seq in reversed(seqs):
                 if not left:
                     break

@@ -24,10 +24,10 @@ from millstream.jetstream.long_answers import (
 )
 from millstream.jetstream.read import lookup
 from millstream.jetstream.read.lookup import Later
-from millstream.jetstream.stream.details import first_deleted, page_of_subjects
+from millstream.jetstream.stream.details import page_of_subjects
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.limits import INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
+from millstream.jsapi.limits import DELETED_LISTED, INFOS_PER_PAGE, NAMES_PER_PAGE, SUBJECTS_PER_PAGE
 from millstream.jsapi.requests import (
     MsgDeleteRequest,
     MsgGetRequest,
@@ -49,6 +49,8 @@ from millstream.jsapi.responses import (
     StreamUpdateResponse,
 )
 from millstream.jsapi.stream_types import ClusterInfo, StoredMessage, StreamInfo
+from millstream.store import lasts
+from millstream.store.gaps import first_missing
 from millstream.store.record import Record
 from millstream.subjects.match import collide
 
@@ -150,7 +152,7 @@ class StreamApi:
             subjects, total = yield from stream.while_there(gathering)
         deleted = b""
         if request.deleted_details:
-            missing = yield from stream.while_there(first_deleted(stream.log))
+            missing = yield from stream.while_there(first_missing(stream.log, DELETED_LISTED))
             deleted = yield from numbered(missing)
         response = self._info_response(stream)
         assert response.info is not None
@@ -296,7 +298,7 @@ def _contradicts_itself(request: MsgGetRequest) -> bool:
 def _find(log: Log, request: MsgGetRequest) -> int:
     """Return the requested sequence, durable or not; raise ApiError if there is no such message."""
     if request.last_by_subj:
-        seq = lookup.last_of(log, request.last_by_subj.encode())
+        seq = lasts.last_of(log, request.last_by_subj.encode())
     else:
         seq = request.seq
         if request.start_time is not None:

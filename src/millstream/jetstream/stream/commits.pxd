@@ -1,6 +1,5 @@
 cimport cython
 
-from millstream.jetstream.stream.committer cimport Committer
 from millstream.jetstream.stream.committed_log cimport Committing
 from millstream.jetstream.publish.ingest cimport Ingest
 from millstream.jetstream.resources cimport Resources, Usage
@@ -13,7 +12,6 @@ cdef double _REST_S
 
 cdef class StreamCommits(Committing):
     cdef readonly object world
-    cdef readonly Committer committer
     cdef readonly Resources resources
     cdef readonly Usage usage
     cdef readonly Py_ssize_t counted
@@ -26,12 +24,6 @@ cdef class StreamCommits(Committing):
     cdef Replies _waiting_acks
     cdef Replies _committing_acks
     cdef Replies _durable_acks
-    cdef list _after
-    cdef list _committing_after
-    cdef list _durable_after
-    cdef list _outcome
-    cdef list _committing_outcome
-    cdef list _durable_outcome
     cdef public Py_ssize_t _damages_told
     cdef Py_ssize_t _unwritten
     cdef bint _ahead
@@ -45,7 +37,7 @@ cdef class StreamCommits(Committing):
     cpdef commit_waits(self)
     @cython.locals(done=Replies)
     cpdef commit_durable(self)
-    @cython.locals(acks=Replies, after=list, outcome=list)
+    @cython.locals(acks=Replies)
     cpdef commit_ended(self)
     @cython.locals(log=Log)
     cpdef Py_ssize_t bytes(self) except? -1

@@ -1,6 +1,6 @@
 """The commits of a stream: which commit answers which publisher, and how many bytes wait for the disk.
 
-Acks to publishers, and callbacks that wait until something is durable, go through three places:
+Acks to publishers go through three places:
 
     gathered ──commit_begins──▶ committing ──commit_durable──▶ durable ──commit_ended──▶ answered
 
@@ -21,7 +21,7 @@ from millstream.base import guard
 from millstream.jetstream.publish.ingest import Ingest
 from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.stream.committed_log import Committing
-from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.waiters import Outcome
 from millstream.protocol.replies import Replies
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
@@ -29,6 +29,7 @@ from millstream.store.record import drop_large_spares, has_large_spares
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import World
+    from millstream.jetstream.stream.committer import Committer
 
 _UNTOLD_BYTES = 64 * 1024  # that gather at most during a commit before they are weighed again
 _LOOKS = 16  # how often they are weighed at least before there is no room left
@@ -50,9 +51,8 @@ class StreamCommits(Committing):
         in_memory: bool,
         sync: bool,
     ) -> None:
-        Committing.__init__(self, log, journal_key, in_memory=in_memory, sync=sync)
+        Committing.__init__(self, committer, log, journal_key, in_memory=in_memory, sync=sync)
         self.world = world
-        self.committer = committer
         self.resources = resources
         self.usage = usage  # of all streams of the account with the same storage
         self.counted = 0  # bytes that are in the sums of account and server
@@ -65,30 +65,18 @@ class StreamCommits(Committing):
         self._waiting_acks = Replies()
         self._committing_acks = Replies()
         self._durable_acks = Replies()  # may be sent
-        self._after: list[Callable[[], None]] = []
-        self._committing_after: list[Callable[[], None]] = []
-        self._durable_after: list[Callable[[], None]] = []
-        self._outcome: list[Callable[[StoreError | None], None]] = []
-        self._committing_outcome: list[Callable[[StoreError | None], None]] = []
-        self._durable_outcome: list[Callable[[StoreError | None], None]] = []
         self._damages_told = 0
         self._unwritten = 0  # bytes, when they were counted last
         self._ahead = False  # then, as much waited for the next commit as one may have
 
-    def is_dirty(self) -> None:
-        """Have what gathered committed."""
-        self.committer.dirty(self)
-
     # -- who waits --------------------------------------------------------------------------------
 
-    def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when everything done so far is durable, however many attempts that takes."""
-        self._after.append(callback)
+    def on_durable(self, callback: Callable[[], None]) -> None:
+        self.waiters.on_durable(callback)
         self.ingest.tell()
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call `callback` with None when everything done so far is durable, or with the error."""
-        self._outcome.append(callback)
+    def on_outcome(self, callback: Outcome) -> None:
+        self.waiters.on_outcome(callback)
         self.ingest.tell()
 
     def commit_begins(self) -> None:
@@ -99,17 +87,14 @@ class StreamCommits(Committing):
             committing.extend(self._waiting_acks)
             self._waiting_acks.clear()
             committing.extend(self.ingest.hand_over())
-        if self._after:
-            self._committing_after, self._after = self._committing_after + self._after, []
-        if self._outcome:
-            self._committing_outcome, self._outcome = self._committing_outcome + self._outcome, []
+        self.waiters.commit_begins()
 
     def commit_waits(self) -> None:
         resources, log = self.resources, self.log
         unwritten = log.unwritten()
         self._weigh(unwritten)
         gathered = log.gathered()
-        messages_left = resources.max_buffered_messages - (log.last_seq - log.committed)
+        messages_left = resources.max_buffered_messages - (log.state.last_seq - log.state.committed)
         bytes_left = min(
             resources.max_buffered_size - gathered, resources.max_unwritten - resources.unwritten
         )
@@ -125,19 +110,14 @@ class StreamCommits(Committing):
             self.ingest.fast_path = False
 
     def commit_durable(self) -> None:
-        """Set aside the acks and callbacks of the commit: the next may begin before they are called."""
+        """Set aside the acks of the commit: the next may begin before they are sent."""
+        self.waiters.commit_durable()
         done = self._committing_acks
         if self._durable_acks.count:
             self._durable_acks.extend(done)
             done.clear()
         else:
             self._committing_acks, self._durable_acks = self._durable_acks, done
-        if self._committing_after:
-            self._durable_after += self._committing_after
-            self._committing_after = []
-        if self._committing_outcome:
-            self._durable_outcome += self._committing_outcome
-            self._committing_outcome = []
 
     def commit_ended(self) -> None:
         self.count_as(self.bytes())
@@ -159,21 +139,7 @@ class StreamCommits(Committing):
             guard.alone("keeping the limits of a stream", self.plan_ageing)
         if self.log.gone is not None:  # there are consumers, or some are being made
             guard.alone("delivering what was committed", self.deliver_committed)
-        if self._durable_after:
-            after, self._durable_after = self._durable_after, []
-            for callback in after:
-                guard.alone("what follows a commit", callback)
-        if self._durable_outcome:
-            outcome, self._durable_outcome = self._durable_outcome, []
-            for told in outcome:
-                guard.alone("telling of a commit", told, None)
-
-    def tell_outcome(self, error: StoreError) -> None:
-        """Pass an error to the callbacks of ``after_outcome``."""
-        outcome = self._committing_outcome + self._outcome
-        self._committing_outcome, self._outcome = [], []
-        for told in outcome:
-            guard.alone("telling of a failed commit", told, error)
+        self.waiters.tell_durable()
 
     def take_unanswered(self) -> Replies:
         """Remove and return the acks of commits that have not ended."""
@@ -200,8 +166,8 @@ class StreamCommits(Committing):
         """Return the bytes as nats-server counts them, which differ from those on our disk."""
         log = self.log
         if self.in_memory:
-            return log.record_bytes - 10 * log.messages - 4 * log.with_headers
-        return log.record_bytes + 4 * log.messages
+            return log.state.record_bytes - 10 * log.state.messages - 4 * log.state.with_headers
+        return log.state.record_bytes + 4 * log.state.messages
 
     def count_as(self, size: int) -> None:
         """Set the stream's bytes in the sums of account and server."""

@@ -2,26 +2,8 @@ cimport cython
 
 from millstream.jetstream.stream.committed_log cimport Committing
 from millstream.jetstream.stream.fair_queue cimport FairQueue
-from millstream.jetstream.stream.worker_job cimport WorkerJob
+from millstream.jetstream.stream.ticket cimport Ticket
 from millstream.store.commit cimport Commit
-from millstream.store.journal_batch cimport JournalBatch
-from millstream.store.log cimport Log
-from millstream.store.segment cimport Segment
-
-cdef class _Running(WorkerJob):
-    cdef readonly Commit commit
-    cdef Committer _committer
-    cdef Committing _stream
-    cdef object _before
-    cdef bint _sync
-    cdef readonly object publisher
-    cdef readonly bytes journal_key
-    cdef object _wait
-
-    cpdef bint begin_journaled(self, JournalBatch batch, object device) except -1
-    cpdef begun(self, object wait)
-    cpdef journaled_ended(self)
-    cpdef ended(self, object error)
 
 cdef class Committer:
     cdef object _world
@@ -32,7 +14,6 @@ cdef class Committer:
     cdef dict _again
     cdef FairQueue _waiting
     cdef bint _asked_for_room
-    cdef dict _vouched
     cdef bint _planned
     cdef dict _unsynced
     cdef set _overdue
@@ -52,15 +33,12 @@ cdef class Committer:
     cdef _ask_for_room(self)
     @cython.locals(overdue=bint, commit=Commit)
     cdef _start(self, Committing stream, object publisher)
-    cpdef vouched(self, Committing stream)
-    @cython.locals(overdue=bint, sync=bint, running=_Running)
+    @cython.locals(overdue=bint, ticket=Ticket)
     cdef _hand_over(self, Committing stream, Commit commit, object publisher)
-    @cython.locals(durable=bint)
-    cpdef _ended(self, Committing stream, _Running running, object error)
-    cdef bint _waits_for_journal(self, Committing stream, _Running running) except *
-    cdef bint _settle(self, Committing stream, _Running running) except *
+    @cython.locals(stream=Committing, durable=bint)
+    cpdef _ended(self, Ticket ticket)
+    cdef bint _waits_for_journal(self, Committing stream, Ticket ticket) except *
+    cdef bint _settle(self, Committing stream, Ticket ticket) except *
     cdef _end(self, Committing stream, Commit commit)
     cdef _tell_untidy(self, Committing stream, Commit commit)
 
-@cython.locals(segment=Segment)
-cdef bint _is_whole(Log log) except *

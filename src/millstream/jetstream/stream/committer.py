@@ -24,16 +24,12 @@ from millstream.jetstream.stream.committed_log import Committing
 from millstream.jetstream.stream.compactor import Compactor
 from millstream.jetstream.stream.eraser import Eraser
 from millstream.jetstream.stream.fair_queue import FairQueue
+from millstream.jetstream.stream.ticket import Ticket
 from millstream.jetstream.stream.worker_job import WorkerJob
-from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from millstream.jetstream.ports import Cancel, CommitJob, World
+    from millstream.jetstream.ports import Cancel, World
     from millstream.store.commit import Commit
-    from millstream.store.journal_batch import JournalBatch
-    from millstream.store.log import Log
-    from millstream.store.record import RecordBuffer
-    from millstream.store.segment import Segment  # noqa: F401 - typed in the .pxd
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -41,108 +37,6 @@ _STARTS_AT_ONCE: Final = 128  # commits that are begun before others have their 
 _STARTS_BETWEEN_LOOKS: Final = 8  # at the clock
 _LONGEST_STEP_NS: Final = 1_500_000
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
-
-
-class _Running(WorkerJob):
-    """A commit that runs in a worker."""
-
-    def __init__(
-        self,
-        committer: Committer,
-        stream: Committing,
-        commit: Commit,
-        before: Callable[[], None] | None,
-        *,
-        sync: bool,
-        overdue: bool,
-        publisher: int,
-    ) -> None:
-        WorkerJob.__init__(self, self._write)
-        self.commit = commit
-        self._committer = committer
-        self._stream = stream
-        self._before = before
-        self._sync = sync
-        self.publisher = publisher
-        self.journal_key = stream.journal_key if sync and before is None and not overdue else b""
-        self._wait: Callable[[CommitJob], None] | None = None  # for the plain write that is under way
-
-    def _write(self) -> None:
-        if self._before is not None:
-            self._before()
-        self.commit.run(sync=self._sync)
-
-    def ended(self, error: Exception | None) -> None:
-        self._committer._ended(self._stream, self, error)
-
-    def begin_plain(self) -> tuple[int, RecordBuffer] | None:
-        """Implement ``CommitJob``."""
-        if self._before is not None or not self._sync:
-            return None
-        return self.commit.begin_plain()
-
-    def begun(self, wait: Callable[[CommitJob], None]) -> None:
-        """Implement ``CommitJob``."""
-        self.take()
-        self._wait = wait
-
-    def plain_ended(self, failed_write: int, failed_sync: int) -> None:
-        """Implement ``CommitJob``."""
-        self._wait = None
-        self.end(lambda: self.commit.plain_ended(failed_write, failed_sync))
-
-    @property
-    def size(self) -> int:
-        """Return the size of the records for the first file, which is all that a journal writes."""
-        return self.commit.parts[0][1].size if self.commit.parts else 0
-
-    def begin_journaled(self, batch: JournalBatch, device: int) -> bool:
-        """Implement ``CommitJob``."""
-        try:
-            return self.commit.begin_journaled(batch, self.journal_key, device)
-        except StoreError:
-            return False  # the other way tells why
-
-    @property
-    def vouched(self) -> _Vouched:
-        """Implement ``CommitJob``."""
-        return self._committer.vouched(self._stream)
-
-    def turned_down(self) -> None:
-        """Implement ``CommitJob``."""
-        self._wait = None
-        self.give_back()
-
-    def journaled_ended(self) -> None:
-        """Implement ``CommitJob``."""
-        self._wait = None
-        try:
-            self.commit.journaled_ended()
-        except Exception as error:
-            self.error = error
-        finally:
-            self.set_ended()
-
-    def finish(self) -> None:
-        if self._wait is not None:
-            self._wait(self)
-        WorkerJob.finish(self)
-
-
-class _Vouched:
-    """A stream whose files are not synced; kept as long as the stream exists."""
-
-    def __init__(self, committer: Committer, stream: Committing) -> None:
-        self._committer = committer
-        self._stream = stream
-
-    def was_synced(self) -> None:
-        """Implement ``Vouched``."""
-        self._stream.log.was_synced()
-
-    def sync_soon(self) -> None:
-        """Implement ``Vouched``."""
-        self._committer.sync_soon(self._stream)
 
 
 class _Creating(WorkerJob):
@@ -162,13 +56,12 @@ class Committer:
         self._world = world
         self._interval_s = sync_interval_s if sync_interval_s is not None else DEFAULT_SYNC_INTERVAL_S
         self._dirty = FairQueue()
-        self._running: dict[Committing, _Running] = {}
+        self._running: dict[Committing, Ticket] = {}
         self._creating: dict[Committing, _Creating] = {}  # their commits wait
         # They became dirty while a commit was under way: by whose messages.
         self._again: dict[Committing, int] = {}
         self._waiting = FairQueue()  # until the commit journal has room
         self._asked_for_room = False
-        self._vouched: dict[Committing, _Vouched] = {}  # what the commit journal knows of them
         self._planned = False
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
@@ -231,7 +124,6 @@ class Committer:
         """Stop writing this stream; return when nothing is being written."""
         self._dirty.discard(stream)
         self._waiting.discard(stream)
-        self._vouched.pop(stream, None)
         self._again.pop(stream, None)
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
@@ -330,13 +222,6 @@ class Committer:
         else:
             self._hand_over(stream, commit, publisher)
 
-    def vouched(self, stream: Committing) -> _Vouched:
-        """Return the object that the commit journal keeps for a stream."""
-        found = self._vouched.get(stream)
-        if found is None:
-            found = self._vouched[stream] = _Vouched(self, stream)
-        return found
-
     def sync_soon(self, stream: Committing) -> None:
         """Sync unsynced writes with the next commit, which is scheduled now."""
         if not self.stopping:
@@ -345,57 +230,58 @@ class Committer:
 
     def _hand_over(self, stream: Committing, commit: Commit, publisher: int) -> None:
         """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
+        overdue = stream in self._overdue
         try:
-            overdue = stream in self._overdue
-            sync = stream.sync or overdue
-            before = stream.before_commit() if stream.prepares else None
-            running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, publisher=publisher)
-        except Exception as error:
+            commit.sync = stream.sync or overdue
+            if stream.prepares:
+                commit.before = stream.before_commit()
+            if stream.sync and commit.before is None and not overdue:
+                commit.journal_key = stream.journal_key
+            ticket = self._world.writers.start(commit, stream)
+        except Exception as error:  # no thread, no descriptor
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
             return
-        self._running[stream] = running
-        try:
-            self._world.run_commit(running, running.ended)
-        except Exception as error:  # no thread, no descriptor
-            self._ended(stream, running, error)
+        ticket.publisher = publisher
+        self._running[stream] = ticket
+        ticket.then(self._ended)
 
-    def _ended(self, stream: Committing, running: _Running, error: Exception | None) -> None:
-        if running.settled:
+    def _ended(self, ticket: Ticket) -> None:
+        if ticket.settled:
             return  # somebody could not wait
-        running.error = running.error or error
-        if self._waits_for_journal(stream, running):
+        stream = ticket.owner
+        if self._waits_for_journal(stream, ticket):
             return
-        durable = self._settle(stream, running)
+        durable = self._settle(stream, ticket)
         # The disk is kept busy: the next commit begins before the publishers of this one are answered.
         again = self._again.pop(stream, None)
         if again is not None or (durable and stream.log.has_uncommitted()):
-            publisher = running.publisher if again is None else again
+            publisher = ticket.publisher if again is None else again
             if not self._has_to_wait(stream, publisher):
                 self._start(stream, publisher)
         if durable:
             stream.commit_ended()
 
-    def _waits_for_journal(self, stream: Committing, running: _Running) -> bool:
+    def _waits_for_journal(self, stream: Committing, ticket: Ticket) -> bool:
         """Delay the end of a commit that erased content while the journal has a copy of it."""
-        if running.error is not None or not running.commit.work.overwrites:
+        if ticket.error is not None or not ticket.commit.work.overwrites:
             return False
         journal, key = self._world.journal, stream.journal_key
         if not journal.holds(key):
             return False
         journal.synced(key)
-        journal.when_released(key, lambda: self._world.call_soon(lambda: self._ended(stream, running, None)))
+        journal.when_released(key, lambda: self._world.call_soon(lambda: self._ended(ticket)))
         return True
 
-    def _settle(self, stream: Committing, running: _Running) -> bool:
+    def _settle(self, stream: Committing, ticket: Ticket) -> bool:
         """Settle a commit; return True if it is durable, and then call ``commit_ended``."""
-        running.settled = True
+        ticket.settled = True
         self._running.pop(stream, None)
-        if running.error is not None:
-            stream.log.fail_commit(running.commit)
-            stream.commit_failed(running.error)
+        if ticket.error is not None:
+            stream.log.fail_commit(ticket.commit)
+            stream.commit_failed(ticket.error)
             return False
-        self._end(stream, running.commit)
+        self._end(stream, ticket.commit)
         stream.commit_durable()
         return True
 
@@ -409,7 +295,7 @@ class Committer:
                 self._world.journal.synced(stream.journal_key)
         elif not commit.journaled:
             self._sync_later(stream)
-        if not (commit.only_appends and _is_whole(stream.log)):
+        if not (commit.only_appends and stream.log.is_whole()):
             self.tidy(stream)
 
     def tidy(self, stream: Committing) -> None:
@@ -445,10 +331,8 @@ class Committer:
         commit = stream.log.begin_commit(not vouched)
         stream.commit_begins()
         if commit is not None:
-            before = stream.before_commit() if stream.prepares else None
+            commit.before = stream.before_commit() if stream.prepares else None
             try:
-                if before is not None:
-                    before()
                 commit.run(sync=not stream.in_memory)
             except Exception as error:
                 stream.log.fail_commit(commit)
@@ -478,11 +362,3 @@ class Committer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _is_whole(log: Log) -> bool:
-    """Return True if a log has one segment without removals, so that there is nothing to tidy up."""
-    if len(log.segments) != 1:
-        return False
-    segment = log.segments[0]
-    return segment.live == segment.count

@@ -79,10 +79,9 @@ class Compactor:
         job = self._waiting.pop(stream, None)
         try:
             if job is None:
-                segment = stream.log.compaction_candidate()
-                if segment is None:
-                    return
-                job = stream.log.begin_compaction(segment)
+                job = stream.log.next_job()
+            if job is None:
+                return
         except StoreError as error:
             self._fail(stream, error)
             return
@@ -106,7 +105,7 @@ class Compactor:
             return
         work.settled = True
         del self._running[stream]
-        if stream.log.end_compaction(job):
+        if stream.log.end_job(job):
             self._dirty(stream)  # if a file was exchanged, there may be another one when that is durable
             self.hurry(stream)
         elif work.error is not None and not job.cancelled:
@@ -130,13 +129,13 @@ class Compactor:
         waiting = self._waiting.pop(stream, None)
         if waiting is not None:
             waiting.cancelled = True
-            stream.log.end_compaction(waiting)
+            stream.log.end_job(waiting)
         job, work = self._running.pop(stream, (None, None))
         if job is not None and work is not None:
             job.cancelled = True
             work.finish()
             work.settled = True
-            stream.log.end_compaction(job)
+            stream.log.end_job(job)
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -1,7 +1,7 @@
 """Rebuild from the log, after a restart, what a stream knew of its messages' headers.
 
-Only segments with such messages are read.  A summary tells which those are; the last segment has none yet, so
-all its messages with headers are read, and the findings are recorded for its summary.
+Only files with such messages are read (``store.marks``).  Of the last file, which has no summary yet, all
+messages with headers are read, and the findings are recorded for its summary.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
 from millstream.protocol import headers
 from millstream.store.cursor import Cursor
+from millstream.store.marks import add_marks, marked_ranges, with_headers
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
     from millstream.jetstream.stream.stream import Stream
-    from millstream.store.log import Log
-    from millstream.store.segment import Segment
 
 _MSG_ID: Final = names.MSG_ID.encode()
 _TTL: Final = names.TTL.encode()
@@ -30,35 +29,20 @@ def restore(stream: Stream) -> None:
     """Fill the duplicate window and the tables of TTLs and schedules, before the stream starts."""
     oldest = stream.world.now_ns() - stream.dedupe.window_ns
     record, cursor = Record(), Cursor(stream.log)
-    for segment in list(stream.log.segments):
+    for part in marked_ranges(stream.log):
         wanted = MARK_TTL if stream.config.allow_msg_ttl else 0
         if stream.config.allow_msg_schedules:
             wanted |= MARK_SCHEDULE
-        if segment.last_timestamp >= oldest:
+        if part.last_timestamp >= oldest:
             wanted |= MARK_MSG_ID
-        if segment.summarized:
-            wanted &= segment.marks
+        wanted &= part.marks
         if not wanted:
             continue
-        for seq in _with_headers(stream.log, segment):
+        for seq in with_headers(stream.log, part.first):
             if cursor.seq != seq:
                 cursor.move(seq)
             if cursor.next(record) and record.seq == seq:  # otherwise it is damaged
-                segment.marks |= _restore_one(stream, record, wanted, oldest)
-
-
-def _with_headers(log: Log, segment: Segment) -> list[int]:
-    """Sequences of the messages in a segment that have headers."""
-    log.load(segment)
-    if not segment.loaded:  # its file holds something else than its summary says
-        return [seq for seq in log.sequences(segment.base_seq, segment.last_seq) if log.has_headers(seq)]
-    found = []
-    ordinal = segment.next_live(0)
-    while ordinal < segment.count:
-        if segment.has_headers(ordinal):
-            found.append(segment.seq_at(ordinal))
-        ordinal = segment.next_live(ordinal + 1)
-    return found
+                add_marks(stream.log, seq, _restore_one(stream, record, wanted, oldest))
 
 
 def _restore_one(stream: Stream, record: Record, wanted: int, oldest: int) -> int:

@@ -15,9 +15,9 @@ from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces, finish
 from millstream.jetstream.publish import limits
 from millstream.jetstream.publish.ttl import NEVER, ttl_of
-from millstream.jetstream.stream import removal
 from millstream.jsapi.enums import DiscardPolicy
 from millstream.jsapi.errors import ApiError
+from millstream.store import purge
 from millstream.store.errors import StoreError
 from millstream.store.record import Record
 
@@ -96,8 +96,7 @@ class Retention:
     def _crowds(self, subject: bytes) -> bool:
         """Return True if a subject has more messages than allowed."""
         limit = self._stream.config.max_msgs_per_subject
-        node = self._stream.log.index.find(subject) if limit > 0 else None
-        return node is not None and node.count > limit
+        return limit > 0 and self._stream.log.count_of(subject) > limit
 
     def _excess(self) -> bool:
         """Return True if a limit of the whole stream is exceeded."""
@@ -127,7 +126,7 @@ class Retention:
             for callback in waiting:
                 guard.alone("telling that limits are enforced", callback, None)
 
-    def after_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
+    def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
         """Call back when limits are enforced; see ``reading.Commits``."""
         if self._enforcing:
             self._waiting.append(callback)
@@ -155,7 +154,7 @@ class Retention:
 
     def _enforce_per_subject(self) -> Iterator[int]:
         if self._stream.config.max_msgs_per_subject > 0:
-            yield from removal.crowding(self._stream.log, self._stream.config.max_msgs_per_subject)
+            yield from purge.crowding(self._stream.log, self._stream.config.max_msgs_per_subject)
 
     def _enforce_in_all(self) -> Iterator[int]:
         stream = self._stream
@@ -163,12 +162,9 @@ class Retention:
         while self._excess():
             config = stream.config
             spare = stream.bytes() - config.max_bytes if config.max_bytes > 0 else 0
-            segment = log.segments[0]
             if 0 < config.max_msgs < log.messages:
-                yield from removal.oldest(log, log.messages - config.max_msgs)
-            elif 0 < segment.live_bytes + 4 * segment.live < spare:  # all of it has to go
-                yield from removal.below(log, segment.last_seq + 1)
-            else:
+                yield from purge.oldest(log, log.messages - config.max_msgs)
+            elif not (yield from purge.oldest_file(log, spare)):
                 for _ in range(_PIECE):
                     if self._excess():
                         log.remove(log.first_seq)
@@ -238,7 +234,7 @@ class Retention:
             return 0
         oldest = stream.world.now_ns() - config.max_age
         alike = not (config.allow_msg_ttl or config.subject_delete_marker_ttl)  # all go, without a trace
-        most = max(removal.STRETCH // _READ_COST, 1) if alike else _PIECE
+        most = max(purge.STRETCH // _READ_COST, 1) if alike else _PIECE
         looked_at, end, seq = 0, 0, self._next_to_age()
         while seq and looked_at < most and log.get(seq, record) and record.timestamp <= oldest:
             looked_at += 1
@@ -281,12 +277,12 @@ class Retention:
         log = self._stream.log
         end = log.last_seq + 1
         if subject is not None:
-            return (yield from removal.matching(log, subject, min(below, end) if below else end, keep))
+            return (yield from purge.matching(log, subject, min(below, end) if below else end, keep))
         if keep:
             end = log.seq_behind(max(log.messages - keep, 0))
         elif below:
             end = min(below, end)
-        purged = yield from removal.below(log, end)
+        purged = yield from purge.below(log, end)
         if below > log.last_seq + 1:
             log.skip_to(below - 1, log.last_timestamp)
         return purged

@@ -30,7 +30,6 @@ from millstream.jetstream.publish.trace import trace_publish
 from millstream.jetstream.publish.ttl import TtlExpiry
 from millstream.jetstream.read.direct import DirectGet
 from millstream.jetstream.sourcing.inflows import Inflows
-from millstream.jetstream.stream import removal
 from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
 from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType, StoreCompression
@@ -39,17 +38,14 @@ from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
 from millstream.jsapi.stream_types import LostStreamData, StreamConfig, StreamState
 from millstream.protocol.replies import Replies
-from millstream.store.blocks import BLOCK_SIZE
 from millstream.store.errors import StoreError, client_text
-from millstream.store.log_writer import close_files
+from millstream.store.fs import File, close_files
 from millstream.store.record import Record
 from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.ports import Cancel
-    from millstream.store.fs import File
-    from millstream.store.index import SubjectNode
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -88,8 +84,8 @@ class Stream(StreamCommits):
         self.config: StreamConfig = config
         self.created_ns = created_ns
         self.identity = identity  # no other stream of the same name has it
-        log.closer = self._close_elsewhere
-        log.free = self._free_in_slices
+        log.close_with(self._close_elsewhere)
+        log.free_with(partial(self.world.in_slices, "freeing subjects"))
         self._sync_by_default = sync
         self.reserved = 0  # bytes that are in the account's sum of `max_bytes`
         self.dedupe = Dedupe(config.duplicate_window)
@@ -141,7 +137,7 @@ class Stream(StreamCommits):
         before, self.config = self.config, config
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
         compressed = config.compression is not StoreCompression.NONE and not self.in_memory
-        self.log.block_size = BLOCK_SIZE if compressed else 0
+        self.log.compress(compressed)
         self.dedupe.window_ns = config.duplicate_window
         self.ages = config.max_age > 0
         self.prepares = bool(config.sources)
@@ -224,7 +220,7 @@ class Stream(StreamCommits):
 
     def abandon(self) -> None:
         """Pass the deletion of the stream as an error to callbacks that wait."""
-        self.tell_outcome(StoreError("commit", self.name, "the stream was deleted"))
+        self.waiters.tell_failed(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:
         """Subscribe again after the subjects changed."""
@@ -255,10 +251,6 @@ class Stream(StreamCommits):
             self.world.run_in_worker(partial(close_files, files), lambda _: None)
         except Exception:  # no thread
             close_files(files)
-
-    def _free_in_slices(self, root: SubjectNode) -> None:
-        if root.children:
-            self.world.in_slices("freeing subjects", removal.freeing(root))
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 
@@ -313,7 +305,7 @@ class Stream(StreamCommits):
         for reply, seq, _ in acks:
             if seq > self.log.committed:
                 self.publishing.refuse(reply, ApiError(Err.STREAM_STORE_FAILED, err=client_text(error)))
-        self.tell_outcome(error)
+        self.waiters.tell_failed(error)
 
     # -- messages out -----------------------------------------------------------------------------
 
@@ -421,7 +413,7 @@ class Stream(StreamCommits):
             last_seq=last,
             first_ts=first_ts,
             last_ts=Time(log.last_timestamp) if log.last_timestamp else ZERO_TIME,
-            num_subjects=log.index.subjects,
+            num_subjects=log.subject_count,
             num_deleted=(last - first + 1) - log.messages if log.messages else 0,
             consumer_count=self.consumer_count,
         )

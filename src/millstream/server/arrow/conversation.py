@@ -106,7 +106,7 @@ class Conversation:
         schema = ipc.schema_message(fields, about)
         self._sock.sendall(head + _chunk_head(len(schema)) + schema + b"\r\n")
         reading = RangeReading(
-            found.segments, query.stream, query.columns, found.first, found.last, query.subjects
+            found.lender, query.stream, query.columns, found.first, found.last, query.subjects
         )
         if self._send_batches(reading, query):
             self._sock.sendall(_chunk_head(len(ipc.END)) + ipc.END + b"\r\n0\r\n\r\n")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from millstream.arrow.lease import Lease, take_lease
 from millstream.golang.time import format_time
 from millstream.jetstream.read.lookup import when_durable
 from millstream.server.arrow.problem import ArrowProblem, Gone
+from millstream.store.extent import Extent, lend_extent
 from millstream.store.record import Record
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _log = logging.getLogger("millstream.arrow")
 class FoundRange(msgspec.Struct, frozen=True):
     """A range that is ready to be read."""
 
-    segments: StreamSegments
+    lender: StreamLender
     first: int
     last: int  # everything up to here is durable
     first_seq: int  # of the stream
@@ -40,30 +40,30 @@ class FoundRange(msgspec.Struct, frozen=True):
     created: str
 
 
-class StreamSegments:
-    """The segments of a stream, as ``arrow.reader.Segments`` describes."""
+class StreamLender:
+    """Lends extents of a stream, as ``arrow.reader.Lender`` describes."""
 
     def __init__(self, gate: Gate, jetstream: JetStreamService, stream: Stream) -> None:
         self._gate = gate
         self._jetstream = jetstream
         self._stream = stream
 
-    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
+    def lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Extent | None:
         return self._gate.run(lambda: self._lend(seq, last, patterns, most))
 
-    def give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
-        self._gate.tell(lambda: self._give_back(lease, damaged))
+    def give_back(self, extent: Extent, damaged: Sequence[int]) -> None:
+        self._gate.tell(lambda: self._give_back(extent, damaged))
 
-    def _lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
+    def _lend(self, seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Extent | None:
         stream = self._stream
         engine = self._jetstream.engine
         account = engine.accounts.get(stream.account.name) if engine is not None else None
         if account is None or account.streams.get(stream.name) is not stream:
             raise Gone(f"stream {stream.name} was deleted")
-        return take_lease(stream.log, seq, last, patterns, most)
+        return lend_extent(stream.log, seq, last, patterns, most)
 
-    def _give_back(self, lease: Lease, damaged: Sequence[int]) -> None:
-        lease.give_back()
+    def _give_back(self, extent: Extent, damaged: Sequence[int]) -> None:
+        extent.give_back()
         for seq in damaged:
             self._stream.log.peek(
                 seq, Record()
@@ -80,7 +80,7 @@ async def find(gate: Gate, jetstream: JetStreamService, account: str, query: Ran
     await durable
     log = stream.log
     return FoundRange(
-        StreamSegments(gate, jetstream, stream),
+        StreamLender(gate, jetstream, stream),
         query.first,
         min(wanted, log.committed),
         log.first_seq,

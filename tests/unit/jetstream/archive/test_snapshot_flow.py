@@ -10,6 +10,7 @@ from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.codec import decode_lenient
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.layout import layout, place_of
 from tests.kits.fake_world import FakeWorld, Published
 from tests.kits.jetstream.archive import END, entries_of
 from tests.kits.jetstream.stream import Disk
@@ -155,7 +156,7 @@ def test_nobody_listening_for_acks_ends_it_after_five_seconds() -> None:
     assert site.came() == [Published(HERE, b"", b"NATS/1.0 408 No Flow Response\r\n\r\n")]
     [told] = [json.loads(each.payload) for each in site.world.published]
     assert told["error"] == "no flow response"
-    assert not any(segment.held for segment in site.stream.log.segments)
+    assert not any(file.held for file in layout(site.stream.log))
 
 
 def test_an_ack_gives_five_more_seconds() -> None:
@@ -194,7 +195,7 @@ def test_whoever_listens_within_two_seconds_gets_it_then() -> None:
 
 def test_a_damaged_message_ends_it_and_is_known_as_lost_then() -> None:
     site = Site(messages=100)
-    path = f"{site.stream.log.folder}/{site.stream.log.segments[0].number:010}.log"
+    path = place_of(site.stream.log, 1).path
     site.fs.open(path, create=False).overwrite(2000, b"\xff\xff\xff\xff")
     site.ask()
     [end] = site.came()
@@ -225,7 +226,7 @@ def test_a_server_that_stops_ends_it() -> None:
     site.came()
     site.api.stop()
     assert site.came() == [Published(HERE, b"", b"NATS/1.0 500 Server Shutdown\r\n\r\n")]
-    assert not any(segment.held for segment in site.stream.log.segments)
+    assert not any(file.held for file in layout(site.stream.log))
 
 
 def test_streams_in_memory_have_snapshots_too() -> None:
@@ -284,4 +285,4 @@ def test_one_that_could_not_be_made_durable_is_refused() -> None:
     assert answer["error"]["err_code"] == 10064
     assert "No space left" in answer["error"]["description"]
     assert site.came() == []
-    assert not any(segment.held for segment in site.stream.log.segments)
+    assert not any(file.held for file in layout(site.stream.log))

@@ -83,7 +83,7 @@ class Consumer:
                 assert error is None
                 self.reserved = wanted
 
-            self.desk.journal.after_commit(durable)
+            self.desk.journal.on_outcome(durable)
 
     def ack(self, sseq: int, *, answered: bool) -> None:
         state = self.state
@@ -103,7 +103,7 @@ class Consumer:
         if answered:
             self.write()
             truth = self.truth
-            self.desk.journal.after_commit(lambda _: truth.acked_for_sure.add(sseq))
+            self.desk.journal.on_outcome(lambda _: truth.acked_for_sure.add(sseq))
 
     def write(self, reserved: int = 0) -> None:
         state = self.state
@@ -200,7 +200,7 @@ class Process:
             truth.answered = True
             consumer.reserved = BLOCK
 
-        self.desk.journal.after_commit(durable)
+        self.desk.journal.on_outcome(durable)
 
     def update(self, consumer: Consumer) -> None:
         truth = consumer.truth
@@ -210,7 +210,7 @@ class Process:
         def durable(error: StoreError | None) -> None:
             truth.version_answered = version
 
-        self.desk.journal.after_commit(durable)
+        self.desk.journal.on_outcome(durable)
 
     def delete(self, consumer: Consumer) -> None:
         truth = consumer.truth
@@ -221,7 +221,7 @@ class Process:
         def durable(error: StoreError | None) -> None:
             truth.deleted = True
 
-        self.desk.journal.after_commit(durable)
+        self.desk.journal.on_outcome(durable)
         self.desk.settle()  # its name is not used again before
 
 

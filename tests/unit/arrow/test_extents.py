@@ -7,39 +7,39 @@ from pathlib import Path
 import pytest
 
 from millstream.arrow.batch import Batch
-from millstream.arrow.lease import Lease, take_lease
+from millstream.arrow.picks import picks_of
 from millstream.arrow.reader import RangeReading
-from millstream.store.blocks import BLOCK_SIZE
+from millstream.store.extent import Extent, lend_extent
 from millstream.store.fs import RealFileSystem
+from millstream.store.layout import layout
 from millstream.store.log import Log
 from tests.kits.arrow.log import Direct, append, commit, fill, new_log, seqs, table_of
 
 
-def rows_of(lease: Lease) -> list[int]:
+def rows_of(extent: Extent) -> list[int]:
     """The sequences of what can be read through it."""
-    picks = lease.picks(None)
+    picks = picks_of(extent, None)
     batch = Batch(b"S", ("seq", "data"))
     for index in range(picks.count):
         place = picks.offset(index)
-        batch.take(lease.file.read(place, picks.end(index) - place), place, picks, index, index + 1)
+        batch.take(extent.read(place, picks.end(index) - place), place, picks, index, index + 1)
     assert batch.damaged == []
     found: list[int] = batch.seq.lend().tolist()
     return found
 
 
-def lend(log: Log, seq: int = 1) -> Lease:
-    lease = take_lease(log, seq, log.committed)
-    assert lease is not None
-    return lease
+def lend(log: Log, seq: int = 1) -> Extent:
+    extent = lend_extent(log, seq, log.committed)
+    assert extent is not None
+    return extent
 
 
 def compact(log: Log) -> bool:
-    segment = log.compaction_candidate()
-    if segment is None:
+    job = log.next_job()
+    if job is None:
         return False
-    compaction = log.begin_compaction(segment)
-    compaction.run()
-    return log.end_compaction(compaction)
+    job.run()
+    return log.end_job(job)
 
 
 def test_only_what_is_committed_is_there() -> None:
@@ -98,7 +98,7 @@ def test_segments_without_a_match_are_not_lent() -> None:
     commit(log)
     fill(log, 200)
     source = Direct(log)
-    assert len(log.segments) >= 8
+    assert len(layout(log)) >= 8
     assert seqs(table_of(log, patterns=[b"needle"], source=source)) == [201]
     assert source.lent == 1
 
@@ -124,26 +124,26 @@ def test_new_subjects_of_a_segment_that_grows_are_found() -> None:
 def test_what_is_removed_while_it_is_lent_can_still_be_read() -> None:
     log = new_log()
     fill(log, 100)
-    segments = len(log.segments)
-    lease = lend(log)
+    segments = len(layout(log))
+    extent = lend(log)
     log.remove_below(101)
     commit(log)
     commit(log)
-    assert rows_of(lease)[:3] == [1, 2, 3]
-    assert len(log.segments) == 2  # the last one, and the one that is lent
-    lease.give_back()
+    assert rows_of(extent)[:3] == [1, 2, 3]
+    assert len(layout(log)) == 2  # the last one, and the one that is lent
+    extent.give_back()
     commit(log)
-    assert len(log.segments) == 1 < segments
+    assert len(layout(log)) == 1 < segments
 
 
 def test_what_is_erased_while_it_is_lent_cannot_be_read() -> None:
     log = new_log()
     fill(log, 20)
-    lease = lend(log)
+    extent = lend(log)
     log.erase(4)
     commit(log)
-    assert rows_of(lease) == [1, 2, 3, *range(5, 21)]
-    lease.give_back()
+    assert rows_of(extent) == [1, 2, 3, *range(5, 21)]
+    extent.give_back()
 
 
 def test_a_segment_that_is_lent_is_neither_compacted_nor_compressed() -> None:
@@ -152,27 +152,26 @@ def test_a_segment_that_is_lent_is_neither_compacted_nor_compressed() -> None:
     for seq in range(1, 30):
         log.remove(seq)
     commit(log)
-    lease = lend(log)
-    expected = rows_of(lease)
-    under_way = log.compaction_candidate()
+    extent = lend(log)
+    expected = rows_of(extent)
     while compact(log):
         commit(log)
-    assert rows_of(lease) == expected
-    lease.give_back()
-    assert under_way is None or compact(log) or log.compaction_candidate() is None
+    assert rows_of(extent) == expected
+    extent.give_back()
+    compact(log)
     assert seqs(table_of(log)) == list(range(30, 101))
 
 
 def test_compacted_and_compressed_segments_are_read_like_others(tmp_path: Path) -> None:
     log = _real(tmp_path, 50_000)
-    log.block_size = BLOCK_SIZE
+    log.compress(True)
     fill(log, 5_000)
     for seq in range(1, 4_000, 3):
         log.remove(seq)
     commit(log)
     while compact(log):
         commit(log)
-    assert any(segment.compressed for segment in log.segments)
+    assert any(segment.compressed for segment in layout(log))
     assert seqs(table_of(log)) == [seq for seq in range(1, 5_001) if seq >= 4_000 or seq % 3 != 1]
     bodies = table_of(log, ("data",), first=4_990).column("data").to_pylist()
     assert bodies == [b"body %d" % seq for seq in range(4_990, 5_001)]
@@ -197,11 +196,11 @@ def _open_below(folder: Path) -> list[str]:
 def test_a_log_that_is_closed_keeps_the_files_that_are_lent(tmp_path: Path) -> None:
     log = _real(tmp_path, 2_000)
     fill(log, 100)
-    lease = lend(log)
+    extent = lend(log)
     log.close()
     assert len(_open_below(tmp_path)) == 1
-    assert rows_of(lease)[:2] == [1, 2]
-    lease.give_back()
+    assert rows_of(extent)[:2] == [1, 2]
+    extent.give_back()
     assert not _open_below(tmp_path)
 
 
@@ -209,9 +208,9 @@ def test_tables_that_were_dropped_are_loaded(tmp_path: Path) -> None:
     log = _real(tmp_path, 2_000)
     fill(log, 2_000)
     for _ in range(2):  # the first time marks them
-        for _ in log.tables.rest():
+        for _ in log.rest():
             pass
-    assert sum(segment.loaded for segment in log.segments) < len(log.segments)
+    assert sum(segment.loaded for segment in layout(log)) < len(layout(log))
     assert seqs(table_of(log)) == list(range(1, 2_001))
     log.close()
 
@@ -221,22 +220,21 @@ def test_a_reading_that_fails_gives_back_what_it_was_lent() -> None:
     fill(log, 50)
     source = Direct(log)
 
-    class Broken:
-        def read(self, offset: int, size: int) -> bytes:
-            raise OSError("broken")
+    def broken(offset: int, size: int) -> bytes:
+        raise OSError("broken")
 
-    lent: list[Lease] = []
+    lent: list[Extent] = []
 
-    def lend_broken(seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Lease | None:
-        lease = Direct.lend(source, seq, last, patterns, most)
-        assert lease is not None
-        lease.file = Broken()  # type: ignore[assignment]
-        lent.append(lease)
-        return lease
+    def lend_broken(seq: int, last: int, patterns: tuple[bytes, ...], most: int) -> Extent | None:
+        extent = Direct.lend(source, seq, last, patterns, most)
+        assert extent is not None
+        extent.read = broken  # type: ignore[method-assign]
+        lent.append(extent)
+        return extent
 
     source.lend = lend_broken  # type: ignore[method-assign]
     reading = RangeReading(source, "S", ("seq",), 1, 50)
     with pytest.raises(OSError, match="broken"):
         reading.next_batch()
     assert len(lent) == 1
-    assert all(segment.held == 0 for segment in log.segments)
+    assert all(not segment.held for segment in layout(log))

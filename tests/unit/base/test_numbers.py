@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.store.numbers import Numbers, pack_rising, unpack_rising
+from millstream.base.numbers import Numbers, pack_rising, unpack_rising
 
 WIDTHS = {4: (1 << 32) - 1, 8: (1 << 64) - 1}
 

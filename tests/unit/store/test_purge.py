@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from millstream.base.slices import finish
-from millstream.jetstream.stream import removal
+from millstream.store import purge
 from millstream.store.fs import MemoryFileSystem
-from millstream.store.index import SubjectIndex
+from millstream.store.index import SubjectIndex, freeing
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 
@@ -36,8 +36,8 @@ def counts(log: Log) -> dict[bytes, int]:
 
 def test_each_subject_keeps_its_newest_messages() -> None:
     log = filled(70)
-    assert len(log.segments) > 3
-    finish(removal.crowding(log, 3))
+    assert len(log.chain.segments) > 3
+    finish(purge.crowding(log, 3))
     assert list(log.sequences(1, 70)) == list(range(50, 71))
     assert set(counts(log).values()) == {3}
 
@@ -45,8 +45,8 @@ def test_each_subject_keeps_its_newest_messages() -> None:
 @pytest.mark.parametrize("limit", [10, 11, 70])
 def test_a_log_that_is_not_crowded_is_not_looked_through(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled(70)
-    monkeypatch.setattr(removal, "_crowding_in", None)
-    finish(removal.crowding(log, limit))
+    monkeypatch.setattr(purge, "_crowding_in", None)
+    finish(purge.crowding(log, limit))
     assert log.messages == 70
 
 
@@ -54,14 +54,14 @@ def test_one_subject_that_has_too_many_is_found_among_others() -> None:
     log = filled(SUBJECTS)
     for _ in range(9):
         add(log, b"s.3")
-    finish(removal.crowding(log, 2))
+    finish(purge.crowding(log, 2))
     assert counts(log) == {b"s.%d" % number: 2 if number == 3 else 1 for number in range(SUBJECTS)}
     assert list(log.sequences(SUBJECTS + 1, log.last_seq)) == [log.last_seq - 1, log.last_seq]
 
 
 def test_messages_that_come_and_go_meanwhile_are_counted() -> None:
     log = filled(70)
-    pieces = removal.crowding(log, 3)
+    pieces = purge.crowding(log, 3)
     for step, _ in enumerate(pieces):
         if step % 5 == 0:
             add(log, b"s.%d" % (step % SUBJECTS))
@@ -77,7 +77,7 @@ def test_a_tree_of_subjects_is_freed_in_pieces() -> None:
         index.add(b"a.%d.%d.x" % (number % 40, number), number + 1)
     root = index.clear()
     assert (index.subjects, index.find(b"a.0.0.x")) == (0, None)
-    pieces = list(removal.freeing(root))
+    pieces = list(freeing(root))
     assert len(pieces) > 3
     assert not root.children
     index.add(b"a.0.0.x", 1)

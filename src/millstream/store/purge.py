@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces
-from millstream.store.filters import flags_between, is_literal
-from millstream.store.index import take_child
+from millstream.store.filters import flags_between
+from millstream.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
-    from millstream.store.index import SubjectNode
     from millstream.store.log import Log
     from millstream.store.segment import Segment
 
@@ -33,7 +32,7 @@ def below(log: Log, end: int) -> Pieces[int]:
     if end > log.last_seq:
         return log.remove_below(end)  # which looks at no message
     while log.messages and log.first_seq < end:
-        removed_now = log.remove_below(min(log.after(log.first_seq, STRETCH), end))
+        removed_now = log.remove_below(min(log.reader.after(log.first_seq, STRETCH), end))
         removed += removed_now
         yield removed_now
     return removed
@@ -43,7 +42,7 @@ def oldest(log: Log, count: int) -> Pieces[int]:
     """Remove the `count` oldest messages; return how many there were."""
     removed = 0
     while log.messages and removed < count:
-        removed_now = log.remove_below(log.after(log.first_seq, min(count - removed, STRETCH)))
+        removed_now = log.remove_below(log.reader.after(log.first_seq, min(count - removed, STRETCH)))
         removed += removed_now
         yield removed_now
     return removed
@@ -59,8 +58,8 @@ def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
     if is_literal(pattern):
         return (yield from _of_subject(log, pattern, end, most))
     removed, first = 0, log.first_seq
-    while removed != most and first < end and (position := _position(log, first)) < len(log.segments):
-        segment = log.segments[position]
+    while removed != most and first < end and (position := _position(log, first)) < len(log.chain.segments):
+        segment = log.chain.segments[position]
         first = segment.last_seq + 1
         removed += yield from _of_segment(log, segment, pattern, end, most - removed if most >= 0 else -1)
         yield 1
@@ -73,11 +72,22 @@ def crowding(log: Log, limit: int) -> Pieces[None]:
         return
     first = log.first_seq
     end = log.last_seq + 1
-    while first < end and (position := _position(log, first)) < len(log.segments):
-        segment = log.segments[position]
+    while first < end and (position := _position(log, first)) < len(log.chain.segments):
+        segment = log.chain.segments[position]
         first = segment.last_seq + 1
         yield from _crowding_in(log, segment, limit)
         yield 1
+
+
+def oldest_file(log: Log, spare: int) -> Pieces[int]:
+    """Remove all messages of the oldest file if they have less than `spare` bytes; return their number.
+
+    Four bytes more are counted for each message.
+    """
+    segment = log.chain.segments[0]
+    if 0 < segment.live_bytes + 4 * segment.live < spare:
+        return (yield from below(log, segment.last_seq + 1))
+    return 0
 
 
 def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
@@ -94,8 +104,8 @@ def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
 
 def _position(log: Log, seq: int) -> int:
     """Return the position of the segment that has `seq`, or of the first one after it."""
-    position = log.position_of(seq)
-    return position + (position < len(log.segments) and log.segments[position].last_seq < seq)
+    position = log.chain.position_of(seq)
+    return position + (position < len(log.chain.segments) and log.chain.segments[position].last_seq < seq)
 
 
 def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
@@ -103,9 +113,9 @@ def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
     seq, epoch, crowded = 0, -1, b""
     segment.pins += 1
     try:
-        while segment.live and log.segment_of(segment.base_seq) is segment:
+        while segment.live and log.chain.segment_of(segment.base_seq) is segment:
             if not segment.loaded or epoch != segment.epoch:  # a compaction numbers messages anew
-                log.load(segment)
+                log.reader.load(segment)
                 epoch = segment.epoch
                 crowded = yield from _crowded(log, segment, limit)
                 continue
@@ -136,25 +146,6 @@ def _crowded(log: Log, segment: Segment, limit: int) -> Pieces[bytes]:
     return bytes(flags)
 
 
-def freeing(root: SubjectNode) -> Pieces[None]:
-    """Free a tree of subjects: a million of them at once would take a tenth of a second."""
-    freed = 0
-    trees = [root.children] if root.children else []
-    root.children = None
-    while trees:
-        if len(trees[-1]):
-            node = take_child(trees[-1])
-            if node.children:
-                trees.append(node.children)
-                node.children = None
-        else:
-            trees.pop()
-        freed += 1
-        if freed == _COUNTED:
-            yield freed
-            freed = 0
-
-
 def _count(log: Log, pattern: bytes) -> Pieces[int]:
     """Count the messages that match `pattern`."""
     found = 0
@@ -169,7 +160,7 @@ def _of_subject(log: Log, subject: bytes, end: int, most: int) -> Pieces[int]:
     removed = 0
     seq = log.next_match(log.first_seq, subject)
     while seq and seq < end and removed != most:
-        stop = min(log.after(seq, min(most - removed, STRETCH) if most >= 0 else STRETCH), end)
+        stop = min(log.reader.after(seq, min(most - removed, STRETCH) if most >= 0 else STRETCH), end)
         removed_now = log.remove_matching(subject, stop)
         removed += removed_now
         yield max(removed_now, 1)
@@ -183,9 +174,9 @@ def _of_segment(log: Log, segment: Segment, pattern: bytes, end: int, most: int)
     wanted = b""
     segment.pins += 1
     try:
-        while segment.live and removed != most and log.segment_of(segment.base_seq) is segment:
+        while segment.live and removed != most and log.chain.segment_of(segment.base_seq) is segment:
             if not segment.loaded or epoch != segment.epoch:  # a compaction numbers messages anew
-                log.load(segment)
+                log.reader.load(segment)
                 epoch = segment.epoch
                 wanted = yield from _flags(segment, pattern)
                 continue
@@ -195,7 +186,7 @@ def _of_segment(log: Log, segment: Segment, pattern: bytes, end: int, most: int)
                 break
             stop = min(stop, start + (min(most - removed, STRETCH) if most >= 0 else STRETCH))
             seq = segment.seq_at(stop - 1) + 1
-            removed_now = log.remove_flagged(segment, start, stop, wanted)
+            removed_now = log.removal.remove_flagged(segment, start, stop, wanted)
             removed += removed_now
             yield max(removed_now, 1)
     finally:
