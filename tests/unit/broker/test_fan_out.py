@@ -6,7 +6,7 @@ import pytest
 
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
-    Account,
+    AccountOptions,
     BrokerOptions,
     Export,
     ExportKind,
@@ -130,8 +130,10 @@ def test_one_member_of_a_large_group_gets_each_message() -> None:
 def test_a_wide_message_crosses_accounts() -> None:
     export = Export(kind=ExportKind.STREAM, subject="wide")
     broker = make_accounts(
-        Account(name="A", exports=(export,)),
-        Account(name="B", imports=(Import(kind=ExportKind.STREAM, account="A", subject="wide", to="seen"),)),
+        AccountOptions(name="A", exports=(export,)),
+        AccountOptions(
+            name="B", imports=(Import(kind=ExportKind.STREAM, account="A", subject="wide", to="seen"),)
+        ),
     )
     receiver, sender = listener(broker, subject=b"seen", user="B"), client(broker, "A")
     send(sender, b"PUB wide 2\r\nhi\r\n")

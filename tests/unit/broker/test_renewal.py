@@ -10,7 +10,7 @@ from millstream.broker import reload
 from millstream.broker.auth import ClientAuthenticator
 from millstream.broker.broker import Broker
 from millstream.broker.options import (
-    Account,
+    AccountOptions,
     Authorization,
     BrokerOptions,
     Export,
@@ -114,11 +114,13 @@ def test_a_client_whose_user_is_gone_sends_nothing_more() -> None:
 def test_clients_of_an_account_that_is_gone_are_closed() -> None:
     users = tuple(User(name=name, password=name, account=name) for name in ("A", "B"))
     broker = make_broker(
-        accounts=(Account(name="A"), Account(name="B")), authorization=Authorization(users=users)
+        accounts=(AccountOptions(name="A"), AccountOptions(name="B")),
+        authorization=Authorization(users=users),
     )
     a, b = client(broker, "A"), client(broker, "B")
     reload.apply(
-        broker, BrokerOptions(accounts=(Account(name="A"),), authorization=Authorization(users=users[:1]))
+        broker,
+        BrokerOptions(accounts=(AccountOptions(name="A"),), authorization=Authorization(users=users[:1])),
     )
     assert (a.closed, b.closed) == (False, True)
     assert b.heard() == b""
@@ -138,12 +140,12 @@ def test_a_second_reload_ends_the_first_one() -> None:
 def test_imports_change_for_existing_subscriptions(count: int) -> None:
     export = Export(kind=ExportKind.STREAM, subject="a.>")
     users = tuple(User(name=name, password=name, account=name) for name in ("A", "B"))
-    accounts = (Account(name="A", exports=(export,)), Account(name="B"))
+    accounts = (AccountOptions(name="A", exports=(export,)), AccountOptions(name="B"))
     broker = make_broker(accounts=accounts, authorization=Authorization(users=users))
     sender, receiver = client(broker, "A"), client(broker, "B")
     receiver.say(b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(count)))
     sender.say(b"PUB a.1 1\r\n0\r\n")
-    imported = Account(name="B", imports=(Import(kind=ExportKind.STREAM, account="A", subject="a.>"),))
+    imported = AccountOptions(name="B", imports=(Import(kind=ExportKind.STREAM, account="A", subject="a.>"),))
     reload.apply(broker, replace(broker.options, accounts=(accounts[0], imported)))
     loop_of(broker).run_ready()
     sender.say(b"PUB a.1 1\r\n1\r\n")
