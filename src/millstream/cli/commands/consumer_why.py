@@ -12,7 +12,7 @@ from millstream.cli.output.tables import JsonOption, Output
 from millstream.cli.output.texts import safe
 from millstream.cli.session import run
 from millstream.diagnosis.gathering import diagnose
-from millstream.diagnosis.types import Diagnosis, Verdict
+from millstream.diagnosis.types import DeliveryVerdict, Diagnosis
 from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions
 
@@ -42,7 +42,7 @@ def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json
             output.document(msgspec.to_builtins(found))
         else:
             _show(output, found)
-        return 1 if found.verdict is Verdict.BLOCKED else 0
+        return 1 if found.verdict is DeliveryVerdict.BLOCKED else 0
 
     run(work())
 

@@ -30,7 +30,7 @@ from millstream.cli.session import missing, run
 from millstream.golang.time import format_time
 from millstream.letters.letter import Letter
 from millstream.letters.reading import letter_streams, read_letter, read_letters
-from millstream.letters.redriving import Edit, Outcome, Redriven, redrive, redrive_all
+from millstream.letters.redriving import Edit, Redriven, RedriveOutcome, redrive, redrive_all
 from millstream.link.options import LinkOptions
 
 app = Commands("Dead letters: messages that were given up, with the reason. Read them, send them again.")
@@ -212,14 +212,14 @@ def redrive_command(
                 while start:
                     page = await redrive_all(api.link, stream, start=start)
                     results += page.results
-                    failed = page.results and page.results[-1].outcome is Outcome.FAILED
+                    failed = page.results and page.results[-1].outcome is RedriveOutcome.FAILED
                     start = 0 if failed else page.next
             else:
                 results = [await redrive(api.link, stream, each, edit) for each in wanted]
         rows = [[str(each.seq), str(each.outcome), each.subject, _where(each)] for each in results]
-        columns = ("#Seq", "Outcome", "Subject", "Now")
+        columns = ("#Seq", "RedriveOutcome", "Subject", "Now")
         output.table(msgspec.to_builtins(results), columns, rows, empty=f"{stream} has no dead letters")
-        good = (Outcome.REDRIVEN, Outcome.DUPLICATE)
+        good = (RedriveOutcome.REDRIVEN, RedriveOutcome.DUPLICATE)
         return 0 if all(each.outcome in good for each in results) else FAILED
 
     run(work())

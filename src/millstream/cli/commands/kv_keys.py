@@ -8,7 +8,7 @@ import typer
 
 from millstream.buckets.errors import KeyChanged
 from millstream.buckets.kv import KeyValue
-from millstream.buckets.kv_types import Entry
+from millstream.buckets.kv_types import KvEntry
 from millstream.cli.commands.buckets import bucket_link
 from millstream.cli.commands.pub import BodyFile, read_body
 from millstream.cli.completion import BucketName
@@ -82,7 +82,7 @@ def get(
     run(work())
 
 
-def entry_document(bucket: str, entry: Entry) -> dict[str, Any]:
+def entry_document(bucket: str, entry: KvEntry) -> dict[str, Any]:
     """Return an entry for JSON, in the shape of the gateway's API."""
     document: dict[str, Any] = {
         "bucket": bucket,
