@@ -347,8 +347,9 @@ class Committer:
         """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
         try:
             overdue = stream in self._overdue
-            sync = stream.sync or overdue
             before = stream.before_commit() if stream.prepares else None
+            # That file refers to what the log has, so a power cut must not take that away from the log.
+            sync = stream.sync or overdue or before is not None
             running = _Running(self, stream, commit, before, sync=sync, overdue=overdue, publisher=publisher)
         except Exception as error:
             stream.log.fail_commit(commit)
