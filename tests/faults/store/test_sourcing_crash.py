@@ -63,10 +63,11 @@ class Copy:
     config: dict[str, Any] = field(default_factory=dict)
     at_start: Callable[[Place], None] = nothing  # of each server
     after_burst: Callable[[Place], None] = nothing
+    keeps_all: bool = False
 
 
 COPIES = [
-    Copy("limits"),
+    Copy("limits", keeps_all=True),
     Copy("no interest", {"retention": "interest"}),
     Copy("some interest", {"retention": "interest"}, at_start=want_some),
     Copy("newest", {"max_msgs": 3}),
@@ -115,7 +116,8 @@ class Life:
         """Publish to both origins in turn, so that the copy commits messages of both together."""
         for number in range(BURST):
             for origin in "op":
-                self._place.world.send(f"{origin}.{number % 3}".encode(), b"%d" % number)
+                payload = f"{origin} {self._bursts} {number}"
+                self._place.world.send(f"{origin}.{number % 3}".encode(), payload.encode())
         self._place.world.settle()
 
     def restart(self, fs: CrashFileSystem) -> None:
@@ -129,8 +131,12 @@ class Life:
         streams = self._place.account.streams
         last = {name: streams[name].log.last_seq for name in "OPS"}
         assert last["S"] == last["O"] + last["P"], f"{when}: {last}"
+        origins = [payload for name in "OP" for payload in self._place.payloads(name).values()]
         found = list(self._place.payloads("S").values())
-        assert all(found.count(payload) <= 2 * BURSTS for payload in found), when
+        assert len(set(found)) == len(found), when
+        assert set(found) <= set(origins), when
+        if self._copy.keeps_all:
+            assert sorted(found) == sorted(origins), when
 
 
 def first_operation(copy: Copy) -> tuple[int, int]:
