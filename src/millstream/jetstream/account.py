@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.publish.batch_fast_path import BatchStaging as BatchStaging
+    from millstream.jetstream.sourcing.positions import Positions
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
     from millstream.store.log import Log
@@ -349,11 +350,13 @@ class AccountJetStream:
         if not parts.valid_name(name):
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         log = self._open_log(found.config, self._stream_folder(name), synced=synced)
+        positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
         parts.restore(stream)
         if self._fs.list(self._journal_folder(name)):
             stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
-        stream.inflows.recover(self._fs, self._stream_folder(name))
+        if positions is not None:
+            stream.inflows.recover(positions)
         self.streams[name] = stream
         self._note(stream)
         try:
@@ -363,6 +366,15 @@ class AccountJetStream:
             raise
         if stream.log.uncommitted:
             self.committer.dirty(stream)
+
+    def _recover_positions(self, config: StreamConfig, log: Log) -> Positions | None:
+        """Find the positions of a stream's sources; return None if it has none."""
+        if not config.sources:
+            return None
+        positions = parts.Positions(log)
+        origins = parts.origins_of(config, parts.Asker(config.name, self.name, self.domain))
+        positions.recover(self._fs, self._stream_folder(config.name), origins)
+        return positions
 
     def _undo_start(self, stream: Stream) -> None:
         """Undo the start of a stream that failed: remove its subscriptions, timers and counts."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from millstream.jetstream.config.values import valid_name as valid_name
     from millstream.jetstream.consumers.journal import Journal as Journal
     from millstream.jetstream.publish.atomic_batch import discard_torn as discard_torn
+    from millstream.jetstream.sourcing.origin import Asker as Asker
+    from millstream.jetstream.sourcing.origin import origins_of as origins_of
+    from millstream.jetstream.sourcing.positions import Positions as Positions
     from millstream.jetstream.stream.header_recovery import restore as restore
     from millstream.jetstream.stream.staging_folder import Staging as Staging
     from millstream.jetstream.stream.stream import Stream as Stream
@@ -20,13 +23,16 @@ if TYPE_CHECKING:
     from millstream.store.recovery import open_log as open_log
 
 PLACES: Final = {
+    "Asker": "millstream.jetstream.sourcing.origin",
     "Journal": "millstream.jetstream.consumers.journal",
+    "Positions": "millstream.jetstream.sourcing.positions",
     "Staging": "millstream.jetstream.stream.staging_folder",
     "Stream": "millstream.jetstream.stream.stream",
     "StreamLimits": "millstream.jetstream.config.limits",
     "discard_torn": "millstream.jetstream.publish.atomic_batch",
     "new_log": "millstream.store.recovery",
     "open_log": "millstream.store.recovery",
+    "origins_of": "millstream.jetstream.sourcing.origin",
     "restore": "millstream.jetstream.stream.header_recovery",
     "valid_name": "millstream.jetstream.config.values",
 }

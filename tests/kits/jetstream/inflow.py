@@ -18,6 +18,7 @@ from millstream.subjects.match import matches
 from tests.kits.fake_world import FakeWorld, Published
 
 SECOND = 1_000_000_000
+START_NS = 1_700_000_000 * SECOND
 
 
 class LoudOutlet(Outlet):
@@ -45,8 +46,8 @@ class LoudOutlet(Outlet):
 class LoudWorld(FakeWorld):
     """What JetStream publishes reaches what JetStream listens for; ``cut`` takes deliveries away."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, now_ns: int = START_NS) -> None:
+        super().__init__(now_ns)
         self.cut: Callable[[bytes, Frame], bool] | None = None
         self.lost: list[bytes] = []  # prefixes of subjects that reach nobody
         self.requests: list[tuple[float, Published]] = []  # for consumers, with their times
@@ -93,8 +94,8 @@ class LoudWorld(FakeWorld):
 class Place:
     """An account with its API."""
 
-    def __init__(self, fs: FileSystem | None = None, domain: str = "") -> None:
-        self.world = LoudWorld()
+    def __init__(self, fs: FileSystem | None = None, domain: str = "", now_ns: int = START_NS) -> None:
+        self.world = LoudWorld(now_ns)
         self.account: AccountJetStream = self.world.account(fs=fs, domain=domain)
         self.account.recover()
         AccountApi(self.account, "server", "2.15.1").start()

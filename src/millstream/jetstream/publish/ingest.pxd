@@ -6,7 +6,6 @@ from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, BatchSt
 from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
-from millstream.store.index cimport SubjectNode
 from millstream.store.log cimport Log
 
 cdef bytes _END
@@ -66,7 +65,7 @@ cdef class Ingest:
     cpdef take(self, bytes subject, Frame frame)
     cdef bint _may_stage(self, Frame frame) except *
     cpdef set_bounds(self, Py_ssize_t messages, Py_ssize_t size, Py_ssize_t of_subject)
-    @cython.locals(log=Log, size=Py_ssize_t, node=SubjectNode)
+    @cython.locals(log=Log, size=Py_ssize_t)
     cdef bint _is_full(self, bytes subject, Frame frame) except *
     @cython.locals(
         p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, negative=bint,

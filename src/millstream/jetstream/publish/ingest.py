@@ -167,8 +167,7 @@ class Ingest:
             if log.record_bytes + 4 * log.messages + size > self.most_bytes:  # see ``StreamCommits.bytes``
                 return True
         if self.most_of_subject > 0:
-            node = log.index.find(subject)
-            return node is not None and node.count >= self.most_of_subject
+            return log.count_of(subject) >= self.most_of_subject
         return False
 
     def _count(self, counters: "Counters", subject: bytes, frame: Frame) -> bool:

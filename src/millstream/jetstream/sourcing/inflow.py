@@ -70,6 +70,7 @@ class Inflow:
     def __init__(self, stream: Stream, origin: Origin) -> None:
         self.origin = origin
         self.identity = ""  # the origin's identity, if known
+        self.is_placed = False  # a source: its position is known, also if it has no message yet
         self.error: ErrorBody | None = None
         self.intake = self._make_intake(stream)
         self.life = Life()
@@ -102,13 +103,22 @@ class Inflow:
         return intake
 
     def _store_sourced(self, subject: bytes, block: bytes, payload: bytes, seq: int, _: int) -> bool:
+        log = self._stream.log
+        last, messages = log.last_seq, log.messages
         line = self._source_intake.source_line(subject, seq)
-        return store_sourced(self._stream, self._source_intake.target(subject), block, payload, line)
+        target = self._source_intake.target(subject)
+        if not store_sourced(self._stream, target, block, payload, line):
+            return False
+        if log.last_seq > last and log.messages <= messages:
+            self._stream.inflows.skipped(self.origin.index_name, seq)
+        return True
 
     # -- life -------------------------------------------------------------------------------------
 
     def start(self, position: StoredPosition | None = None) -> None:
         """Schedule the first request; a source continues after `position`."""
+        log = self._stream.log
+        self.is_placed = position is not None or log.messages == log.last_seq
         if position is not None:
             self.intake.sseq = position.seq
             self.identity = position.identity
@@ -205,9 +215,9 @@ class Inflow:
             return OriginStart(config.opt_start_seq)
         last = Time(log.last_timestamp) if log.last_timestamp else None
         if config.opt_start_time is not None:
-            later = last is not None and int(config.opt_start_time) < int(last)
+            later = not self.is_placed and last is not None and int(config.opt_start_time) < int(last)
             return OriginStart(0, last if later else config.opt_start_time)
-        if log.first_seq > 1 and not self._recreated:
+        if log.first_seq > 1 and not (self.is_placed or self._recreated):
             return OriginStart(0, last)  # it had messages of unknown origin: continue with newer ones
         return OriginStart()
 
@@ -292,6 +302,7 @@ class Inflow:
         else:
             self._know(identity.decode(errors="replace"))
             self.intake.sseq = max(self.intake.sseq, delivered)
+            self.is_placed = True
         durable = self.origin.config.consumer
         deliver = (
             str(answer["config"].get("deliver_subject", "")) if durable is None else durable.deliver_subject

@@ -21,7 +21,7 @@ class Inflows:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._inflows: dict[str, Inflow] = {}  # by index name, in configuration order
-        self._positions = Positions(stream.log, self._current)
+        self._positions = Positions(stream.log)
         self._started = False
 
     def _origins(self) -> list[Origin]:
@@ -30,14 +30,13 @@ class Inflows:
 
     # -- life -------------------------------------------------------------------------------------
 
-    def recover(self, fs: FileSystem, folder: str) -> None:
-        """Load the positions of the sources after a restart, as far as messages do not record them."""
-        if self._stream.config.sources:
-            self._positions.load(fs, folder)
+    def recover(self, positions: Positions) -> None:
+        """Take over the positions that the sources had before a restart."""
+        self._positions = positions
 
     def start(self) -> None:
         self._started = True
-        self._add(self._origins())
+        self._add(self._origins(), self._positions.take_recovered())
 
     def stop(self) -> None:
         self._started = False
@@ -60,9 +59,10 @@ class Inflows:
         self._add([origin for name, origin in origins.items() if name not in kept])
         self._inflows = {name: self._inflows[name] for name in origins}
 
-    def _add(self, origins: list[Origin]) -> None:
+    def _add(self, origins: list[Origin], found: dict[str, StoredPosition] | None = None) -> None:
         sources = [origin for origin in origins if origin.kind is OriginKind.SOURCE]
-        found = self._positions.find(sources) if sources else {}
+        if found is None:
+            found = self._positions.find(sources) if sources else {}
         for origin in origins:
             inflow = Inflow(self._stream, origin)
             self._inflows[origin.index_name] = inflow
@@ -80,14 +80,20 @@ class Inflows:
         return {
             name: inflow.position()
             for name, inflow in self._inflows.items()
-            if inflow.origin.kind is OriginKind.SOURCE
+            if inflow.origin.kind is OriginKind.SOURCE and inflow.is_placed
         }
+
+    def skipped(self, name: str, position: int) -> None:
+        """Record that a message of a source used up a sequence and is not stored."""
+        self._positions.skipped(name, position)
 
     def next_write(self, fs: FileSystem, folder: str) -> Callable[[], None] | None:
         """Return the write that must precede the next commit, or None."""
-        if not self._inflows or not self._stream.config.sources or not self._positions.due():
+        if not self._inflows or not self._stream.config.sources:
             return None
-        return self._positions.next_write(fs, folder)
+        positions = self._positions
+        positions.commit_begins(self._current())
+        return positions.next_write(fs, folder) if positions.due() else None
 
     # -- what they are like -----------------------------------------------------------------------
 

@@ -232,9 +232,10 @@ class Committer:
         """Have a commit written elsewhere; if it cannot begin, it has failed and is retried."""
         overdue = stream in self._overdue
         try:
-            commit.sync = stream.sync or overdue
             if stream.prepares:
                 commit.before = stream.before_commit()
+            # The file that `before` writes refers to the log's messages: a power cut must not take them.
+            commit.sync = stream.sync or overdue or commit.before is not None
             if stream.sync and commit.before is None and not overdue:
                 commit.journal_key = stream.journal_key
             ticket = self._world.writers.start(commit, stream)

@@ -11,7 +11,9 @@ from millstream.jsapi.stream_types import ExternalStream, StreamSource
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
+from millstream.store.record import HEADER_SIZE
 from millstream.store.recovery import open_log
+from millstream.store.segment import FILE_HEADER_SIZE
 
 
 def origin(name: str, api: str = "") -> Origin:
@@ -25,8 +27,7 @@ class Shelf:
     def __init__(self) -> None:
         self.fs = MemoryFileSystem()
         self.log: Log = open_log(self.fs, "log")
-        self.now: dict[str, StoredPosition] = {}
-        self.positions = Positions(self.log, lambda: self.now)
+        self.positions = Positions(self.log)
 
     def store(self, header: str) -> None:
         block = headers.make((b"Nats-Stream-Source", header.encode()))
@@ -39,15 +40,16 @@ class Shelf:
         self.log.end_commit(commit)
 
     def write(self, **now: int) -> Callable[[], None]:
-        self.now = {f"{name} > >": StoredPosition(seq) for name, seq in now.items()}
+        self.positions.commit_begins({f"{name} > >": StoredPosition(seq) for name, seq in now.items()})
         return self.positions.next_write(self.fs, "folder")
 
     def found(self, *origins: Origin) -> dict[str, int]:
         """What the next server finds."""
-        log = open_log(self.fs, "log")
-        positions = Positions(log, dict)
-        positions.load(self.fs, "folder")
-        return {name: position.seq for name, position in positions.find(origins).items()}
+        positions = Positions(open_log(self.fs, "log"))
+        positions.recover(self.fs, "folder", origins)
+        found = positions.take_recovered()
+        assert found is not None
+        return {name: position.seq for name, position in found.items()}
 
 
 def test_the_last_header_of_each_source_counts() -> None:
@@ -122,3 +124,90 @@ def test_a_damaged_file_is_as_none() -> None:
     damaged = shelf.fs.read_all("folder/sources.json").replace(b'"seq":4', b'"seq":5')
     shelf.fs.replace("folder/sources.json", damaged)
     assert shelf.found(origin("O"), origin("P")) == {"O > >": 1}
+
+
+def skip(shelf: Shelf, name: str, position: int) -> None:
+    shelf.log.skip_to(shelf.log.last_seq + 1, 1)
+    shelf.positions.skipped(f"{name} > >", position)
+
+
+def cut_log(shelf: Shelf, size: int) -> None:
+    """Leave only the first bytes of the log's file, as a process that is killed while it writes."""
+    file = shelf.fs.open("log/0000000001.log", create=False)
+    file.truncate(size)
+
+
+def test_a_commit_that_was_written_in_part_counts_in_part() -> None:
+    shelf = Shelf()
+    shelf.store("O 1 > > a id")
+    shelf.write(O=1, P=0)()
+    shelf.commit()
+    positions = [("O", 2), ("O", 3), ("P", 8), ("P", 9), ("O", 4), ("P", 12), ("O", 5)]
+    sizes = [shelf.fs.open("log/0000000001.log", create=False).size()]
+    for name, position in positions:
+        skip(shelf, name, position)
+        sizes.append(sizes[0] + shelf.log.gathered())
+    shelf.write(O=5, P=12)()
+    shelf.commit()
+    reached = {"O > >": 5, "P > >": 12}
+    assert shelf.found(origin("O"), origin("P")) == reached
+    for count in reversed(range(len(positions))):
+        cut_log(shelf, sizes[count])
+        reached = {"O > >": 1, "P > >": 0}
+        reached |= {f"{name} > >": position for name, position in positions[:count]}
+        assert shelf.found(origin("O"), origin("P")) == reached, count
+
+
+def test_the_later_of_header_and_skipped_message_counts() -> None:
+    shelf = Shelf()
+    skip(shelf, "O", 1)
+    shelf.store("O 2 > > a id")
+    skip(shelf, "P", 1)
+    size = FILE_HEADER_SIZE + shelf.log.gathered()
+    shelf.store("P 2 > > a id")
+    skip(shelf, "O", 3)
+    shelf.write(O=3, P=2)()
+    shelf.commit()
+    cut_log(shelf, size)
+    assert shelf.found(origin("O"), origin("P")) == {"O > >": 2, "P > >": 1}
+
+
+def test_a_source_without_a_message_so_far_is_known_to_have_none() -> None:
+    shelf = Shelf()
+    for position in range(1, 10):
+        skip(shelf, "O", position)
+    shelf.write(O=9, P=0)()
+    shelf.commit()
+    cut_log(shelf, FILE_HEADER_SIZE + 4 * HEADER_SIZE)
+    assert shelf.found(origin("O"), origin("P")) == {"O > >": 4, "P > >": 0}
+
+
+def test_it_is_written_again_after_a_write_that_failed() -> None:
+    shelf = Shelf()
+    shelf.store("O 1 > > a id")
+    shelf.log.remove(1)
+    write = shelf.write(O=1)
+    assert shelf.positions.due()
+    write()
+    assert not shelf.positions.due()
+
+
+def test_an_entry_that_was_not_reached_does_not_count_when_other_messages_reach_it() -> None:
+    shelf = Shelf()
+    shelf.store("O 1 > > a id")
+    shelf.write(O=1, P=0)()
+    shelf.commit()
+    for position in (2, 3, 4):
+        shelf.store(f"O {position} > > a id")
+    shelf.write(O=4, P=0)()  # and then the process is killed
+    killed = Shelf()
+    killed.fs = shelf.fs
+    killed.log = open_log(shelf.fs, "log")
+    killed.positions = Positions(killed.log)
+    killed.positions.recover(shelf.fs, "folder", [origin("O"), origin("P")])
+    assert killed.positions.due()
+    for position in (1, 2, 3):
+        killed.store(f"P {position} > > a id")
+    killed.write(O=1, P=3)()
+    killed.commit()
+    assert killed.found(origin("O"), origin("P")) == {"O > >": 1, "P > >": 3}
