@@ -2,7 +2,7 @@
 
 kv = await KeyValue.open(link, "users")
 revision = await kv.put("alice", b"1")
-entry = await kv.get("alice")                       # an Entry, or None
+entry = await kv.get("alice")                       # an KvEntry, or None
 page = await kv.keys(prefix="al", limit=100)        # then after=page.next
 async with kv.watch() as changes:
     async for entry in changes: …
@@ -21,7 +21,7 @@ from millstream.buckets.errors import (
     NoSuchBucket,
     NoSuchObject,
 )
-from millstream.buckets.kv import BucketStatus, Entry, KeyPage, KeyValue, KvConfig, Operation
+from millstream.buckets.kv import BucketStatus, KeyPage, KeyValue, KvConfig, KvEntry, KvOperation
 from millstream.buckets.object_info import ObjectInfo, ObjectLink
 from millstream.buckets.objects import ObjectPage, ObjectStore, ObjectStoreConfig, StoreStatus
 
@@ -31,11 +31,12 @@ __all__ = [
     "BucketError",
     "BucketStatus",
     "DigestMismatch",
-    "Entry",
     "KeyChanged",
     "KeyPage",
     "KeyValue",
     "KvConfig",
+    "KvEntry",
+    "KvOperation",
     "NoSuchBucket",
     "NoSuchObject",
     "ObjectInfo",
@@ -43,6 +44,5 @@ __all__ = [
     "ObjectPage",
     "ObjectStore",
     "ObjectStoreConfig",
-    "Operation",
     "StoreStatus",
 ]

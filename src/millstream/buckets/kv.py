@@ -13,9 +13,9 @@ from millstream.buckets.kv_keys import KeyPage, read_keys
 from millstream.buckets.kv_types import (
     STREAM_PREFIX,
     BucketStatus,
-    Entry,
     KvConfig,
-    Operation,
+    KvEntry,
+    KvOperation,
     check_bucket,
     check_key,
     check_pattern,
@@ -34,7 +34,7 @@ from millstream.link.stored import Stored, last_message, message_at, next_messag
 from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE
 from millstream.protocol.headers import Pairs
 
-__all__ = ["BucketStatus", "Entry", "KeyPage", "KeyValue", "KvConfig", "Operation", "Watch"]
+__all__ = ["BucketStatus", "KeyPage", "KeyValue", "KvConfig", "KvEntry", "KvOperation", "Watch"]
 
 _CHANGED: Final = (Err.WRONG_LAST_SEQUENCE, Err.WRONG_LAST_SEQUENCE_UNKNOWN)
 _MOST_REVISIONS: Final = 1000
@@ -102,7 +102,7 @@ class KeyValue:
 
     # -- reading ------------------------------------------------------------------------------------
 
-    async def entry(self, key: str, revision: int = 0) -> Entry | None:
+    async def entry(self, key: str, revision: int = 0) -> KvEntry | None:
         """Return a revision of a key, else its last one, deletions included; None if there is none."""
         subject = f"{self._prefix}{check_key(key)}"
         if revision:
@@ -113,15 +113,15 @@ class KeyValue:
             return None
         return entry_of(stored, self._prefix)
 
-    async def get(self, key: str, revision: int = 0) -> Entry | None:
+    async def get(self, key: str, revision: int = 0) -> KvEntry | None:
         """Return a key's value; None if it has none, or had none at that revision."""
         found = await self.entry(key, revision)
         return found if found is not None and found.exists else None
 
-    async def history(self, key: str, limit: int = _MOST_REVISIONS) -> list[Entry]:
+    async def history(self, key: str, limit: int = _MOST_REVISIONS) -> list[KvEntry]:
         """Return the revisions of a key that the bucket still has, the oldest first."""
         subject = f"{self._prefix}{check_key(key)}"
-        found: list[Entry] = []
+        found: list[KvEntry] = []
         following = 1
         while len(found) < limit:
             stored = await next_message(self.link, self.stream, following, subject)
@@ -242,14 +242,14 @@ class Watch:
     async def close(self) -> None:
         await self._consumer.close()
 
-    async def take(self, limit: int = 256) -> list[Entry]:
+    async def take(self, limit: int = 256) -> list[KvEntry]:
         """Return at least one change, and at most `limit`, without waiting for more; none if it is closed."""
         entries = [self._entry(message) for message in await self._consumer.take(limit)]
         if entries and not entries[-1].pending:
             self.caught_up = True
         return entries
 
-    def _entry(self, message: OrderedMessage) -> Entry:
+    def _entry(self, message: OrderedMessage) -> KvEntry:
         stored = Stored(
             message.subject,
             message.stream_seq,
@@ -259,7 +259,7 @@ class Watch:
         )
         return entry_of(stored, self._prefix, message.pending)
 
-    async def __aiter__(self) -> AsyncIterator[Entry]:
+    async def __aiter__(self) -> AsyncIterator[KvEntry]:
         while entries := await self.take():
             for entry in entries:
                 yield entry

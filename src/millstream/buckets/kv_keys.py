@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from millstream.buckets.errors import BadKey
-from millstream.buckets.kv_types import Entry, entry_of
+from millstream.buckets.kv_types import KvEntry, entry_of
 from millstream.buckets.pages import gathered, read_page
 from millstream.link.link import Link
 from millstream.link.stored import last_message
@@ -29,7 +29,7 @@ _PREFIX_BREAKS: Final = frozenset(" \t\r\n\f\0*>")
 class KeyPage(msgspec.Struct, frozen=True):
     """Keys with their last revision, without values; `next` is `after` of the next page, 0 after the last."""
 
-    entries: list[Entry]
+    entries: list[KvEntry]
     next: int
 
 
@@ -40,7 +40,7 @@ async def read_keys(
     if not _PREFIX_BREAKS.isdisjoint(prefix) or ".." in prefix or prefix.startswith("."):
         raise BadKey(f"no key begins with {prefix[:256]!r}")
     complete = prefix[: prefix.rfind(".") + 1]  # the tokens that a server can choose by
-    entries: list[Entry] = []
+    entries: list[KvEntry] = []
     looked_at = 0
     give_up = time.monotonic() + _MOST_SECONDS
     while len(entries) < limit:
@@ -67,8 +67,8 @@ async def read_keys(
 
 
 async def _last_ones(
-    link: Link, stream: str, subjects: str, found: list[Entry], *, complete: bool
-) -> list[Entry]:
+    link: Link, stream: str, subjects: str, found: list[KvEntry], *, complete: bool
+) -> list[KvEntry]:
     """Return the entries that are the last of their key; `complete` if nothing follows them."""
     newest = {entry.key: entry for entry in found}
     candidates = [entry for entry in found if newest[entry.key] is entry]

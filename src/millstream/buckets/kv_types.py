@@ -2,7 +2,7 @@
 
 stream    KV_<bucket>
 subjects  $KV.<bucket>.<key>                       a key may have dots, so it may have several tokens
-deletion  an empty message with ``KV-Operation: DEL``, or ``PURGE`` if older revisions went, too
+deletion  an empty message with ``KV-KvOperation: DEL``, or ``PURGE`` if older revisions went, too
 marker    ``Nats-Marker-Reason``: the server itself removed the key, because of its age say
 revision  the sequence of the message
 """
@@ -34,7 +34,7 @@ _LONGEST_KEY: Final = 1024
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=9e9, description="seconds")]
 
 
-class Operation(StrEnum):
+class KvOperation(StrEnum):
     """What a revision of a key says."""
 
     PUT = "put"
@@ -42,14 +42,14 @@ class Operation(StrEnum):
     PURGE = "purge"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class KvEntry(msgspec.Struct, frozen=True):
     """One revision of a key."""
 
     key: str
     value: bytes
     revision: int
     created: Time
-    operation: Operation = Operation.PUT
+    operation: KvOperation = KvOperation.PUT
     headers: Pairs = []
     size: int = 0  # of the value, also where the value was not asked for
     pending: int = 0  # revisions that a watch had left when it sent this one
@@ -57,7 +57,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def exists(self) -> bool:
         """Return whether the key has a value at this revision."""
-        return self.operation is Operation.PUT
+        return self.operation is KvOperation.PUT
 
 
 class KvConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -162,10 +162,10 @@ def own_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
     return {key: value for key, value in (metadata or {}).items() if not key.startswith("_nats.")}
 
 
-def entry_of(stored: Stored, prefix: str, pending: int = 0) -> Entry:
+def entry_of(stored: Stored, prefix: str, pending: int = 0) -> KvEntry:
     """Return the entry that a message of the bucket's stream is; `prefix` is what stands before its key."""
     size = stored.header(wire.MSG_SIZE)
-    return Entry(
+    return KvEntry(
         stored.subject[len(prefix) :],
         stored.payload,
         stored.seq,
@@ -177,19 +177,19 @@ def entry_of(stored: Stored, prefix: str, pending: int = 0) -> Entry:
     )
 
 
-def operation_of(stored: Stored) -> Operation:
+def operation_of(stored: Stored) -> KvOperation:
     """Return what a message says about its key."""
     match stored.header(wire.KV_OPERATION):
         case wire.KV_OPERATION_DELETE:
-            return Operation.DELETE
+            return KvOperation.DELETE
         case wire.KV_OPERATION_PURGE:
-            return Operation.PURGE
+            return KvOperation.PURGE
     match stored.header(wire.MARKER_REASON):
         case "":
-            return Operation.PUT
+            return KvOperation.PUT
         case wire.MARKER_REASON_REMOVE:
-            return Operation.DELETE
-    return Operation.PURGE
+            return KvOperation.DELETE
+    return KvOperation.PURGE
 
 
 def check_bucket(name: str) -> str:

@@ -9,17 +9,25 @@
 """
 
 from millstream.diagnosis.gathering import diagnose
-from millstream.diagnosis.types import Cause, Diagnosis, Extra, Failure, PendingMessage, Severity, Verdict
+from millstream.diagnosis.types import (
+    Cause,
+    DeliveryVerdict,
+    Diagnosis,
+    DiagnosisFailure,
+    Extra,
+    PendingMessage,
+    Severity,
+)
 from millstream.diagnosis.why import why
 
 __all__ = [
     "Cause",
+    "DeliveryVerdict",
     "Diagnosis",
+    "DiagnosisFailure",
     "Extra",
-    "Failure",
     "PendingMessage",
     "Severity",
-    "Verdict",
     "diagnose",
     "why",
 ]

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from millstream.base.errors import UNREADABLE_JSON
-from millstream.diagnosis.types import Diagnosis, Extra, Failure, PendingMessage
+from millstream.diagnosis.types import Diagnosis, DiagnosisFailure, Extra, PendingMessage
 from millstream.diagnosis.why import why
 from millstream.golang.time import format_time
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
@@ -44,7 +44,7 @@ async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
         failure, text = _failure(error), str(error)
         details = await _details(link, stream, consumer) if failure is None else None
         if details is not None and details.damaged:
-            failure, text = Failure.DAMAGED, details.damaged
+            failure, text = DiagnosisFailure.DAMAGED, details.damaged
         if failure is None:
             raise
         found = why(None, None, Extra(time.time_ns(), failure=failure, failure_text=text))
@@ -79,15 +79,15 @@ def _named(
     return [first, *pending[1:]]
 
 
-def _failure(error: LinkError) -> Failure | None:
+def _failure(error: LinkError) -> DiagnosisFailure | None:
     """Return what a refusal says about the cluster; None if it is about the request."""
     if isinstance(error, RequestTimeout):
-        return Failure.NO_LEADER  # a stream without a leader is not answered for
+        return DiagnosisFailure.NO_LEADER  # a stream without a leader is not answered for
     if isinstance(error, LinkApiError):
         if error.err in _NO_LEADER:
-            return Failure.NO_LEADER
+            return DiagnosisFailure.NO_LEADER
         if "offline" in error.description:
-            return Failure.OFFLINE
+            return DiagnosisFailure.OFFLINE
     return None
 
 

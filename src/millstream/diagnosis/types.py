@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 
-class Verdict(StrEnum):
+class DeliveryVerdict(StrEnum):
     """What a consumer does now."""
 
     DELIVERING = "delivering"
@@ -38,7 +38,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     stream: str
     consumer: str
-    verdict: Verdict
+    verdict: DeliveryVerdict
     summary: str
     causes: list[Cause]
     facts: dict[str, Any]
@@ -55,7 +55,7 @@ class PendingMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     stored: str = ""
 
 
-class Failure(StrEnum):
+class DiagnosisFailure(StrEnum):
     """Why a server did not say anything about a stream or consumer."""
 
     NO_LEADER = "no_leader"
@@ -71,5 +71,5 @@ class Extra(msgspec.Struct, frozen=True):
     oldest: PendingMessage | None = None  # the first message behind the ack floor
     pending: list[PendingMessage] | None = None  # the oldest unacknowledged ones; Millstream alone tells
     exhausted: list[int] | None = None  # sequences that were delivered as often as they may; Millstream alone
-    failure: Failure | None = None
+    failure: DiagnosisFailure | None = None
     failure_text: str = ""

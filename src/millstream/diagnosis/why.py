@@ -4,23 +4,23 @@ from typing import Any, Final
 
 from millstream.diagnosis import blocked_causes, idle_causes
 from millstream.diagnosis.case import Case, text_of
-from millstream.diagnosis.types import Cause, Diagnosis, Extra, Failure, Severity, Verdict
+from millstream.diagnosis.types import Cause, DeliveryVerdict, Diagnosis, DiagnosisFailure, Extra, Severity
 from millstream.jsapi.consumer_types import ConsumerInfo
 from millstream.jsapi.stream_types import StreamInfo
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _FAILURES: Final = {
-    Failure.NO_LEADER: (
+    DiagnosisFailure.NO_LEADER: (
         "leader_missing",
         "no server of the cluster leads the stream or the consumer, so nobody can deliver",
         "Bring back the servers that hold the replicas; more than half of them are needed.",
     ),
-    Failure.DAMAGED: (
+    DiagnosisFailure.DAMAGED: (
         "stream_damaged",
         "the server could not open the stream, so its consumers do not run",
         "Look into the server's log; mend or restore the stream's folder, and start the server again.",
     ),
-    Failure.OFFLINE: (
+    DiagnosisFailure.OFFLINE: (
         "offline",
         "the server has taken the stream or the consumer out of service",
         "Look into the server's log for the reason; a newer server may be needed to read what is stored.",
@@ -45,31 +45,31 @@ def _without_infos(stream: StreamInfo | None, consumer: ConsumerInfo | None, ext
     names = (stream.config.name if stream else "", consumer.name if consumer else "")
     if extra.failure is None:
         text = extra.failure_text or "the server says nothing about the consumer"
-        return Diagnosis(*names, Verdict.UNKNOWN, f"It is not known: {text}.", [], {})
+        return Diagnosis(*names, DeliveryVerdict.UNKNOWN, f"It is not known: {text}.", [], {})
     kind, text, advice = _FAILURES[extra.failure]
     cause = Cause(kind, Severity.ERROR, text, {"error": extra.failure_text}, advice)
-    return Diagnosis(*names, Verdict.BLOCKED, _sentence(text), [cause], {})
+    return Diagnosis(*names, DeliveryVerdict.BLOCKED, _sentence(text), [cause], {})
 
 
-def _verdict(case: Case, found: list[Cause]) -> Verdict:
+def _verdict(case: Case, found: list[Cause]) -> DeliveryVerdict:
     if any(cause.severity is Severity.ERROR for cause in found):
-        return Verdict.BLOCKED
+        return DeliveryVerdict.BLOCKED
     if not case.has_work:
-        return Verdict.IDLE
+        return DeliveryVerdict.IDLE
     if case.is_recent or any(cause.kind in ("rate_limit", "replay_original") for cause in found):
-        return Verdict.DELIVERING
-    return Verdict.UNKNOWN
+        return DeliveryVerdict.DELIVERING
+    return DeliveryVerdict.UNKNOWN
 
 
-def _summary(case: Case, verdict: Verdict, found: list[Cause]) -> str:
+def _summary(case: Case, verdict: DeliveryVerdict, found: list[Cause]) -> str:
     first = found[0].text if found else ""
     count = case.consumer.num_pending
     match verdict:
-        case Verdict.BLOCKED:
+        case DeliveryVerdict.BLOCKED:
             return _sentence(f"it does not deliver: {first}")
-        case Verdict.IDLE:
+        case DeliveryVerdict.IDLE:
             return _sentence(first or "there is nothing to deliver")
-        case Verdict.DELIVERING:
+        case DeliveryVerdict.DELIVERING:
             return _sentence(f"it delivers; {count} messages are left")
     return _sentence(
         f"{count} messages are left, clients wait for them, and nothing shows why they are not delivered"

@@ -9,17 +9,17 @@ Millstream's pipelines write letters (jobs `dead-letters` and `transform`, and t
 them, they are gone.
 """
 
-from millstream.letters.letter import Letter, Origin, letter_of
+from millstream.letters.letter import Letter, LetterOrigin, letter_of
 from millstream.letters.reading import LetterPage, LetterStream, letter_streams, read_letter, read_letters
-from millstream.letters.redriving import Edit, Outcome, Redriven, redrive, redrive_all
+from millstream.letters.redriving import Edit, Redriven, RedriveOutcome, redrive, redrive_all
 
 __all__ = [
     "Edit",
     "Letter",
+    "LetterOrigin",
     "LetterPage",
     "LetterStream",
-    "Origin",
-    "Outcome",
+    "RedriveOutcome",
     "Redriven",
     "letter_of",
     "letter_streams",

@@ -10,7 +10,7 @@ from millstream.protocol.headers import Pairs
 _MOST_DIGITS = 19
 
 
-class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+class LetterOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the message of a letter was first; what is not known is empty."""
 
     subject: str = ""
@@ -27,7 +27,7 @@ class Letter(msgspec.Struct, frozen=True):
     subject: str  # of the letter itself
     time: Time
     reason: str
-    origin: Origin
+    origin: LetterOrigin
     consumer: str
     deliveries: int
     is_gone: bool  # the original was gone before it could be kept, or was too large: there is no payload
@@ -50,7 +50,7 @@ def letter_of(stored: Stored) -> Letter | None:
         subject=stored.subject,
         time=stored.time,
         reason=reason,
-        origin=Origin(
+        origin=LetterOrigin(
             stored.header(names.ORIG_SUBJECT),
             stored.header(names.ORIG_STREAM),
             _number(stored.header(names.ORIG_SEQ)),

@@ -35,7 +35,7 @@ from millstream.subjects.tokens import valid_publish_subject
 _PAGE: Final = 100
 
 
-class Outcome(StrEnum):
+class RedriveOutcome(StrEnum):
     """What became of a letter."""
 
     REDRIVEN = "redriven"  # it is back, and the letter is deleted
@@ -50,7 +50,7 @@ class Redriven(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result for one letter."""
 
     seq: int
-    outcome: Outcome
+    outcome: RedriveOutcome
     subject: str = ""
     stream: str = ""  # where it is stored now
     stored_seq: int = 0
@@ -75,7 +75,7 @@ async def redrive(link: Link, stream: str, seq: int, edit: Edit | None = None) -
     """Put one letter back; every failure is a result, but for a stream that is not there."""
     letter = await read_letter(link, stream, seq)
     if letter is None:
-        return Redriven(seq, Outcome.NOT_FOUND)
+        return Redriven(seq, RedriveOutcome.NOT_FOUND)
     return await _put_back(link, stream, letter, edit)
 
 
@@ -90,7 +90,7 @@ async def redrive_all(link: Link, stream: str, *, start: int = 1, limit: int = 1
             if letter.seq > last:
                 return RedrivenPage(results, 0)
             results.append(await _put_back(link, stream, letter, None))
-            if results[-1].outcome is Outcome.FAILED:
+            if results[-1].outcome is RedriveOutcome.FAILED:
                 return RedrivenPage(results, letter.seq)
         if not page.next or page.next > last:
             return RedrivenPage(results, 0)
@@ -102,7 +102,7 @@ async def _put_back(link: Link, stream: str, letter: Letter, edit: Edit | None) 
     subject = letter.origin.subject
     problem = _problem(link, letter, edit)
     if problem:
-        return Redriven(letter.seq, Outcome.REFUSED, subject, error=problem)
+        return Redriven(letter.seq, RedriveOutcome.REFUSED, subject, error=problem)
     payload = letter.payload if edit is None or edit.payload is None else edit.payload
     headers = letter.headers if edit is None or edit.headers is None else edit.headers
     pairs = [pair for pair in headers if is_own_header(pair[0])]
@@ -110,16 +110,16 @@ async def _put_back(link: Link, stream: str, letter: Letter, edit: Edit | None) 
     try:
         ack = read_ack((await link.request(subject, payload, pairs)).payload)
     except LinkError as error:
-        return Redriven(letter.seq, Outcome.FAILED, subject, error=str(error))
+        return Redriven(letter.seq, RedriveOutcome.FAILED, subject, error=str(error))
     if ack.duplicate and edit is not None:
         text = "the letter was put back already, as it was; the edited one is not stored"
-        return Redriven(letter.seq, Outcome.REFUSED, subject, ack.stream, ack.seq, text)
+        return Redriven(letter.seq, RedriveOutcome.REFUSED, subject, ack.stream, ack.seq, text)
     try:
         await _delete_original(link, letter)
         await _delete(link, stream, letter.seq)
     except LinkError as error:
-        return Redriven(letter.seq, Outcome.KEPT, subject, ack.stream, ack.seq, str(error))
-    done = Outcome.DUPLICATE if ack.duplicate else Outcome.REDRIVEN
+        return Redriven(letter.seq, RedriveOutcome.KEPT, subject, ack.stream, ack.seq, str(error))
+    done = RedriveOutcome.DUPLICATE if ack.duplicate else RedriveOutcome.REDRIVEN
     return Redriven(letter.seq, done, subject, ack.stream, ack.seq)
 
 

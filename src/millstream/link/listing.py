@@ -20,7 +20,7 @@ from millstream.link.verbs import read_fields, request_body
 
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 
-Answer = TypeVar("Answer", "StreamPage", "ConsumerPage", "ListedStream")
+Answer = TypeVar("Answer", "ListedStreams", "ListedConsumers", "ListedStream")
 
 
 class External(msgspec.Struct):
@@ -29,7 +29,7 @@ class External(msgspec.Struct):
     api: str = ""
 
 
-class Origin(msgspec.Struct):
+class ListedOrigin(msgspec.Struct):
     """A stream that another one copies."""
 
     name: str = ""
@@ -65,8 +65,8 @@ class ListedConfig(msgspec.Struct):
     sealed: bool = False
     allow_msg_ttl: bool = False
     subject_delete_marker_ttl: int = 0  # ns
-    mirror: Origin | None = None
-    sources: list[Origin] | None = None
+    mirror: ListedOrigin | None = None
+    sources: list[ListedOrigin] | None = None
     metadata: dict[str, str] | None = None
 
 
@@ -92,7 +92,7 @@ class ListedStream(msgspec.Struct):
     error: Any = None
 
 
-class Position(msgspec.Struct):
+class ListedPosition(msgspec.Struct):
     """How far a consumer is."""
 
     stream_seq: int = 0
@@ -116,8 +116,8 @@ class ListedConsumer(msgspec.Struct):
     name: str
     stream_name: str
     config: ListedConsumerConfig
-    delivered: Position
-    ack_floor: Position
+    delivered: ListedPosition
+    ack_floor: ListedPosition
     num_ack_pending: int = 0
     num_redelivered: int = 0
     num_waiting: int = 0
@@ -127,7 +127,7 @@ class ListedConsumer(msgspec.Struct):
     cluster: Cluster | None = None
 
 
-class StreamPage(msgspec.Struct):
+class ListedStreams(msgspec.Struct):
     """A page of STREAM.LIST."""
 
     streams: list[ListedStream] | None = None
@@ -135,7 +135,7 @@ class StreamPage(msgspec.Struct):
     error: Any = None
 
 
-class ConsumerPage(msgspec.Struct):
+class ListedConsumers(msgspec.Struct):
     """A page of CONSUMER.LIST."""
 
     consumers: list[ListedConsumer] | None = None
@@ -143,12 +143,12 @@ class ConsumerPage(msgspec.Struct):
     error: Any = None
 
 
-_STREAMS: Final = msgspec.json.Decoder(StreamPage)
-_CONSUMERS: Final = msgspec.json.Decoder(ConsumerPage)
+_STREAMS: Final = msgspec.json.Decoder(ListedStreams)
+_CONSUMERS: Final = msgspec.json.Decoder(ListedConsumers)
 _STREAM: Final = msgspec.json.Decoder(ListedStream)
 
 
-async def stream_page(link: Calls, *, offset: int = 0, subject: str = "") -> StreamPage:
+async def stream_page(link: Calls, *, offset: int = 0, subject: str = "") -> ListedStreams:
     """Return streams by name from an offset on; with `subject` those that take subjects that it matches."""
     request: dict[str, Any] = {"offset": offset}
     if subject:
@@ -156,7 +156,7 @@ async def stream_page(link: Calls, *, offset: int = 0, subject: str = "") -> Str
     return await _ask(link, "STREAM.LIST", request, _STREAMS)
 
 
-async def consumer_page(link: Calls, stream: str, *, offset: int = 0) -> ConsumerPage:
+async def consumer_page(link: Calls, stream: str, *, offset: int = 0) -> ListedConsumers:
     """Return consumers of a stream by name from an offset on."""
     return await _ask(link, f"CONSUMER.LIST.{stream}", {"offset": offset}, _CONSUMERS)
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from millstream.diagnosis import Diagnosis, Extra, Failure, PendingMessage, Verdict, why
+from millstream.diagnosis import DeliveryVerdict, Diagnosis, DiagnosisFailure, Extra, PendingMessage, why
 from millstream.golang.time import Time, format_time
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, PriorityGroupState, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
@@ -81,18 +81,18 @@ def evidence(found: Diagnosis, kind: str) -> dict[str, Any]:
 
 def test_one_that_delivers_has_no_cause() -> None:
     found = ask(stream(), consumer(delivered=SequenceInfo(5, 5, JUST_NOW)))
-    assert (found.verdict, kinds(found)) == (Verdict.DELIVERING, [])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.DELIVERING, [])
 
 
 def test_one_that_should_deliver_and_does_not_is_unknown() -> None:
     found = ask(stream(), consumer())
-    assert (found.verdict, kinds(found)) == (Verdict.UNKNOWN, [])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.UNKNOWN, [])
 
 
 def test_max_ack_pending_says_by_which_messages_and_since_when() -> None:
     oldest = PendingMessage(3, "s.a")
     found = ask(stream(), consumer({"backoff": []}, num_ack_pending=1000, num_pending=5), oldest=oldest)
-    assert (found.verdict, kinds(found)) == (Verdict.BLOCKED, ["max_ack_pending"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.BLOCKED, ["max_ack_pending"])
     shown = evidence(found, "max_ack_pending")
     assert (shown["messages"], shown["since"]) == ([oldest], format_time(LONG_AGO))
     told = [PendingMessage(seq, deliveries=1) for seq in range(1, 20)]
@@ -116,9 +116,12 @@ def test_max_ack_pending_is_not_named_below_the_limit_or_without_one(
 
 def test_nobody_pulls() -> None:
     found = ask(stream(), consumer(num_waiting=0))
-    assert (found.verdict, kinds(found)) == (Verdict.BLOCKED, ["no_pulls"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.BLOCKED, ["no_pulls"])
     found = ask(stream(), consumer(num_waiting=0, delivered=SequenceInfo(5, 5, JUST_NOW)))
-    assert (found.verdict, [cause.severity for cause in found.causes]) == (Verdict.DELIVERING, ["warning"])
+    assert (found.verdict, [cause.severity for cause in found.causes]) == (
+        DeliveryVerdict.DELIVERING,
+        ["warning"],
+    )
     found = ask(stream(), consumer(num_waiting=0, delivered=SequenceInfo(0, 0)))
     assert "nothing was ever delivered" in found.summary
 
@@ -126,12 +129,12 @@ def test_nobody_pulls() -> None:
 def test_nobody_listens() -> None:
     push = {"deliver_subject": "out", "deliver_group": "g"}
     found = ask(stream(), consumer(push, num_waiting=0))
-    assert (found.verdict, kinds(found)) == (Verdict.BLOCKED, ["no_interest"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.BLOCKED, ["no_interest"])
     assert "queue group g" in found.summary
     found = ask(stream(), consumer(push, num_waiting=0, push_bound=True))
     assert kinds(found) == []
     idle = ask(stream(), consumer(push, num_waiting=0, num_pending=0))
-    assert (idle.verdict, kinds(idle)) == (Verdict.IDLE, ["no_interest", "caught_up"])
+    assert (idle.verdict, kinds(idle)) == (DeliveryVerdict.IDLE, ["no_interest", "caught_up"])
 
 
 def test_it_is_paused() -> None:
@@ -139,7 +142,7 @@ def test_it_is_paused() -> None:
     found = ask(
         stream(), consumer({"pause_until": until}, paused=True, pause_remaining=60 * SECOND, num_waiting=0)
     )
-    assert (found.verdict, kinds(found)[0]) == (Verdict.BLOCKED, "paused")
+    assert (found.verdict, kinds(found)[0]) == (DeliveryVerdict.BLOCKED, "paused")
     assert evidence(found, "paused") == {"pause_until": format_time(until), "remaining_s": 60.0}
 
 
@@ -147,16 +150,16 @@ def test_it_is_pinned_to_another_client() -> None:
     config = {"priority_policy": PriorityPolicy.PINNED_CLIENT, "priority_groups": ["g"]}
     pins = [PriorityGroupState("g", "client-1", LONG_AGO)]
     found = ask(stream(), consumer(config, priority_groups=pins))
-    assert (found.verdict, kinds(found)) == (Verdict.BLOCKED, ["pinned"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.BLOCKED, ["pinned"])
     assert evidence(found, "pinned")["pins"][0]["client"] == "client-1"
     works = ask(stream(), consumer(config, priority_groups=pins, delivered=SequenceInfo(5, 5, JUST_NOW)))
-    assert works.verdict is Verdict.DELIVERING
+    assert works.verdict is DeliveryVerdict.DELIVERING
     assert kinds(ask(stream(), consumer(config, priority_groups=[PriorityGroupState("g")]))) == []
 
 
 def test_the_filter_matches_nothing_that_is_stored() -> None:
     found = ask(stream(), consumer({"filter_subject": "s.none"}, num_pending=0), matches=False)
-    assert (found.verdict, kinds(found)) == (Verdict.IDLE, ["filter_matches_nothing", "caught_up"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.IDLE, ["filter_matches_nothing", "caught_up"])
     found = ask(stream(), consumer({"filter_subjects": ["x.>", "y"]}, num_pending=0), matches=False)
     assert kinds(found)[0] == "filter_never_matches"
     found = ask(stream(), consumer({"filter_subjects": ["x.>", "s.a"]}, num_pending=0), matches=True)
@@ -172,7 +175,7 @@ def test_a_filter_may_match_what_a_mirror_copies() -> None:
 
 def test_everything_is_delivered_and_waits_for_acks() -> None:
     found = ask(stream(), consumer(num_pending=0, num_ack_pending=3), oldest=PendingMessage(4, "s.a"))
-    assert (found.verdict, kinds(found)) == (Verdict.IDLE, ["waiting_for_acks"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.IDLE, ["waiting_for_acks"])
     assert evidence(found, "waiting_for_acks")["messages"] == [PendingMessage(4, "s.a")]
 
 
@@ -183,7 +186,7 @@ def test_redelivery_waits_as_the_server_tells() -> None:
         PendingMessage(4, deliveries=1, redeliver=later),
     ]
     found = ask(stream(), consumer(num_pending=0, num_ack_pending=2), pending=waits)
-    assert (found.verdict, kinds(found)) == (Verdict.IDLE, ["backoff", "waiting_for_acks"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.IDLE, ["backoff", "waiting_for_acks"])
     assert evidence(found, "backoff")["until"] == later
 
 
@@ -199,7 +202,7 @@ def test_redelivery_waits_at_most_as_long_as_the_backoff() -> None:
 def test_what_is_due_and_nobody_pulls_is_blocked() -> None:
     due = [PendingMessage(3, deliveries=1, redeliver=format_time(NOW - SECOND))]
     found = ask(stream(), consumer(num_pending=0, num_ack_pending=1, num_waiting=0), pending=due)
-    assert (found.verdict, kinds(found)[0]) == (Verdict.BLOCKED, "no_pulls")
+    assert (found.verdict, kinds(found)[0]) == (DeliveryVerdict.BLOCKED, "no_pulls")
 
 
 def test_messages_were_delivered_as_often_as_they_may() -> None:
@@ -216,44 +219,44 @@ def test_messages_were_delivered_as_often_as_they_may() -> None:
 def test_a_rate_limit_slows_it_down() -> None:
     config = {"deliver_subject": "out", "rate_limit_bps": 800}
     found = ask(stream(), consumer(config, push_bound=True, num_waiting=0))
-    assert (found.verdict, kinds(found)) == (Verdict.DELIVERING, ["rate_limit"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.DELIVERING, ["rate_limit"])
     assert evidence(found, "rate_limit")["estimated_s"] == 5.0
 
 
 def test_it_replays_at_the_original_pace() -> None:
     found = ask(stream(), consumer({"replay_policy": ReplayPolicy.ORIGINAL}))
-    assert (found.verdict, kinds(found)) == (Verdict.DELIVERING, ["replay_original"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.DELIVERING, ["replay_original"])
 
 
 def test_the_stream_is_sealed() -> None:
     found = ask(stream(config__sealed=True), consumer(num_pending=0))
-    assert (found.verdict, kinds(found)) == (Verdict.IDLE, ["stream_sealed", "caught_up"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.IDLE, ["stream_sealed", "caught_up"])
 
 
 def test_the_stream_is_damaged() -> None:
     found = ask(stream(state__lost=LostStreamData([2, 3], 100)), consumer())
     assert evidence(found, "stream_damaged")["lost"] == [2, 3]
-    found = why(None, None, Extra(NOW, failure=Failure.DAMAGED, failure_text="torn"))
-    assert (found.verdict, kinds(found)) == (Verdict.BLOCKED, ["stream_damaged"])
+    found = why(None, None, Extra(NOW, failure=DiagnosisFailure.DAMAGED, failure_text="torn"))
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.BLOCKED, ["stream_damaged"])
 
 
 def test_the_leader_is_missing() -> None:
     cluster = ClusterInfo(name="C", leader="", replicas=[PeerInfo("n2", offline=True)])
     found = ask(stream(cluster=cluster), consumer(cluster=ClusterInfo(name="C", leader="n1")))
     assert (found.verdict, evidence(found, "leader_missing")["without_leader"]) == (
-        Verdict.BLOCKED,
+        DeliveryVerdict.BLOCKED,
         ["stream"],
     )
     alone = stream(cluster=ClusterInfo(leader=""))  # no cluster, no leader
     assert kinds(ask(alone, consumer())) == []
-    for failure in (Failure.NO_LEADER, Failure.OFFLINE):
-        assert why(None, None, Extra(NOW, failure=failure)).verdict is Verdict.BLOCKED
-    assert why(None, None, Extra(NOW)).verdict is Verdict.UNKNOWN
+    for failure in (DiagnosisFailure.NO_LEADER, DiagnosisFailure.OFFLINE):
+        assert why(None, None, Extra(NOW, failure=failure)).verdict is DeliveryVerdict.BLOCKED
+    assert why(None, None, Extra(NOW)).verdict is DeliveryVerdict.UNKNOWN
 
 
 def test_the_consumer_is_ahead_of_a_stream_that_was_restored() -> None:
     found = ask(stream(), consumer(delivered=SequenceInfo(20, 20, LONG_AGO), num_pending=0))
-    assert (found.verdict, kinds(found)[0]) == (Verdict.BLOCKED, "consumer_ahead")
+    assert (found.verdict, kinds(found)[0]) == (DeliveryVerdict.BLOCKED, "consumer_ahead")
 
 
 def test_it_begins_later() -> None:
@@ -272,7 +275,7 @@ def test_the_origin_of_a_copy_is_lost() -> None:
 
 def test_it_has_delivered_everything() -> None:
     found = ask(stream(), consumer(num_pending=0))
-    assert (found.verdict, kinds(found)) == (Verdict.IDLE, ["caught_up"])
+    assert (found.verdict, kinds(found)) == (DeliveryVerdict.IDLE, ["caught_up"])
 
 
 def test_the_most_serious_cause_comes_first() -> None:

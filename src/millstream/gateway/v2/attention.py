@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from millstream.gateway.link import CallerLink
-from millstream.gateway.v2.snapshot import Snapshot
+from millstream.gateway.v2.snapshot import SharedLists
 from millstream.gateway.v2.summary_types import ConsumerSummary, StreamSummary
 from millstream.golang.time import TimeError, parse_time
 from millstream.link.errors import LinkError
@@ -41,7 +41,7 @@ class Attention(msgspec.Struct, frozen=True, omit_defaults=True):
     consumer: str = ""
 
 
-class Scan(msgspec.Struct, frozen=True):
+class ScanProgress(msgspec.Struct, frozen=True):
     """How many of the streams with consumers have been looked into."""
 
     streams: int
@@ -67,7 +67,7 @@ class Watchman:
     def close(self) -> None:
         """Called when the link is closed."""
 
-    async def look(self, streams: list[StreamSummary]) -> tuple[list[Attention], Scan]:
+    async def look(self, streams: list[StreamSummary]) -> tuple[list[Attention], ScanProgress]:
         """Return what is known of all streams, after a look into the next few of them."""
         with_consumers = sorted(stream.name for stream in streams if stream.consumers)
         wanted = [name for name in with_consumers if name > self._next][:_STREAMS_AT_ONCE]
@@ -78,10 +78,10 @@ class Watchman:
         items = [item for stream in streams for item in about_stream(stream)]
         items += [item for found in self._found.values() for item in found]
         items.sort(key=lambda item: (_ORDER[item.severity], item.stream, item.consumer))
-        return items[:_MOST_ITEMS], Scan(len(self._found), len(with_consumers))
+        return items[:_MOST_ITEMS], ScanProgress(len(self._found), len(with_consumers))
 
     async def _look_into(self, names: list[str]) -> None:
-        snapshot = Snapshot.of(self._link)
+        snapshot = SharedLists.of(self._link)
         deadline = time.monotonic() + _LOOK_S
         now = time.time()
         for start in range(0, len(names), _REQUESTS_AT_ONCE):

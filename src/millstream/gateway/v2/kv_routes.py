@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from millstream.base.durations import read_seconds
-from millstream.buckets.kv import BucketStatus, Entry, KeyValue, KvConfig, Operation
+from millstream.buckets.kv import BucketStatus, KeyValue, KvConfig, KvEntry, KvOperation
 from millstream.gateway.errors import BadRequest, NotFound
 from millstream.gateway.v2.bucket_errors import told
 from millstream.gateway.v2.calls import Call, Headers, Reply, Whole, answer, nothing
@@ -83,7 +83,7 @@ class PutQuery(msgspec.Struct, frozen=True):
     ) = None
 
 
-class DeleteQuery(msgspec.Struct, frozen=True):
+class DeleteKeyQuery(msgspec.Struct, frozen=True):
     purge: Annotated[bool, msgspec.Meta(description="remove all older revisions, too")] = False
     ttl: (
         Annotated[
@@ -100,7 +100,7 @@ class KeyEntry(msgspec.Struct, omit_defaults=True):
     key: str
     revision: int
     created: str
-    operation: Operation
+    operation: KvOperation
     headers: JsonHeaders = msgspec.field(default_factory=dict)
     data: str | msgspec.UnsetType = msgspec.UNSET
     json: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -121,7 +121,7 @@ class Written(msgspec.Struct):
     revision: int
 
 
-def entry_json(bucket: str, entry: Entry, form: PayloadForm) -> KeyEntry:
+def entry_json(bucket: str, entry: KvEntry, form: PayloadForm) -> KeyEntry:
     """Return an entry as JSON has it."""
     made = KeyEntry(
         bucket,
@@ -265,7 +265,7 @@ async def read_key(call: Call) -> Reply:
     return Whole(200, entry.value, BYTES, headers)
 
 
-def _missing(key: str, entry: Entry | None) -> str:
+def _missing(key: str, entry: KvEntry | None) -> str:
     if entry is None:
         return f"there is no key {key}"
     return f"the key {key} was deleted at revision {entry.revision}"
@@ -335,7 +335,7 @@ def _ttl(call: Call, headers: list[tuple[str, str]]) -> float | None:
 @section.delete(
     _KEY,
     "Delete a key",
-    query=DeleteQuery,
+    query=DeleteKeyQuery,
     headers={"If-Match": "an ETag: answer 412 if the key is at another revision"},
     answers=(Answer(204, "it is deleted", headers={"ETag": "the revision of the deletion"}),),
     problems=(404, 412, 422),
@@ -343,7 +343,7 @@ def _ttl(call: Call, headers: list[tuple[str, str]]) -> float | None:
 async def delete_key(call: Call) -> Reply:
     """Marks the key as deleted; older revisions stay as far as the bucket keeps history, unless `purge`
     removes them."""
-    query: DeleteQuery = call.query
+    query: DeleteKeyQuery = call.query
     if query.ttl is not None and not query.purge:
         raise BadRequest("`ttl` goes with `purge`")
     kv, key = await bucket_of(call), call.path["key"]

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 import msgspec
 
 from millstream.buckets.kv import KeyValue, Watch
-from millstream.buckets.kv_types import Entry
+from millstream.buckets.kv_types import KvEntry
 from millstream.gateway.errors import FAILURES, BadRequest, Stopping
 from millstream.gateway.v2.bucket_errors import told
 from millstream.gateway.v2.calls import AnswerHead, Call, Flow, Reply, begun
@@ -123,7 +123,7 @@ async def _events(call: Call, kv: KeyValue, watch: Watch, form: PayloadForm) -> 
         await watch.close()
 
 
-async def _take(watch: Watch) -> list[Entry]:
+async def _take(watch: Watch) -> list[KvEntry]:
     """Return some changes, or none if none came in time."""
     try:
         async with asyncio.timeout(_STOP_LOOK_S):
@@ -133,7 +133,7 @@ async def _take(watch: Watch) -> list[Entry]:
         return []
 
 
-def _event(kv: KeyValue, entry: Entry, form: PayloadForm) -> bytes:
+def _event(kv: KeyValue, entry: KvEntry, form: PayloadForm) -> bytes:
     return b"id: %d\nevent: entry\ndata: %b\n\n" % (
         entry.revision,
         to_json(entry_json(kv.bucket, entry, form)),

@@ -17,8 +17,8 @@ from millstream.golang.time import format_time
 from millstream.letters import (
     Edit,
     Letter,
+    LetterOrigin,
     LetterStream,
-    Origin,
     Redriven,
     letter_streams,
     read_letter,
@@ -62,7 +62,7 @@ class DeadLetter(msgspec.Struct, omit_defaults=True):
     reason: str
     deliveries: int
     consumer: str
-    origin: Origin
+    origin: LetterOrigin
     can_be_redriven: bool
     is_gone: bool = False
     headers: JsonHeaders = msgspec.field(default_factory=dict)
@@ -78,7 +78,7 @@ class Letters(msgspec.Struct, omit_defaults=True):
     next: int | None = None  # `start` of the next page; absent on the last one
 
 
-class Redrive(msgspec.Struct, forbid_unknown_fields=True):
+class RedriveRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Which letters go back: `seqs`, or `all` from `start` on; the message of one letter may be changed."""
 
     seqs: Annotated[list[Sequence], msgspec.Meta(max_length=_MOST_AT_ONCE)] = []
@@ -163,7 +163,7 @@ async def read_one_letter(call: Call) -> Reply:
 @section.post(
     f"{_STREAM}/redrive",
     "Put dead letters back",
-    body=json_body(Redrive),
+    body=json_body(RedriveRequest),
     answers=(json_answer(200, "what became of each letter", RedriveResults),),
     problems=(404, 415),
 )
@@ -172,7 +172,7 @@ async def redrive_letters(call: Call) -> Reply:
     sent again after a cut is stored once, within the duplicate window of the stream it goes to. Letters that
     name a subject of the server are refused. With `all`, it goes on at `next`, and stops at a failure; one
     letter alone may be given another body (`data`, `json` or `base64`) and other `headers`."""
-    wanted = await call.json(Redrive)
+    wanted = await call.json(RedriveRequest)
     stream = stream_of(call)
     await call.link.ask(STREAM_INFO, stream)  # raises if it is not there
     edit = _edit(wanted)
@@ -187,7 +187,7 @@ async def redrive_letters(call: Call) -> Reply:
     return answer(RedriveResults(results))
 
 
-def _edit(wanted: Redrive) -> Edit | None:
+def _edit(wanted: RedriveRequest) -> Edit | None:
     """Return the changes to a message; None if there are none."""
     given = (wanted.data, wanted.json, wanted.base64)
     payload = None if all(each is msgspec.UNSET for each in given) else body_of(*given)

@@ -68,7 +68,7 @@ class DeleteQuery(msgspec.Struct, frozen=True):
     erase: Annotated[bool, msgspec.Meta(description="overwrite it too, so that nobody can restore it")] = True
 
 
-class Stored(msgspec.Struct):
+class StoredAnswer(msgspec.Struct):
     """What JetStream gives for a message."""
 
     subject: str
@@ -101,10 +101,10 @@ _ANSWERS: Final = (
 _ACCEPT: Final = {"Accept": "`application/octet-stream` for the body alone"}
 
 
-async def read_stored(call: Call, stream: str, request: dict[str, Any]) -> Stored:
+async def read_stored(call: Call, stream: str, request: dict[str, Any]) -> StoredAnswer:
     """One message of a stream, as JetStream finds it."""
     told = await call.link.api(f"STREAM.MSG.GET.{stream}", request)
-    return msgspec.convert(told["message"], Stored)
+    return msgspec.convert(told["message"], StoredAnswer)
 
 
 async def _one(call: Call, request: dict[str, Any], form: PayloadForm) -> Reply:
@@ -123,7 +123,7 @@ async def _one(call: Call, request: dict[str, Any], form: PayloadForm) -> Reply:
     return Whole(200, stored.body, BYTES, headers)
 
 
-def _message(stream: str, stored: Stored, form: PayloadForm) -> Message:
+def _message(stream: str, stored: StoredAnswer, form: PayloadForm) -> Message:
     return stored_message(
         stream, stored.seq, stored.subject, stored.time, to_json(stored.headers), stored.body, form
     )

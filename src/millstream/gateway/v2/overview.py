@@ -9,10 +9,10 @@ import msgspec
 
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v2 import system
-from millstream.gateway.v2.attention import Attention, Scan, Watchman, about_account, now_text
+from millstream.gateway.v2.attention import Attention, ScanProgress, Watchman, about_account, now_text
 from millstream.gateway.v2.calls import Call, Reply, answer
 from millstream.gateway.v2.operations import Section, Tag, json_answer
-from millstream.gateway.v2.snapshot import Snapshot
+from millstream.gateway.v2.snapshot import SharedLists
 from millstream.gateway.v2.streams import without_type
 from millstream.gateway.v2.ticks import TickQuery, tick_answer, ticks
 from millstream.gateway.v2.vitals import AccountVitals, Health, Rates, ServerVitals, Vitals, health_of
@@ -44,7 +44,7 @@ class OverviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerVitals | None
     health: Health
     attention: list[Attention]
-    scanned: Scan | None  # whose consumers were looked at so far
+    scanned: ScanProgress | None  # whose consumers were looked at so far
     not_permitted: list[str]
 
 
@@ -125,7 +125,7 @@ async def _account(link: CallerLink, missing: list[str]) -> dict[str, Any] | Non
 
 async def _streams(link: CallerLink, missing: list[str]) -> Any:
     try:
-        return await Snapshot.of(link).streams()
+        return await SharedLists.of(link).streams()
     except (PermissionViolation, JetStreamOff, LinkApiError):
         missing.append("streams")
         return None

@@ -41,7 +41,7 @@ class LiveQuery(msgspec.Struct, frozen=True):
     every: Every = EVERY_S
 
 
-class Job(msgspec.Struct, kw_only=True):
+class ReportedJob(msgspec.Struct, kw_only=True):
     """The last report of a job."""
 
     job: str
@@ -61,28 +61,28 @@ class Pipelines(msgspec.Struct):
 
     subject: str
     since: str
-    jobs: list[Job]
+    jobs: list[ReportedJob]
 
 
-_report: Final = msgspec.json.Decoder(Job, strict=False)
+_report: Final = msgspec.json.Decoder(ReportedJob, strict=False)
 
 
-class Listener:
+class ReportListener:
     """Keeps the last reports on one subject."""
 
     def __init__(self, link: CallerLink, subject: str) -> None:
         self._link = link
         self._name = f"pipelines {subject}"
-        self._jobs: dict[tuple[str, str], Job] = {}
+        self._jobs: dict[tuple[str, str], ReportedJob] = {}
         self.subject = subject
         self.since = now_text()
         self._timer: asyncio.TimerHandle | None = None
         self._subscription = link.subscribe(subject, deliver=self._take)
 
     @classmethod
-    def of(cls, link: CallerLink, subject: str) -> Listener:
+    def of(cls, link: CallerLink, subject: str) -> ReportListener:
         """Return the one that listens on a subject, from now on if there is none."""
-        others = [each for each in link.companions.values() if isinstance(each, Listener)]
+        others = [each for each in link.companions.values() if isinstance(each, ReportListener)]
         found = next((each for each in others if each.subject == subject), None)
         if found is None:
             if len(others) >= _MOST_SUBJECTS:
@@ -127,14 +127,14 @@ class Listener:
         return {"subject": self.subject, "since": self.since, "jobs": jobs}
 
 
-async def _listener(call: Call) -> Listener:
+async def _listener(call: Call) -> ReportListener:
     subject = check_filter(call.query.subject)
     if subject.partition(".")[0] in ("*", ">"):
         raise BadRequest("the first token of the subject is no wildcard")
     if subject.startswith("$"):
         raise PermissionDenied(f"{subject} belongs to the server, and pipelines do not report there")
     check_reach(subject, call.settings)
-    listener = Listener.of(call.link, subject)
+    listener = ReportListener.of(call.link, subject)
     await call.link.flush()  # a refusal of the subscription has come then
     return listener
 

@@ -29,7 +29,7 @@ from millstream.gateway.v2.calls import Call
 from millstream.gateway.v2.operations import Operation, Tag
 from millstream.gateway.v2.problems import outcome_of
 from millstream.gateway.v2.sections import SECTIONS
-from millstream.gateway.v2.snapshot import Snapshot
+from millstream.gateway.v2.snapshot import SharedLists
 from millstream.http.asgi import Application, Receive, Scope, Send
 from millstream.http.router import Router
 from millstream.link.errors import LinkApiError
@@ -101,7 +101,7 @@ class Routes:
         with link.held():
             reply = await operation.handler(Call(operation, exchange, self._core, link, named))
             if operation.changes and operation.group is Group.MANAGEMENT:
-                Snapshot.forget(link)
+                SharedLists.forget(link)
             await reply.respond(exchange)
 
     @contextlib.contextmanager

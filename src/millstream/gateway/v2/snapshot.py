@@ -41,7 +41,7 @@ class Listed(msgspec.Struct, Generic[Item]):
     time: float
 
 
-class Snapshot:
+class SharedLists:
     """The shared lists of one link."""
 
     def __init__(self, link: CallerLink) -> None:
@@ -53,10 +53,10 @@ class Snapshot:
         self._changes = 0
 
     @classmethod
-    def of(cls, link: CallerLink) -> Snapshot:
+    def of(cls, link: CallerLink) -> SharedLists:
         """Return the snapshot that goes with a link."""
         found = link.companions.get(_NAME)
-        if not isinstance(found, Snapshot):
+        if not isinstance(found, SharedLists):
             found = link.companions[_NAME] = cls(link)
         return found
 
@@ -92,7 +92,7 @@ class Snapshot:
     def forget(link: CallerLink) -> None:
         """Read anew for whoever asks next with these credentials: something was changed."""
         found = link.companions.get(_NAME)
-        if isinstance(found, Snapshot):
+        if isinstance(found, SharedLists):
             found._changes += 1
             found._reading.clear()
             found._drop()

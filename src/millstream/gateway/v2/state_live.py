@@ -44,7 +44,7 @@ class _Metric(msgspec.Struct):
 _metric: Final = msgspec.json.Decoder(_Metric)
 
 
-class Pace:
+class Growth:
     """How fast numbers grow, from one look to the next."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Pace:
 async def read_stream_state_live(call: Call) -> Reply:
     """What the stream holds; `rates` has how many messages came (`in_msgs`) and how much more it holds
     (`messages`, `bytes`; less is negative) a second, and is null in the first event."""
-    stream, pace = stream_of(call), Pace()
+    stream, pace = stream_of(call), Growth()
 
     async def look() -> dict[str, Any]:
         state = (await call.link.api(f"STREAM.INFO.{stream}"))["state"]
@@ -110,7 +110,7 @@ async def read_consumer_state_live(call: Call) -> Reply:
     the time to an acknowledgement, if the consumer has a `sample_freq` and the caller may read samples, and
     is
     null otherwise."""
-    names, pace = both_of(call), Pace()
+    names, pace = both_of(call), Growth()
     samples: deque[float] = deque(maxlen=_MOST_SAMPLES)
     stop = _listen(call, f"{_SAMPLES}.{names}", samples)
 

@@ -9,7 +9,7 @@ import msgspec
 from millstream.gateway.errors import BadRequest
 from millstream.gateway.v2.calls import Call, Reply, answer
 from millstream.gateway.v2.names import check_filter
-from millstream.gateway.v2.snapshot import Snapshot
+from millstream.gateway.v2.snapshot import SharedLists
 from millstream.gateway.v2.summary_types import ConsumerSummary, StreamSummary
 from millstream.subjects.match import collide
 
@@ -42,7 +42,7 @@ class ConsumerSummaries(msgspec.Struct):
 async def stream_summaries(call: Call) -> Reply:
     """Answer a page of the streams, as the query says."""
     query = call.query
-    listed = await Snapshot.of(call.link).streams()
+    listed = await SharedLists.of(call.link).streams()
     found = listed.items
     if query.search:
         wanted = query.search.lower()
@@ -61,7 +61,7 @@ async def stream_summaries(call: Call) -> Reply:
 async def consumer_summaries(call: Call, stream: str) -> Reply:
     """Answer a page of a stream's consumers, as the query says."""
     query = call.query
-    listed = await Snapshot.of(call.link).consumers(stream)
+    listed = await SharedLists.of(call.link).consumers(stream)
     found = listed.items
     if query.search:
         wanted = query.search.lower()

@@ -28,7 +28,7 @@ class Rates(msgspec.Struct, frozen=True):
     out_bytes: float
 
 
-class LongStep(msgspec.Struct, frozen=True):
+class SlowestStep(msgspec.Struct, frozen=True):
     """What held up the server's event loop for longest."""
 
     name: str
@@ -46,7 +46,7 @@ class ServerVitals(msgspec.Struct, frozen=True, kw_only=True):
     mem: int
     cpu: float
     uptime: str
-    longest_step: LongStep | None = None
+    longest_step: SlowestStep | None = None
 
 
 class AccountVitals(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ def sum_of(documents: list[dict[str, Any]], *path: str) -> int:
     return total
 
 
-def _longest_step(documents: list[dict[str, Any]]) -> LongStep | None:
+def _longest_step(documents: list[dict[str, Any]]) -> SlowestStep | None:
     """Return the longest step of all Millstreams among the servers; others have none."""
     steps = [
         step
@@ -178,7 +178,7 @@ def _longest_step(documents: list[dict[str, Any]]) -> LongStep | None:
     if not steps:
         return None
     worst = max(steps, key=lambda step: int(step.get("longest") or 0))
-    return LongStep(
+    return SlowestStep(
         str(worst.get("step") or ""), int(worst.get("longest") or 0) * _NANOSECOND, str(worst.get("at") or "")
     )
 

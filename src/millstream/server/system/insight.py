@@ -37,7 +37,7 @@ _OF_SERVER: Final = ("connections", "subscriptions", "slow_consumers", "mem", "c
 _CONSUMER_TOKENS: Final = 5
 
 
-class PendingMessage(msgspec.Struct, omit_defaults=True):
+class InsightMessage(msgspec.Struct, omit_defaults=True):
     """A message that waits for its acknowledgement."""
 
     seq: int
@@ -49,7 +49,7 @@ class PendingMessage(msgspec.Struct, omit_defaults=True):
 class ConsumerInsight(msgspec.Struct):
     """The oldest pending messages, and sequences that are not delivered again."""
 
-    pending: list[PendingMessage]
+    pending: list[InsightMessage]
     exhausted: list[int]
 
 
@@ -120,14 +120,14 @@ def _wait(ledger: Ledger, seq: int) -> int:
 def _consumer_insight(consumer: Consumer) -> Pieces[ConsumerInsight]:
     ledger, world = consumer.ledger, consumer.world
     shift = world.now_ns() - world.steady_ns()
-    pending: list[PendingMessage] = []
+    pending: list[InsightMessage] = []
     seq = ledger.pending.after(0)
     while seq and len(pending) < _PENDING_SHOWN:
         entry = ledger.pending.get(seq)
         wait = _wait(ledger, seq)
         due = entry.due or (entry.at + wait if wait > 0 else 0)
         pending.append(
-            PendingMessage(
+            InsightMessage(
                 seq,
                 ledger.deliveries(seq),
                 format_time(entry.at + shift),
