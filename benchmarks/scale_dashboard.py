@@ -1,4 +1,4 @@
-"""How quickly the dashboard shows a large account.
+"""The time that the dashboard needs to show a large account.
 
 ``python -m benchmarks.scale_dashboard`` fills a server with 5,000 streams, 10,000 consumers and a bucket of a
 million keys, asks the gateway for what each view asks for, and opens the views in chromium, if there is one.

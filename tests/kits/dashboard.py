@@ -1,4 +1,4 @@
-"""What the tests of the dashboard share: a page of real Chromium, and a gateway to look at."""
+"""A page of real Chromium and a gateway to look at, for the tests of the dashboard."""
 
 import json
 import re

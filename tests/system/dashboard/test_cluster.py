@@ -8,6 +8,7 @@ from playwright.async_api import BrowserContext, expect
 
 from tests.kits.cluster import Cluster
 from tests.kits.dashboard import Screen, Site, screen_of
+from tests.kits.gateway.v2 import eventually
 
 pytestmark = pytest.mark.oracle
 
@@ -36,12 +37,13 @@ async def test_the_story_on_a_cluster(context: BrowserContext, start_site: Any) 
 
 
 async def _ready(site: Site) -> None:
-    """Wait until the cluster has a leader, and takes streams."""
-    for _ in range(300):
-        answer = await site.http.get("/v2/account")
-        if answer.status_code == 200:
-            return
-    raise AssertionError("the cluster has no leader")
+    """Wait until the cluster has its leaders and all its servers, and takes streams of three replicas."""
+    config = {"name": f"R{site.stream}", "subjects": [f"ready.{site.subject}"], "num_replicas": 3}
+
+    async def takes_streams() -> bool:
+        return (await site.http.post("/v2/streams", json=config)).status_code == 201
+
+    await eventually(takes_streams)
 
 
 async def _stuck_and_mended(screen: Screen, site: Site) -> None:

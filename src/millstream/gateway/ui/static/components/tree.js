@@ -15,7 +15,7 @@ import { into } from "./states.js";
 /**
  * @typedef {Object} TreeOptions
  * @property {string} what a noun for messages: "subjects"
- * @property {(value: any) => Promise<{branches: Branch[], rest: number}>} load the level below `value`
+ * @property {(value: any) => Promise<{branches: Branch[], rest: number, isPartial?: boolean}>} load the level below `value`
  * @property {any} root
  */
 
@@ -28,7 +28,7 @@ export function tree(options) {
 
 /** @param {TreeOptions} options @param {any} value */
 async function level(options, value) {
-  const { branches, rest } = await options.load(value);
+  const { branches, rest, isPartial } = await options.load(value);
   const isOnly = branches.length === 1;
   return [
     h(
@@ -36,6 +36,7 @@ async function level(options, value) {
       {},
       branches.map((branch) => line(options, branch, isOnly)),
     ),
+    isPartial && h("p", { class: "dim" }, `There are too many ${options.what} to count: this is a part of them.`),
     rest > 0 &&
       h("p", { class: "dim" }, `${rest.toLocaleString("en-US")} more are not shown: search for what you need.`),
   ];

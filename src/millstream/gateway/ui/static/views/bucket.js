@@ -78,7 +78,7 @@ export default async function bucket(context) {
         more: each.children ? plural(each.children, "key") : "",
       };
     });
-    return { branches, rest: (told.total ?? branches.length) - branches.length };
+    return { branches, rest: (told.total ?? branches.length) - branches.length, isPartial: told.complete === false };
   }
 
   function drawTree() {

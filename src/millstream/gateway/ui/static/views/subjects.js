@@ -38,7 +38,7 @@ export default async function subjects(context) {
         ),
       ],
     }));
-    return { branches, rest: (told.total ?? branches.length) - branches.length };
+    return { branches, rest: (told.total ?? branches.length) - branches.length, isPartial: told.complete === false };
   }
 
   const count = info.state.num_subjects ?? 0;
