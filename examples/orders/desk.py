@@ -18,7 +18,7 @@ import nats.errors
 from examples.orders.figures import Jobs, Watcher
 from examples.orders.shop import Traffic, is_complete, one_line, open_shop
 from examples.orders.view import LEAVE_SCREEN, Moment, open_view
-from millstream.cli.parts import Part, broker_part, gateway_part, is_taken
+from millstream.cli.parts import StartedPart, broker_part, gateway_part, is_taken
 
 HERE: Final = Path(__file__).resolve().parent
 _POLL_S: Final = 0.02
@@ -53,7 +53,7 @@ class OrderDesk:
         self._gateway = self._make_gateway()
         self._pipeline = None if options.no_spark else self._make_pipeline()
 
-    def _make_broker(self) -> Part:
+    def _make_broker(self) -> StartedPart:
         options = self._options
         if is_taken(options.port):
             raise CannotStart(
@@ -66,11 +66,11 @@ class OrderDesk:
         arrow_port = 0 if is_taken(options.arrow_port) else options.arrow_port  # else on a free port
         return broker_part(self._data, options.port, monitor_port, arrow_port)
 
-    def _make_gateway(self) -> Part:
+    def _make_gateway(self) -> StartedPart:
         return gateway_part(self._data, self._nats, self._options.gateway_port)
 
-    def _make_pipeline(self) -> Part:
-        return Part(
+    def _make_pipeline(self) -> StartedPart:
+        return StartedPart(
             "pipeline",
             ["pipeline", "run", str(HERE / "pipeline.toml"), "--json"],
             self._data,
@@ -81,7 +81,7 @@ class OrderDesk:
         )
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[StartedPart]:
         return [part for part in (self._broker, self._gateway, self._pipeline) if part is not None]
 
     async def open(self) -> None:

@@ -7,7 +7,7 @@ import typer
 
 import millstream
 from millstream.cli.endings import INTERRUPTED, WRONG_USAGE, tell
-from millstream.cli.groups import LazyGroup, Place
+from millstream.cli.groups import CommandPlace, LazyGroup
 
 # Newer releases of typer carry a click of their own; its errors have no name that fits all.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -19,46 +19,58 @@ _MOVING: Final = "Moving streams"
 _LOOKING: Final = "Looking around"
 
 PLACES: Final = {
-    "dev": Place("millstream.cli.commands.dev:dev", "Start broker, gateway and dashboard, to try.", _SERVER),
-    "serve": Place(
+    "dev": CommandPlace(
+        "millstream.cli.commands.dev:dev", "Start broker, gateway and dashboard, to try.", _SERVER
+    ),
+    "serve": CommandPlace(
         "millstream.cli.app:serve", "Start a server; takes nats-server's own flags.", _SERVER, raw=True
     ),
-    "gateway": Place("millstream.cli.gateway:gateway", "Serve HTTP in front of a NATS server.", _SERVER),
-    "pipeline": Place("millstream.cli.pipeline:app", "Run jobs on Spark over streams.", _SERVER),
-    "pub": Place("millstream.cli.commands.pub:pub", "Publish messages.", _MESSAGES),
-    "sub": Place("millstream.cli.commands.sub:sub", "Show messages as they come.", _MESSAGES),
-    "req": Place("millstream.cli.commands.req:req", "Send a request and show the answers.", _MESSAGES),
-    "stream": Place("millstream.cli.commands.stream:app", "Look at streams and manage them.", _STREAMS),
-    "consumer": Place("millstream.cli.commands.consumer:app", "Look at consumers and manage them.", _STREAMS),
-    "kv": Place("millstream.cli.commands.kv:app", "Buckets of keys and values.", _STREAMS),
-    "obj": Place("millstream.cli.commands.obj:app", "Buckets of objects of any size.", _STREAMS),
-    "dlq": Place("millstream.cli.commands.dlq:app", "Dead letters: read them, send them again.", _STREAMS),
-    "backup": Place(
+    "gateway": CommandPlace(
+        "millstream.cli.gateway:gateway", "Serve HTTP in front of a NATS server.", _SERVER
+    ),
+    "pipeline": CommandPlace("millstream.cli.pipeline:app", "Run jobs on Spark over streams.", _SERVER),
+    "pub": CommandPlace("millstream.cli.commands.pub:pub", "Publish messages.", _MESSAGES),
+    "sub": CommandPlace("millstream.cli.commands.sub:sub", "Show messages as they come.", _MESSAGES),
+    "req": CommandPlace("millstream.cli.commands.req:req", "Send a request and show the answers.", _MESSAGES),
+    "stream": CommandPlace(
+        "millstream.cli.commands.stream:app", "Look at streams and manage them.", _STREAMS
+    ),
+    "consumer": CommandPlace(
+        "millstream.cli.commands.consumer:app", "Look at consumers and manage them.", _STREAMS
+    ),
+    "kv": CommandPlace("millstream.cli.commands.kv:app", "Buckets of keys and values.", _STREAMS),
+    "obj": CommandPlace("millstream.cli.commands.obj:app", "Buckets of objects of any size.", _STREAMS),
+    "dlq": CommandPlace(
+        "millstream.cli.commands.dlq:app", "Dead letters: read them, send them again.", _STREAMS
+    ),
+    "backup": CommandPlace(
         "millstream.cli.transfer:backup", "Write streams, with their consumers, to a folder.", _MOVING
     ),
-    "restore": Place(
+    "restore": CommandPlace(
         "millstream.cli.transfer:restore_command",
         "Make streams, with their consumers, from backups.",
         _MOVING,
     ),
-    "promote": Place(
+    "promote": CommandPlace(
         "millstream.cli.promote:promote", "Move streams and their consumers to another server.", _MOVING
     ),
-    "top": Place(
+    "top": CommandPlace(
         "millstream.cli.commands.top:top", "Watch streams, consumers and connections live.", _LOOKING
     ),
-    "doctor": Place(
+    "doctor": CommandPlace(
         "millstream.cli.commands.doctor:doctor",
         "Check a server and this machine; say what to change.",
         _LOOKING,
     ),
-    "bench": Place("millstream.cli.commands.bench:app", "Measure a server: simple rates.", _LOOKING),
-    "context": Place(
+    "bench": CommandPlace("millstream.cli.commands.bench:app", "Measure a server: simple rates.", _LOOKING),
+    "context": CommandPlace(
         "millstream.cli.commands.context:app",
         "Contexts of the nats tool: where to connect, and as whom.",
         _LOOKING,
     ),
-    "version": Place("millstream.cli.app:version", "Show the version and how this was built.", _LOOKING),
+    "version": CommandPlace(
+        "millstream.cli.app:version", "Show the version and how this was built.", _LOOKING
+    ),
 }
 
 

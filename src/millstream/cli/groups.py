@@ -26,7 +26,7 @@ _CONNECTION: Final = frozenset(
 )
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command is: ``module:name`` of a function or of a `typer.Typer`, and its line of help."""
 
     path: str
@@ -65,7 +65,7 @@ class RawCommand(TyperCommand):
         return args
 
 
-class Commands(typer.Typer):
+class CommandGroup(typer.Typer):
     """The commands of one noun."""
 
     def __init__(self, help: str) -> None:
@@ -79,7 +79,7 @@ class Commands(typer.Typer):
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are typed."""
 
-    places: ClassVar[dict[str, Place]] = {}
+    places: ClassVar[dict[str, CommandPlace]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.places, *self.commands]
@@ -130,7 +130,7 @@ def _completion_item() -> Any:
     return import_module(f"{package}.shell_completion").CompletionItem
 
 
-def _made(name: str, place: Place) -> Any:
+def _made(name: str, place: CommandPlace) -> Any:
     module, _, attribute = place.path.partition(":")
     found = getattr(import_module(module), attribute)
     if not isinstance(found, typer.Typer):

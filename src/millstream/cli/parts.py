@@ -1,8 +1,8 @@
 """Programs that run beside each other: started in order, started again when they end, stopped in reverse.
 
 Each is the command a user would type; nothing here knows more about them than how they answer.  A program
-that ends is named in one line (`Part.trouble`) and started again after a pause, while the others go on.
-`millstream dev` and the example of `make run` are made of them.
+that ends is named in one line (`StartedPart.trouble`) and started again after a pause, while the others go
+on. `millstream dev` and the example of `make run` are made of them.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _ASK_EVERY_S: Final = 0.05
 _LONGEST_LINE: Final = 1 << 20
 
 
-class Part:
+class StartedPart:
     """One program that is kept running; its errors go to a log file, its output to `on_line`."""
 
     def __init__(
@@ -204,18 +204,18 @@ def is_taken(port: int) -> bool:
     return False
 
 
-def broker_part(folder: Path, port: int, monitor_port: int, arrow_port: int) -> Part:
+def broker_part(folder: Path, port: int, monitor_port: int, arrow_port: int) -> StartedPart:
     """Return a broker with JetStream on loopback; a monitoring or Arrow port of 0 is left to the server."""
     command = ["serve", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", "broker"]
     if monitor_port:
         command += ["-m", str(monitor_port)]
     if arrow_port:
         command += ["--arrow_port", str(arrow_port)]
-    return Part("broker", command, folder, answers=partial(accepts, port))
+    return StartedPart("broker", command, folder, answers=partial(accepts, port))
 
 
-def gateway_part(folder: Path, nats: str, port: int) -> Part:
+def gateway_part(folder: Path, nats: str, port: int) -> StartedPart:
     """Return a gateway on loopback, in front of the server at `nats`."""
     command = ["gateway", "--server", nats, "--host", "127.0.0.1", "-p", str(port)]
     ready = f"http://127.0.0.1:{port}/v1/data/ready"
-    return Part("gateway", command, folder, answers=partial(answers_http, ready))
+    return StartedPart("gateway", command, folder, answers=partial(answers_http, ready))

@@ -39,7 +39,7 @@ from millstream.cli.output.readings import (
 Changes = dict[str, Any]
 
 
-class Form(Enum):
+class SettingForm(Enum):
     """What the text of a flag becomes."""
 
     TEXT = auto()
@@ -59,7 +59,7 @@ class Setting(NamedTuple):
 
     field: str
     flag: str
-    form: Form
+    form: SettingForm
     help: str
     choices: Mapping[str, Any] = {}  # words, and what the server calls them
     short: str = ""
@@ -72,14 +72,14 @@ class Setting(NamedTuple):
 
 
 _METAVARS = {
-    Form.TEXT: "TEXT",
-    Form.LIMIT: "NUMBER",
-    Form.SIZE: "BYTES",
-    Form.DURATION: "TIME",
-    Form.DURATIONS: "TIME,…",
-    Form.MOMENT: "TIME",
-    Form.LIST: "TEXT",
-    Form.PAIRS: "KEY=VALUE",
+    SettingForm.TEXT: "TEXT",
+    SettingForm.LIMIT: "NUMBER",
+    SettingForm.SIZE: "BYTES",
+    SettingForm.DURATION: "TIME",
+    SettingForm.DURATIONS: "TIME,…",
+    SettingForm.MOMENT: "TIME",
+    SettingForm.LIST: "TEXT",
+    SettingForm.PAIRS: "KEY=VALUE",
 }
 
 
@@ -112,12 +112,12 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     kind: Any = str | None
     names = [setting.flag]
     metavar: str | None = setting.metavar or _METAVARS.get(setting.form)
-    if setting.form is Form.SWITCH:
+    if setting.form is SettingForm.SWITCH:
         kind, metavar = bool | None, None
         names = [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}"]
-    elif setting.form is Form.CHOICE:
+    elif setting.form is SettingForm.CHOICE:
         metavar = "|".join(dict.fromkeys(setting.choices))
-    elif setting.form in (Form.LIST, Form.PAIRS):
+    elif setting.form in (SettingForm.LIST, SettingForm.PAIRS):
         kind = list[str] | None
     if setting.short:
         names.append(setting.short)
@@ -131,7 +131,7 @@ def read_setting(setting: Setting, value: Any) -> Any:
     """Return the value of a field for what was typed; UsageError if it makes no sense."""
     flag = setting.flag
     match setting.form:
-        case Form.CHOICE:
+        case SettingForm.CHOICE:
             found = setting.choices.get(value.lower())
             if found is None:
                 known = ", ".join(setting.choices)
@@ -139,19 +139,19 @@ def read_setting(setting: Setting, value: Any) -> Any:
                     f"{flag}: {value!r} is none of {known}{did_you_mean(value, setting.choices)}"
                 )
             return found
-        case Form.LIMIT:
+        case SettingForm.LIMIT:
             return read_limit(value, flag)
-        case Form.SIZE:
+        case SettingForm.SIZE:
             return read_size(value, flag)
-        case Form.DURATION:
+        case SettingForm.DURATION:
             return read_duration(value, flag)
-        case Form.DURATIONS:
+        case SettingForm.DURATIONS:
             return [read_duration(each, flag) for each in read_list([value])]
-        case Form.MOMENT:
+        case SettingForm.MOMENT:
             return read_moment(value, flag, ahead=True)
-        case Form.LIST:
+        case SettingForm.LIST:
             return read_list(value)
-        case Form.PAIRS:
+        case SettingForm.PAIRS:
             return read_pairs(value, flag)
     return value
 

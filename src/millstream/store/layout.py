@@ -42,7 +42,7 @@ def layout(log: Log) -> list[FileFacts]:
     ]
 
 
-class Place(msgspec.Struct, frozen=True):
+class RecordPlace(msgspec.Struct, frozen=True):
     """The record of one message on disk."""
 
     path: str
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
     size: int
 
 
-def place_of(log: Log, seq: int) -> Place:
+def place_of(log: Log, seq: int) -> RecordPlace:
     """Return where a message lies, removed or not; raise KeyError if there is none."""
     segment = log.chain.segment_of(seq)
     if segment is not None:
@@ -58,5 +58,5 @@ def place_of(log: Log, seq: int) -> Place:
         if segment.holds(seq):
             ordinal = segment.first_not_below(seq)
             path = segment_path(log.folder, segment.number)
-            return Place(path, segment.offset_at(ordinal), segment.size_of(ordinal))
+            return RecordPlace(path, segment.offset_at(ordinal), segment.size_of(ordinal))
     raise KeyError(seq)

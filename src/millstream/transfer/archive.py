@@ -9,7 +9,7 @@ covers sequence, time, subject, headers and body of every message, in sequence o
 digests have the same messages.  It depends on the content of an archive, not on its bytes, because two
 servers compress the same stream differently.
 
-Not here: the format (`millstream.archive`, described in `docs/formats/snapshot.md`).
+The format itself is in `millstream.archive`; docs/formats/snapshot.md describes it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ They run in one worker and in one event loop: starting a browser takes longer th
 """
 
 import inspect
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -33,11 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def browser() -> AsyncIterator[Browser]:
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium: apt-get install chromium")
+    folder = tmp_path_factory.mktemp("chromium")  # Chromium writes to the folder of configurations
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(FLAGS), env=os.environ | {"XDG_CONFIG_HOME": str(folder)}
+        )
         yield browser
         await browser.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.cli.endings import UsageError
 from millstream.cli.output.confirmation import Declined, confirm
-from millstream.cli.output.tables import Output, check_raw
+from millstream.cli.output.tables import CommandOutput, check_raw
 from millstream.cli.output.texts import (
     count_text,
     duration_text,
@@ -60,14 +60,14 @@ def test_numbers_and_times() -> None:
 
 
 def test_a_pipe_gets_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().table(None, ("Name", "#Count"), [["a", "1"], ["long", "10"]])
+    CommandOutput().table(None, ("Name", "#Count"), [["a", "1"], ["long", "10"]])
     assert capsys.readouterr().out == "NAME  COUNT\na         1\nlong     10\n"
-    Output().table(None, ("Name",), [], empty="there is nothing")
+    CommandOutput().table(None, ("Name",), [], empty="there is nothing")
     assert capsys.readouterr() == ("", "there is nothing\n")
 
 
 def test_texts_of_others_make_no_lines_and_no_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output()
+    output = CommandOutput()
     output.table(None, ("A", "B"), [[EVIL, "x"]])
     output.details(None, {"Title": {EVIL: EVIL}})
     output.event({}, EVIL)
@@ -81,7 +81,7 @@ def test_a_terminal_gets_a_table_without_markup(monkeypatch: pytest.MonkeyPatch)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    Output().table(None, ("A",), [["[bold]x[/bold] [link=http://e]y[/link]"], [EVIL]])
+    CommandOutput().table(None, ("A",), [["[bold]x[/bold] [link=http://e]y[/link]"], [EVIL]])
     text = terminal.getvalue()
     assert "[bold]x[/bold] [link=http://e]y[/link]" in text
     assert "\x1b]" not in text
@@ -90,7 +90,7 @@ def test_a_terminal_gets_a_table_without_markup(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_json_is_ascii_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output(json=True)
+    output = CommandOutput(json=True)
     output.table([EVIL], ("A",), [[EVIL]])
     output.note("not shown")
     found = capsys.readouterr()

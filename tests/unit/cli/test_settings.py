@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from millstream.cli.commands import consumer_settings, stream_settings
 from millstream.cli.endings import UsageError
 from millstream.cli.settings import (
-    Form,
     Setting,
+    SettingForm,
     difference,
     merged,
     put,
@@ -74,7 +74,7 @@ def test_one_filter_and_several_have_fields_of_their_own() -> None:
 
 
 def test_a_word_that_is_no_choice_gets_a_suggestion() -> None:
-    setting = Setting("storage", "--storage", Form.CHOICE, "", stream_settings.STORAGE)
+    setting = Setting("storage", "--storage", SettingForm.CHOICE, "", stream_settings.STORAGE)
     with pytest.raises(UsageError, match='did you mean "memory"'):
         read_setting(setting, "memmory")
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 
-class Verdict(StrEnum):
+class FindingVerdict(StrEnum):
     """How good a fact is."""
 
     OK = "ok"
@@ -21,7 +21,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One fact."""
 
     topic: str
-    verdict: Verdict
+    verdict: FindingVerdict
     text: str
     advice: str = ""  # one sentence; empty if there is nothing to do
 
@@ -40,19 +40,19 @@ class Findings:
 
     def ok(self, topic: str, text: str) -> None:
         """Add something good."""
-        self.all.append(Finding(topic, Verdict.OK, text))
+        self.all.append(Finding(topic, FindingVerdict.OK, text))
 
     def warn(self, topic: str, text: str, advice: str) -> None:
         """Add something that works and should be changed."""
-        self.all.append(Finding(topic, Verdict.WARNING, text, advice))
+        self.all.append(Finding(topic, FindingVerdict.WARNING, text, advice))
 
     def fail(self, topic: str, text: str, advice: str) -> None:
         """Add something that does not work."""
-        self.all.append(Finding(topic, Verdict.FAILURE, text, advice))
+        self.all.append(Finding(topic, FindingVerdict.FAILURE, text, advice))
 
     def skip(self, topic: str, text: str, advice: str = "") -> None:
         """Add something that could not be looked at."""
-        self.all.append(Finding(topic, Verdict.SKIPPED, text, advice))
+        self.all.append(Finding(topic, FindingVerdict.SKIPPED, text, advice))
 
     def judge(self, good: bool, topic: str, text: str, advice: str) -> None:
         """Add a fact that is good, or is a warning."""
@@ -61,6 +61,6 @@ class Findings:
         else:
             self.warn(topic, text, advice)
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: FindingVerdict) -> int:
         """Return how many there are of one kind."""
         return sum(each.verdict is verdict for each in self.all)

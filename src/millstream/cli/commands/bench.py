@@ -18,9 +18,9 @@ import typer
 
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, Ending, UsageError
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.readings import read_size
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import count_text, size_text
 from millstream.cli.session import run
 from millstream.link.deliveries import LinkMessage
@@ -29,7 +29,7 @@ from millstream.link.options import LinkOptions
 from millstream.link.publisher import Publisher
 from millstream.transfer.api import JetStreamApi
 
-app = Commands("Measure a server from here: simple rates of one connection.")
+app = CommandGroup("Measure a server from here: simple rates of one connection.")
 
 _BATCH: Final = 500
 _PULL: Final = 500
@@ -59,7 +59,7 @@ class _Figures:
     def stop(self) -> None:
         self._ended = time.perf_counter()
 
-    def report(self, output: Output, name: str) -> None:
+    def report(self, output: CommandOutput, name: str) -> None:
         """Print a line: rate, bytes, and times of single ones if they were taken."""
         seconds = max((self._ended or time.perf_counter()) - self._began, 1e-9)
         rate = self.count / seconds
@@ -84,11 +84,11 @@ class _Figures:
 
 
 def _measure(
-    server: LinkOptions, json: bool, work: Callable[[JetStreamApi, Output], Awaitable[None]]
+    server: LinkOptions, json: bool, work: Callable[[JetStreamApi, CommandOutput], Awaitable[None]]
 ) -> None:
     async def measured() -> None:
         async with connected(server, "millstream bench") as api:
-            await work(api, Output(json=json))
+            await work(api, CommandOutput(json=json))
 
     run(measured())
 
@@ -154,7 +154,7 @@ def publish(
     """
     payload = _payload(size)
 
-    async def work(api: JetStreamApi, output: Output) -> None:
+    async def work(api: JetStreamApi, output: CommandOutput) -> None:
         if core:
             figures = _Figures(len(payload))
             for number in range(1, messages + 1):
@@ -191,7 +191,7 @@ def consume(
     """
     payload = _payload(size)
 
-    async def work(api: JetStreamApi, output: Output) -> None:
+    async def work(api: JetStreamApi, output: CommandOutput) -> None:
         async with _stream(api, storage, replicas) as (name, subject):
             await _store(api.link, subject.encode(), payload, messages, None)
             policy = "explicit" if ack else "none"
@@ -257,7 +257,7 @@ def request(
     """
     payload = _payload(size)
 
-    async def work(api: JetStreamApi, output: Output) -> None:
+    async def work(api: JetStreamApi, output: CommandOutput) -> None:
         subject = f"bench.{secrets.token_hex(8)}"
         async with Link(server) as other:
 
@@ -303,7 +303,7 @@ def kv(
     """
     payload = _payload(size)
 
-    async def work(api: JetStreamApi, output: Output) -> None:
+    async def work(api: JetStreamApi, output: CommandOutput) -> None:
         from millstream.buckets.kv import KeyValue
         from millstream.buckets.kv_types import KvConfig
         from millstream.jsapi.enums import StorageType

@@ -14,10 +14,10 @@ from millstream.cli.commands.lookup import better, consumer_info, stream_info
 from millstream.cli.completion import ConsumerName, StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import CONFLICT, Ending, UsageError
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.readings import check_name, read_moment
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import (
     count_text,
     duration_text,
@@ -32,7 +32,7 @@ from millstream.jsapi.errors import Err
 from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions
 
-app = Commands("Look at consumers and manage them.")
+app = CommandGroup("Look at consumers and manage them.")
 
 
 @app.command("ls")
@@ -53,7 +53,7 @@ def ls(
     """
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream consumer ls") as api:
             await stream_info(api, stream)
             if names:
@@ -113,7 +113,7 @@ def info(
     async def work() -> None:
         async with connected(server, "millstream consumer info") as api:
             found = await consumer_info(api, stream, consumer)
-        Output(json=json).details(found, _sections(found))
+        CommandOutput(json=json).details(found, _sections(found))
 
     run(work())
 
@@ -189,7 +189,7 @@ def add(
                 raise
         kind = "push" if wanted.get("deliver_subject") else "pull"
         pending = count_text(made.get("num_pending", 0))
-        Output(json=json).done(
+        CommandOutput(json=json).done(
             made, f"{kind} consumer {consumer} of stream {stream} has {pending} messages to deliver"
         )
 
@@ -224,7 +224,7 @@ def edit(
         raise UsageError("nothing to change is given; see millstream consumer edit --help")
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream consumer edit") as api:
             before = (await consumer_info(api, stream, consumer))["config"]
             kept = {key: value for key, value in before.items() if not _replaced(key, given)}
@@ -276,7 +276,9 @@ def rm(
             what = f"{count_text(found.get('num_ack_pending', 0))} messages without an ack"
             confirm(f"delete consumer {consumer} of stream {stream} with {what}", force=force)
             await api.delete_consumer(stream, consumer)
-        Output(json=json).done({"deleted": consumer}, f"consumer {consumer} of stream {stream} is deleted")
+        CommandOutput(json=json).done(
+            {"deleted": consumer}, f"consumer {consumer} of stream {stream} is deleted"
+        )
 
     run(work())
 
@@ -307,7 +309,7 @@ def pause(
         if not done.get("paused"):
             raise UsageError(f"{until!r} is over already; say a time to come")
         text = f"consumer {consumer} of stream {stream} is paused until {time_text(moment)}"
-        Output(json=json).done(done, text)
+        CommandOutput(json=json).done(done, text)
 
     run(work())
 
@@ -328,7 +330,7 @@ def resume(
         async with connected(server, "millstream consumer resume") as api:
             await consumer_info(api, stream, consumer)
             done = await api.ask(f"CONSUMER.PAUSE.{stream}.{consumer}", {})
-        Output(json=json).done(done, f"consumer {consumer} of stream {stream} delivers again")
+        CommandOutput(json=json).done(done, f"consumer {consumer} of stream {stream} delivers again")
 
     run(work())
 
@@ -358,13 +360,13 @@ def reset(
         raise UsageError("--seq and --since exclude each other")
 
     async def work() -> None:
-        from millstream.cli.commands.messages import Place, next_stored
+        from millstream.cli.commands.messages import StreamPlace, next_stored
 
         async with connected(server, "millstream consumer reset") as api:
             info = await consumer_info(api, stream, consumer)
             at = seq
             if since:
-                first = await next_stored(api.link, stream, Place(time=read_moment(since, "--since")))
+                first = await next_stored(api.link, stream, StreamPlace(time=read_moment(since, "--since")))
                 at = first.seq if first else (await stream_info(api, stream))["state"]["last_seq"] + 1
             where = f"sequence {at}" if at else "its last acknowledged message"
             pending = count_text(info.get("num_ack_pending", 0))
@@ -374,7 +376,7 @@ def reset(
             except LinkApiError as error:
                 raise await better(api, error, stream, consumer) from None
         text = f"consumer {consumer} of stream {stream} goes on at {where}"
-        Output(json=json).done(done, text)
+        CommandOutput(json=json).done(done, text)
 
     run(work())
 

@@ -15,7 +15,7 @@ from millstream.cli.completion import ConsumerName, StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, NOTHING, Ending, UsageError
 from millstream.cli.output.readings import SECOND, read_duration
-from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
+from millstream.cli.output.tables import CommandOutput, JsonOption, RawOption, check_raw
 from millstream.cli.output.texts import header_fields, payload_fields, safe, time_text
 from millstream.cli.session import run
 from millstream.golang.time import format_time
@@ -29,7 +29,7 @@ _GRACE_S: Final = 2.0  # for the server to say that a request has expired
 _NO_MESSAGES, _TIMED_OUT, _CONFLICT = 404, 408, 409
 
 
-class Answer(StrEnum):
+class AckChoice(StrEnum):
     """What the server is told about each message."""
 
     ACK = "ack"
@@ -38,7 +38,7 @@ class Answer(StrEnum):
     NONE = "none"
 
 
-_WORDS: Final = {Answer.ACK: b"+ACK", Answer.NAK: b"-NAK", Answer.TERM: b"+TERM"}
+_WORDS: Final = {AckChoice.ACK: b"+ACK", AckChoice.NAK: b"-NAK", AckChoice.TERM: b"+TERM"}
 
 
 @talks_to_a_server
@@ -53,7 +53,9 @@ def next_messages(
     wait: Annotated[
         str, typer.Option("--wait", metavar="TIME", help="How long to wait for messages; 0: not.")
     ] = "5s",
-    answer: Annotated[Answer, typer.Option("--answer", help="What to answer to each message.")] = Answer.ACK,
+    answer: Annotated[
+        AckChoice, typer.Option("--answer", help="What to answer to each message.")
+    ] = AckChoice.ACK,
     no_ack: Annotated[
         bool, typer.Option("--no-ack", help="The same as --answer none: they come again.")
     ] = False,
@@ -75,12 +77,12 @@ def next_messages(
       millstream consumer next ORDERS billing --answer nak --delay 30s
     """
     check_raw(raw, json)
-    kind = Answer.NONE if no_ack else answer
+    kind = AckChoice.NONE if no_ack else answer
     word = _word(kind, delay, reason)
     wait_ns = read_duration(wait, "--wait")
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream consumer next") as api:
             info = await consumer_info(api, stream, consumer)
             target = info["config"].get("deliver_subject")
@@ -105,10 +107,10 @@ def next_messages(
     run(work())
 
 
-def _word(kind: Answer, delay: str, reason: str) -> bytes:
-    if delay and kind is not Answer.NAK:
+def _word(kind: AckChoice, delay: str, reason: str) -> bytes:
+    if delay and kind is not AckChoice.NAK:
         raise UsageError("--delay is for --answer nak")
-    if reason and kind is not Answer.TERM:
+    if reason and kind is not AckChoice.TERM:
         raise UsageError("--reason is for --answer term")
     word = _WORDS.get(kind, b"")
     if delay:
@@ -139,7 +141,7 @@ async def _pull(api: JetStreamApi, subject: str, request: dict[str, Any], wait_s
                 raise Ending(f"the server ended the request: {message.description or message.status}", FAILED)
 
 
-def _show(output: Output, message: LinkMessage, *, raw: bool) -> None:
+def _show(output: CommandOutput, message: LinkMessage, *, raw: bool) -> None:
     if raw:
         output.raw(message.payload + b"\n")
         return

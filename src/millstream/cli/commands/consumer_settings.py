@@ -8,7 +8,7 @@ from typing import Any, Final
 from millstream.cli.endings import UsageError
 from millstream.cli.output.readings import read_moment
 from millstream.cli.output.texts import duration_text, limit_text, list_text, time_text
-from millstream.cli.settings import Changes, Form, Setting
+from millstream.cli.settings import Changes, Setting, SettingForm
 
 _ACKS: Final = {"explicit": "explicit", "all": "all", "none": "none"}
 _POLICIES: Final = {"all": "all", "new": "new", "last": "last", "subject": "last_per_subject"}
@@ -17,59 +17,86 @@ SETTINGS: Final = (
     Setting(
         "filter_subjects",
         "--filter",
-        Form.LIST,
+        SettingForm.LIST,
         "Only messages that match; several times.",
         metavar="SUBJECT",
     ),
     Setting(
-        "deliver", "--deliver", Form.TEXT, "Where it begins.", metavar="all|new|last|subject|SEQUENCE|TIME"
+        "deliver",
+        "--deliver",
+        SettingForm.TEXT,
+        "Where it begins.",
+        metavar="all|new|last|subject|SEQUENCE|TIME",
     ),
-    Setting("ack_policy", "--ack", Form.CHOICE, "What has to be acknowledged.", _ACKS),
-    Setting("ack_wait", "--wait", Form.DURATION, "Deliver again without an ack after this time."),
-    Setting("max_deliver", "--max-deliver", Form.LIMIT, "Deliver at most so often."),
-    Setting("backoff", "--backoff", Form.DURATIONS, "Pauses before the second, third … delivery."),
-    Setting("max_ack_pending", "--max-pending", Form.LIMIT, "At most so many without an ack."),
-    Setting("description", "--description", Form.TEXT, "What the consumer is for."),
+    Setting("ack_policy", "--ack", SettingForm.CHOICE, "What has to be acknowledged.", _ACKS),
+    Setting("ack_wait", "--wait", SettingForm.DURATION, "Deliver again without an ack after this time."),
+    Setting("max_deliver", "--max-deliver", SettingForm.LIMIT, "Deliver at most so often."),
+    Setting("backoff", "--backoff", SettingForm.DURATIONS, "Pauses before the second, third … delivery."),
+    Setting("max_ack_pending", "--max-pending", SettingForm.LIMIT, "At most so many without an ack."),
+    Setting("description", "--description", SettingForm.TEXT, "What the consumer is for."),
     Setting(
-        "deliver_subject", "--target", Form.TEXT, "Push to this subject, instead of pull.", metavar="SUBJECT"
+        "deliver_subject",
+        "--target",
+        SettingForm.TEXT,
+        "Push to this subject, instead of pull.",
+        metavar="SUBJECT",
     ),
     Setting(
-        "deliver_group", "--deliver-group", Form.TEXT, "Push to one of this queue group.", metavar="NAME"
+        "deliver_group",
+        "--deliver-group",
+        SettingForm.TEXT,
+        "Push to one of this queue group.",
+        metavar="NAME",
     ),
-    Setting("idle_heartbeat", "--heartbeat", Form.DURATION, "Push: say so when there is nothing."),
-    Setting("flow_control", "--flow-control", Form.SWITCH, "Push: not faster than it is taken."),
-    Setting("rate_limit_bps", "--bps", Form.SIZE, "Push: at most so many bits a second.", metavar="NUMBER"),
+    Setting("idle_heartbeat", "--heartbeat", SettingForm.DURATION, "Push: say so when there is nothing."),
+    Setting("flow_control", "--flow-control", SettingForm.SWITCH, "Push: not faster than it is taken."),
     Setting(
-        "replay_policy", "--replay", Form.CHOICE, "How fast.", {"instant": "instant", "original": "original"}
+        "rate_limit_bps", "--bps", SettingForm.SIZE, "Push: at most so many bits a second.", metavar="NUMBER"
     ),
-    Setting("headers_only", "--headers-only", Form.SWITCH, "Headers without payloads."),
-    Setting("max_waiting", "--max-waiting", Form.LIMIT, "Pull: at most so many requests at once."),
-    Setting("max_batch", "--max-pull-batch", Form.LIMIT, "Pull: at most so many messages in a request."),
-    Setting("max_expires", "--max-pull-expire", Form.DURATION, "Pull: the longest request."),
-    Setting("max_bytes", "--max-pull-bytes", Form.SIZE, "Pull: at most so many bytes in a request."),
     Setting(
-        "inactive_threshold", "--inactive-threshold", Form.DURATION, "Delete it when unused for so long."
+        "replay_policy",
+        "--replay",
+        SettingForm.CHOICE,
+        "How fast.",
+        {"instant": "instant", "original": "original"},
     ),
-    Setting("num_replicas", "--replicas", Form.LIMIT, "Servers that keep its state, in a cluster."),
-    Setting("mem_storage", "--memory", Form.SWITCH, "Keep its state in memory."),
+    Setting("headers_only", "--headers-only", SettingForm.SWITCH, "Headers without payloads."),
+    Setting("max_waiting", "--max-waiting", SettingForm.LIMIT, "Pull: at most so many requests at once."),
+    Setting(
+        "max_batch", "--max-pull-batch", SettingForm.LIMIT, "Pull: at most so many messages in a request."
+    ),
+    Setting("max_expires", "--max-pull-expire", SettingForm.DURATION, "Pull: the longest request."),
+    Setting("max_bytes", "--max-pull-bytes", SettingForm.SIZE, "Pull: at most so many bytes in a request."),
+    Setting(
+        "inactive_threshold",
+        "--inactive-threshold",
+        SettingForm.DURATION,
+        "Delete it when unused for so long.",
+    ),
+    Setting("num_replicas", "--replicas", SettingForm.LIMIT, "Servers that keep its state, in a cluster."),
+    Setting("mem_storage", "--memory", SettingForm.SWITCH, "Keep its state in memory."),
     Setting(
         "sample_freq",
         "--sample",
-        Form.TEXT,
+        SettingForm.TEXT,
         "Publish how long acks took, for so many percent.",
         metavar="PERCENT",
     ),
-    Setting("pause_until", "--pause", Form.MOMENT, "Begin paused: until a time, or for a duration."),
-    Setting("priority_groups", "--group", Form.LIST, "Priority group of clients that pull.", metavar="NAME"),
+    Setting("pause_until", "--pause", SettingForm.MOMENT, "Begin paused: until a time, or for a duration."),
+    Setting(
+        "priority_groups", "--group", SettingForm.LIST, "Priority group of clients that pull.", metavar="NAME"
+    ),
     Setting(
         "priority_policy",
         "--priority",
-        Form.CHOICE,
+        SettingForm.CHOICE,
         "How the group shares.",
         {"overflow": "overflow", "pinned": "pinned_client", "prioritized": "prioritized"},
     ),
-    Setting("priority_timeout", "--pinned-ttl", Form.DURATION, "How long a silent client stays pinned."),
-    Setting("metadata", "--metadata", Form.PAIRS, "Notes for programs; several times."),
+    Setting(
+        "priority_timeout", "--pinned-ttl", SettingForm.DURATION, "How long a silent client stays pinned."
+    ),
+    Setting("metadata", "--metadata", SettingForm.PAIRS, "Notes for programs; several times."),
 )
 
 

@@ -8,7 +8,7 @@ from millstream.cli.commands.lookup import better
 from millstream.cli.completion import ConsumerName, StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.output.readings import check_name
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import safe
 from millstream.cli.session import run
 from millstream.diagnosis.gathering import diagnose
@@ -32,7 +32,7 @@ def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json
     check_name(consumer, "consumer")
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream consumer why") as api:
             try:
                 found = await diagnose(api.link, stream, consumer)
@@ -47,7 +47,7 @@ def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json
     run(work())
 
 
-def _show(output: Output, found: Diagnosis) -> None:
+def _show(output: CommandOutput, found: Diagnosis) -> None:
     output.line(f"{str(found.verdict).upper()}: {found.summary}")
     for cause in found.causes:
         output.line("", escape=False)

@@ -12,14 +12,14 @@ from millstream.cli.commands import context_files as files
 from millstream.cli.completion import context_names as complete
 from millstream.cli.connection import takes_link_flags
 from millstream.cli.endings import CONFLICT, Ending, UsageError
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.link.contexts import read_context, selected_context
 from millstream.link.errors import BadLinkOptions
 from millstream.link.layers import Layer, together
 
-app = Commands("Contexts of the nats tool: where to connect, and as whom. Both tools use the same files.")
+app = CommandGroup("Contexts of the nats tool: where to connect, and as whom. Both tools use the same files.")
 
 ContextName = Annotated[
     str, typer.Argument(metavar="NAME", help="The context.", autocompletion=complete, show_default=False)
@@ -38,7 +38,7 @@ def ls(
     Examples:
       millstream context ls
     """
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     found = files.context_names(os.environ)
     selected = selected_context(os.environ)
     if names and not json:
@@ -84,7 +84,7 @@ def show(
     shown = fields if secrets else files.without_secrets(fields)
     path = files.context_path(chosen, os.environ)
     section = {key: str(value) for key, value in shown.items() if value not in ("", None, False)}
-    Output(json=json).details({"name": chosen, **shown}, {f"Context {chosen}, {path}": section})
+    CommandOutput(json=json).details({"name": chosen, **shown}, {f"Context {chosen}, {path}": section})
 
 
 @app.command("add")
@@ -130,7 +130,7 @@ def add(
     if select_it:
         files.write_selected(name, os.environ)
     done = f"context {name} is {'changed' if exists else 'made'}{' and selected' if select_it else ''}"
-    Output(json=json).done({"name": name, **files.without_secrets(fields)}, f"{done}: {path}")
+    CommandOutput(json=json).done({"name": name, **files.without_secrets(fields)}, f"{done}: {path}")
 
 
 class _Anything(dict[str, str]):
@@ -159,7 +159,7 @@ def select(
     if name:
         files.read_document(name, os.environ)
     files.write_selected(name, os.environ)
-    Output(json=json).done(
+    CommandOutput(json=json).done(
         {"selected": name}, f"context {name} is selected" if name else "no context is selected"
     )
 
@@ -178,4 +178,4 @@ def rm(*, name: ContextName, force: ForceOption = False, json: JsonOption = Fals
     files.remove_document(name, os.environ)
     if selected_context(os.environ) == name:
         files.write_selected("", os.environ)
-    Output(json=json).done({"deleted": name}, f"context {name} is deleted")
+    CommandOutput(json=json).done({"deleted": name}, f"context {name} is deleted")

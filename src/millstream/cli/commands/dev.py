@@ -19,8 +19,8 @@ import typer
 from millstream.base.reasons import file_reason
 from millstream.cli.endings import FAILED, Ending, UsageError, need, tell
 from millstream.cli.gateway import PACKAGES
-from millstream.cli.output.tables import JsonOption, Output
-from millstream.cli.parts import Part, broker_part, gateway_part, is_taken
+from millstream.cli.output.tables import CommandOutput, JsonOption
+from millstream.cli.parts import StartedPart, broker_part, gateway_part, is_taken
 
 MARK: Final = "millstream-dev.txt"
 _TEXT: Final = "This folder was made by `millstream dev`, which keeps its streams and logs here.\n"
@@ -117,11 +117,11 @@ def _check_ports(ports: dict[str, int]) -> None:
         raise Ending(f"{text}; choose others: millstream dev {change}", FAILED)
 
 
-async def _run(parts: list[Part], addresses: dict[str, str], json: bool) -> None:
+async def _run(parts: list[StartedPart], addresses: dict[str, str], json: bool) -> None:
     """Start the parts one after the other, say where they are, and keep them until a signal comes."""
     stop = asyncio.Event()
     _on_signals(parts, stop)
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     output.note("starting …")
     try:
         for part in parts:
@@ -139,7 +139,7 @@ async def _run(parts: list[Part], addresses: dict[str, str], json: bool) -> None
     output.note(f"stopped; everything stored is kept in {addresses['data']}")
 
 
-def _on_signals(parts: list[Part], stop: asyncio.Event) -> None:
+def _on_signals(parts: list[StartedPart], stop: asyncio.Event) -> None:
     """Stop at the first signal, and end everything at the second one."""
     loop = asyncio.get_running_loop()
 
@@ -155,7 +155,7 @@ def _on_signals(parts: list[Part], stop: asyncio.Event) -> None:
             loop.add_signal_handler(number, stop_or_kill, number)
 
 
-async def _watch(parts: list[Part], stop: asyncio.Event) -> None:
+async def _watch(parts: list[StartedPart], stop: asyncio.Event) -> None:
     """Say it when a part ends or runs again, until it is time to stop."""
     told = {part.name: "" for part in parts}
     while not stop.is_set():
@@ -167,7 +167,7 @@ async def _watch(parts: list[Part], stop: asyncio.Event) -> None:
             await asyncio.wait_for(stop.wait(), _LOOK_S * 10)
 
 
-def _welcome(output: Output, addresses: dict[str, str]) -> None:
+def _welcome(output: CommandOutput, addresses: dict[str, str]) -> None:
     if output.json:
         output.event(addresses, "")
         return

@@ -13,10 +13,10 @@ from millstream.cli.commands.pub import BodyFile
 from millstream.cli.completion import StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, NOTHING, UsageError
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.readings import read_headers_given
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import (
     count_text,
     header_fields,
@@ -33,7 +33,7 @@ from millstream.letters.reading import letter_streams, read_letter, read_letters
 from millstream.letters.redriving import Edit, Redriven, RedriveOutcome, redrive, redrive_all
 from millstream.link.options import LinkOptions
 
-app = Commands("Dead letters: messages that were given up, with the reason. Read them, send them again.")
+app = CommandGroup("Dead letters: messages that were given up, with the reason. Read them, send them again.")
 
 
 @app.command("ls")
@@ -62,7 +62,7 @@ def ls(
     """
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream dlq ls") as api:
             if not stream:
                 streams = await letter_streams(api.link)
@@ -134,7 +134,7 @@ def show(
     """
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream dlq show") as api:
             await stream_info(api, stream)
             letter = await read_letter(api.link, stream, seq)
@@ -202,7 +202,7 @@ def redrive_command(
         raise UsageError("--body, --file and --header are for one letter")
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream dlq redrive") as api:
             found = (await stream_info(api, stream))["state"]
             if every:

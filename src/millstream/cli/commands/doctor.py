@@ -7,19 +7,24 @@ from typing import Annotated, Final
 
 import typer
 
-from millstream.cli.checkup.findings import Finding, Findings, Verdict
+from millstream.cli.checkup.findings import Finding, Findings, FindingVerdict
 from millstream.cli.checkup.machine import check_machine, check_store
 from millstream.cli.checkup.monitoring import check_monitoring
 from millstream.cli.checkup.server import check_server, is_local
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import safe
 from millstream.cli.session import run
 from millstream.link.errors import BadLinkOptions, LinkError
 from millstream.link.options import LinkOptions
 
-_MARKS: Final = {Verdict.OK: "ok", Verdict.WARNING: "WARN", Verdict.FAILURE: "FAIL", Verdict.SKIPPED: "skip"}
+_MARKS: Final = {
+    FindingVerdict.OK: "ok",
+    FindingVerdict.WARNING: "WARN",
+    FindingVerdict.FAILURE: "FAIL",
+    FindingVerdict.SKIPPED: "skip",
+}
 
 
 @talks_to_a_server
@@ -62,8 +67,8 @@ def doctor(
             )
         folder = check_monitoring(monitor, found) if monitor else ""
         _check_store(store, folder if is_local(server) else "", found)
-        _show(Output(json=json), found)
-        return FAILED if found.count(Verdict.FAILURE) else 0
+        _show(CommandOutput(json=json), found)
+        return FAILED if found.count(FindingVerdict.FAILURE) else 0
 
     run(work())
 
@@ -78,8 +83,8 @@ def _check_store(given: Path | None, told: str, found: Findings) -> None:
         found.skip("store", "not looked at", "Say --store FOLDER on the machine of the server.")
 
 
-def _show(output: Output, found: Findings) -> None:
-    counts = {str(each): found.count(each) for each in Verdict}
+def _show(output: CommandOutput, found: Findings) -> None:
+    counts = {str(each): found.count(each) for each in FindingVerdict}
     if output.json:
         output.document({"findings": [each.document for each in found.all], "counts": counts})
         return
@@ -89,7 +94,7 @@ def _show(output: Output, found: Findings) -> None:
     output.line(f"{counts['ok']} ok, {counts['warning']} warnings, {counts['failure']} failures")
 
 
-def _line(output: Output, finding: Finding, width: int) -> None:
+def _line(output: CommandOutput, finding: Finding, width: int) -> None:
     mark = _MARKS[finding.verdict]
     output.line(f"{mark:<4}  {safe(finding.topic):<{width}}  {safe(finding.text)}", escape=False)
     if finding.advice:

@@ -13,9 +13,9 @@ from millstream.cli.commands import kv_keys
 from millstream.cli.commands.buckets import bucket_config, bucket_link
 from millstream.cli.completion import BucketName
 from millstream.cli.connection import talks_to_a_server
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import (
     count_text,
     duration_text,
@@ -25,24 +25,28 @@ from millstream.cli.output.texts import (
     time_text,
 )
 from millstream.cli.session import run
-from millstream.cli.settings import Changes, Form, Setting, takes_settings
+from millstream.cli.settings import Changes, Setting, SettingForm, takes_settings
 from millstream.link.options import LinkOptions
 
-app = Commands("Buckets of keys and values, as every NATS client has them.")
+app = CommandGroup("Buckets of keys and values, as every NATS client has them.")
 
 _PREFIX: Final = "KV_"
 _SECOND: Final = 1_000_000_000
 _SETTINGS: Final = (
-    Setting("description", "--description", Form.TEXT, "What the bucket is for."),
-    Setting("history", "--history", Form.LIMIT, "Revisions of a key that are kept, 1 to 64."),
-    Setting("ttl_s", "--ttl", Form.DURATION, "Keys go after this time."),
-    Setting("marker_ttl_s", "--marker-ttl", Form.DURATION, "Markers of keys that went stay for this time."),
-    Setting("max_value_size", "--max-value-size", Form.SIZE, "The largest value."),
-    Setting("max_bytes", "--max-bucket-size", Form.SIZE, "At most so many bytes."),
-    Setting("storage", "--storage", Form.CHOICE, "Where it is kept.", {"file": "file", "memory": "memory"}),
-    Setting("replicas", "--replicas", Form.LIMIT, "Servers that keep a copy, in a cluster."),
-    Setting("compression", "--compress", Form.SWITCH, "Compress files."),
-    Setting("metadata", "--metadata", Form.PAIRS, "Notes for programs; several times."),
+    Setting("description", "--description", SettingForm.TEXT, "What the bucket is for."),
+    Setting("history", "--history", SettingForm.LIMIT, "Revisions of a key that are kept, 1 to 64."),
+    Setting("ttl_s", "--ttl", SettingForm.DURATION, "Keys go after this time."),
+    Setting(
+        "marker_ttl_s", "--marker-ttl", SettingForm.DURATION, "Markers of keys that went stay for this time."
+    ),
+    Setting("max_value_size", "--max-value-size", SettingForm.SIZE, "The largest value."),
+    Setting("max_bytes", "--max-bucket-size", SettingForm.SIZE, "At most so many bytes."),
+    Setting(
+        "storage", "--storage", SettingForm.CHOICE, "Where it is kept.", {"file": "file", "memory": "memory"}
+    ),
+    Setting("replicas", "--replicas", SettingForm.LIMIT, "Servers that keep a copy, in a cluster."),
+    Setting("compression", "--compress", SettingForm.SWITCH, "Compress files."),
+    Setting("metadata", "--metadata", SettingForm.PAIRS, "Notes for programs; several times."),
 )
 
 
@@ -62,7 +66,7 @@ def add(*, server: LinkOptions, bucket: BucketName, changes: Changes, json: Json
     async def work() -> None:
         async with bucket_link(server, "millstream kv add", _PREFIX) as link:
             made = await (await KeyValue.create(link, config)).status()
-        Output(json=json).done(msgspec.to_builtins(made), f"bucket {bucket} is there")
+        CommandOutput(json=json).done(msgspec.to_builtins(made), f"bucket {bucket} is there")
 
     run(work())
 
@@ -83,7 +87,7 @@ def ls(
     """
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         found: list[BucketStatus] = []
         async with bucket_link(server, "millstream kv ls", _PREFIX) as link:
             page, offset = await KeyValue.buckets(link)
@@ -146,7 +150,7 @@ def status(*, server: LinkOptions, bucket: BucketName, json: JsonOption = False)
         if found.description:
             section = {"Description": found.description, **section}
         title = f"Bucket {safe(found.bucket)}, created {time_text(found.created)}"
-        Output(json=json).details(msgspec.to_builtins(found), {title: section})
+        CommandOutput(json=json).details(msgspec.to_builtins(found), {title: section})
 
     run(work())
 
@@ -168,7 +172,7 @@ def rm(
             found = await (await KeyValue.open(link, bucket)).status()
             confirm(f"delete bucket {bucket} with {count_text(found.values)} values", force=force)
             await KeyValue.remove(link, bucket)
-        Output(json=json).done({"deleted": bucket}, f"bucket {bucket} is deleted")
+        CommandOutput(json=json).done({"deleted": bucket}, f"bucket {bucket} is deleted")
 
     run(work())
 

@@ -16,7 +16,7 @@ from millstream.cli.connection import talks_to_a_server
 from millstream.cli.endings import CONFLICT, NOT_FOUND, NOTHING, Ending
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.readings import read_duration
-from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
+from millstream.cli.output.tables import CommandOutput, JsonOption, RawOption, check_raw
 from millstream.cli.output.texts import (
     header_fields,
     payload_fields,
@@ -66,7 +66,7 @@ def get(
     check_raw(raw, json)
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with bucket_link(server, "millstream kv get", _PREFIX, bucket) as link:
             found = await (await KeyValue.open(link, bucket)).get(key, revision)
         if found is None:
@@ -112,7 +112,7 @@ def _write(
                     raise Ending(f"bucket {bucket} has a key {key} already", CONFLICT) from None
                 raise
         document = {"bucket": bucket, "key": key, "revision": revision}
-        Output(json=json).done(document, f"{key} is at revision {revision}")
+        CommandOutput(json=json).done(document, f"{key} is at revision {revision}")
 
     run(work())
 
@@ -205,7 +205,7 @@ def _remove(
             remove = store.purge if purge else store.delete
             at = await remove(key, expected=revision)
         text = f"{key} is {'purged' if purge else 'deleted'}"
-        Output(json=json).done({"bucket": bucket, "key": key, "revision": at}, text)
+        CommandOutput(json=json).done({"bucket": bucket, "key": key, "revision": at}, text)
 
     run(work())
 
@@ -234,7 +234,7 @@ def history(*, server: LinkOptions, bucket: BucketName, key: Key, json: JsonOpti
             for each in found
         ]
         documents = [entry_document(bucket, each) for each in found]
-        Output(json=json).table(documents, ("#Revision", "Time", "Operation", "Value"), rows)
+        CommandOutput(json=json).table(documents, ("#Revision", "Time", "Operation", "Value"), rows)
 
     run(work())
 
@@ -259,7 +259,7 @@ def keys(
     """
 
     async def work() -> int:
-        output, count, at = Output(json=json), 0, after
+        output, count, at = CommandOutput(json=json), 0, after
         async with bucket_link(server, "millstream kv keys", _PREFIX, bucket) as link:
             store = await KeyValue.open(link, bucket)
             while True:
@@ -299,7 +299,7 @@ def watch(
     """
 
     async def work() -> None:
-        output, shown = Output(json=json), 0
+        output, shown = CommandOutput(json=json), 0
         async with bucket_link(server, "millstream kv watch", _PREFIX, bucket) as link:
             store = await KeyValue.open(link, bucket)
             watching = store.watch(*(patterns or ()), after=after, history=history, new_only=new)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-from millstream.cli.output.tables import Output
+from millstream.cli.output.tables import CommandOutput
 from millstream.cli.output.texts import header_fields, payload_fields, payload_text, safe, time_text
 from millstream.golang.time import format_time
 from millstream.link.link import Link
@@ -19,14 +19,14 @@ from millstream.link.stored import Stored, first_since, next_message
 from millstream.protocol.headers import Pairs
 
 
-class Place(NamedTuple):
+class StreamPlace(NamedTuple):
     """Where to begin to read: at a sequence, or at a time."""
 
     seq: int = 1
     time: str = ""  # RFC 3339; it counts if it is not empty
 
 
-async def next_stored(link: Link, stream: str, place: Place, subject: str = ">") -> Stored | None:
+async def next_stored(link: Link, stream: str, place: StreamPlace, subject: str = ">") -> Stored | None:
     """Return the first message from a place on that matches; None if there is none."""
     if place.time:
         return await first_since(link, stream, place.time, subject)
@@ -34,7 +34,7 @@ async def next_stored(link: Link, stream: str, place: Place, subject: str = ">")
 
 
 async def stored_range(
-    link: Link, stream: str, place: Place, subject: str = ">", limit: int = 10
+    link: Link, stream: str, place: StreamPlace, subject: str = ">", limit: int = 10
 ) -> AsyncIterator[Stored]:
     """Yield at most `limit` messages from a place on."""
     for _ in range(limit):
@@ -42,7 +42,7 @@ async def stored_range(
         if message is None:
             return
         yield message
-        place = Place(message.seq + 1)
+        place = StreamPlace(message.seq + 1)
 
 
 def document_of(stream: str, message: Stored) -> dict[str, Any]:
@@ -58,7 +58,9 @@ def document_of(stream: str, message: Stored) -> dict[str, Any]:
     return found | payload_fields(message.payload)
 
 
-def show_stored(output: Output, stream: str, message: Stored, *, raw: bool = False, most: int = 0) -> None:
+def show_stored(
+    output: CommandOutput, stream: str, message: Stored, *, raw: bool = False, most: int = 0
+) -> None:
     """Print a message: a line with its place, its headers, its payload."""
     if raw:
         output.raw(message.payload + b"\n")
@@ -68,7 +70,7 @@ def show_stored(output: Output, stream: str, message: Stored, *, raw: bool = Fal
 
 
 def show_message(
-    output: Output, document: dict[str, Any], text: str, headers: Pairs, payload: bytes, most: int = 0
+    output: CommandOutput, document: dict[str, Any], text: str, headers: Pairs, payload: bytes, most: int = 0
 ) -> None:
     """Print one message; with JSON, one line for each."""
     output.event(document, f"{text}  {payload_text(payload, most)}" if payload else text)

@@ -14,30 +14,32 @@ from millstream.cli.commands.obj_transfer import ObjectName, get, put
 from millstream.cli.completion import StoreName
 from millstream.cli.connection import talks_to_a_server
 from millstream.cli.endings import NOTHING
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import count_text, safe, size_text, time_text
 from millstream.cli.session import run
-from millstream.cli.settings import Changes, Form, Setting, takes_settings
+from millstream.cli.settings import Changes, Setting, SettingForm, takes_settings
 from millstream.client.client import Client
 from millstream.client.config import StartAt
 from millstream.golang.time import Time
 from millstream.link.options import LinkOptions
 from millstream.link.stored import Stored
 
-app = Commands("Buckets of objects of any size, as every NATS client has them.")
+app = CommandGroup("Buckets of objects of any size, as every NATS client has them.")
 
 _PREFIX: Final = "OBJ_"
 _SECOND: Final = 1_000_000_000
 _SETTINGS: Final = (
-    Setting("description", "--description", Form.TEXT, "What the bucket is for."),
-    Setting("ttl_s", "--ttl", Form.DURATION, "Objects go after this time."),
-    Setting("max_bytes", "--max-bucket-size", Form.SIZE, "At most so many bytes."),
-    Setting("storage", "--storage", Form.CHOICE, "Where it is kept.", {"file": "file", "memory": "memory"}),
-    Setting("replicas", "--replicas", Form.LIMIT, "Servers that keep a copy, in a cluster."),
-    Setting("compression", "--compress", Form.SWITCH, "Compress files."),
-    Setting("metadata", "--metadata", Form.PAIRS, "Notes for programs; several times."),
+    Setting("description", "--description", SettingForm.TEXT, "What the bucket is for."),
+    Setting("ttl_s", "--ttl", SettingForm.DURATION, "Objects go after this time."),
+    Setting("max_bytes", "--max-bucket-size", SettingForm.SIZE, "At most so many bytes."),
+    Setting(
+        "storage", "--storage", SettingForm.CHOICE, "Where it is kept.", {"file": "file", "memory": "memory"}
+    ),
+    Setting("replicas", "--replicas", SettingForm.LIMIT, "Servers that keep a copy, in a cluster."),
+    Setting("compression", "--compress", SettingForm.SWITCH, "Compress files."),
+    Setting("metadata", "--metadata", SettingForm.PAIRS, "Notes for programs; several times."),
 )
 
 
@@ -57,7 +59,7 @@ def add(*, server: LinkOptions, bucket: StoreName, changes: Changes, json: JsonO
     async def work() -> None:
         async with bucket_link(server, "millstream obj add", _PREFIX) as link:
             made = await (await ObjectStore.create(link, config)).status()
-        Output(json=json).done(msgspec.to_builtins(made), f"bucket {bucket} is there")
+        CommandOutput(json=json).done(msgspec.to_builtins(made), f"bucket {bucket} is there")
 
     run(work())
 
@@ -80,7 +82,7 @@ def ls(
     """
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with bucket_link(server, "millstream obj ls", _PREFIX, bucket) as link:
             if bucket:
                 return await _list_objects(output, await ObjectStore.open(link, bucket))
@@ -103,7 +105,7 @@ def ls(
     run(work())
 
 
-async def _list_objects(output: Output, store: ObjectStore) -> int:
+async def _list_objects(output: CommandOutput, store: ObjectStore) -> int:
     at = count = 0
     while True:
         page = await store.page(after=at)
@@ -146,7 +148,7 @@ def info(*, server: LinkOptions, bucket: StoreName, name: ObjectName, json: Json
             section["Description"] = found.description
         section |= {f"Header {key}": ", ".join(values) for key, values in found.headers.items()}
         section |= {f"Metadata {key}": value for key, value in found.metadata.items()}
-        Output(json=json).details(
+        CommandOutput(json=json).details(
             msgspec.to_builtins(found), {f"Object {safe(found.name)} in {bucket}": section}
         )
 
@@ -183,7 +185,7 @@ def rm(
                 confirm(f"delete bucket {bucket} with all its objects, {size}", force=force)
                 await ObjectStore.remove(link, bucket)
         what = f"{name} in bucket {bucket}" if name else f"bucket {bucket}"
-        Output(json=json).done({"bucket": bucket, "deleted": name or bucket}, f"{what} is deleted")
+        CommandOutput(json=json).done({"bucket": bucket, "deleted": name or bucket}, f"{what} is deleted")
 
     run(work())
 
@@ -216,7 +218,7 @@ def link_command(
                 other, _, rest = target.partition("/")
                 leads = ObjectLink(other, rest)
             made = await store.link_to(name, leads)
-        Output(json=json).done(msgspec.to_builtins(made), f"{name} leads to {_target(leads)}")
+        CommandOutput(json=json).done(msgspec.to_builtins(made), f"{name} leads to {_target(leads)}")
 
     run(work())
 
@@ -238,7 +240,7 @@ def seal(
             store = await ObjectStore.open(link, bucket)
             confirm(f"seal bucket {bucket} for good", force=force)
             made = await store.seal()
-        Output(json=json).done(msgspec.to_builtins(made), f"bucket {bucket} is sealed")
+        CommandOutput(json=json).done(msgspec.to_builtins(made), f"bucket {bucket} is sealed")
 
     run(work())
 
@@ -261,7 +263,7 @@ def watch(
     """
 
     async def work() -> None:
-        output, shown = Output(json=json), 0
+        output, shown = CommandOutput(json=json), 0
         async with bucket_link(server, "millstream obj watch", _PREFIX, bucket) as link:
             store = await ObjectStore.open(link, bucket)
             start = StartAt.NEW if new else StartAt.LAST_PER_SUBJECT

@@ -21,7 +21,7 @@ from millstream.cli.completion import StoreName
 from millstream.cli.connection import talks_to_a_server
 from millstream.cli.endings import CONFLICT, FAILED, Ending, UsageError
 from millstream.cli.output.readings import read_headers_given
-from millstream.cli.output.tables import JsonOption, Output, on_terminal
+from millstream.cli.output.tables import CommandOutput, JsonOption, on_terminal
 from millstream.cli.output.texts import header_fields, size_text
 from millstream.cli.session import run
 from millstream.link.options import LinkOptions
@@ -88,7 +88,9 @@ def put(
                 finally:
                     await cleaned_up()
                 bars.end(wanted, "upload")
-        Output(json=json).done(msgspec.to_builtins(made), f"{wanted} is stored, {size_text(made.size)}")
+        CommandOutput(json=json).done(
+            msgspec.to_builtins(made), f"{wanted} is stored, {size_text(made.size)}"
+        )
 
     run(work())
 
@@ -165,7 +167,7 @@ def get(
                 bars.end(name, "download")
         if not stdout:
             text = f"{target} has {size_text(info.size)}, checked by its digest"
-            Output(json=json).done({"file": str(target), **msgspec.to_builtins(info)}, text)
+            CommandOutput(json=json).done({"file": str(target), **msgspec.to_builtins(info)}, text)
 
     run(work())
 

@@ -15,7 +15,7 @@ from millstream.base.reasons import file_reason
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, NOTHING, Ending, UsageError
 from millstream.cli.output.readings import read_duration, read_headers_given
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import count_text
 from millstream.cli.session import run
 from millstream.jsapi import headers as names
@@ -113,7 +113,7 @@ def pub(
         raise UsageError("--lines reads standard input; it excludes BODY, --file and --count")
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream pub") as api:
             sender = _Sender(api, output, subject, headers, msg_id, reply, stored=stored)
             if lines:
@@ -162,7 +162,7 @@ class _Sender:
     def __init__(
         self,
         api: JetStreamApi,
-        output: Output,
+        output: CommandOutput,
         subject: str,
         headers: list[tuple[str, str]],
         msg_id: str,

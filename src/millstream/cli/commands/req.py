@@ -12,7 +12,7 @@ from millstream.cli.commands.pub import Body, BodyFile, HeaderOption, read_body
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import NO_SERVER, NOTHING, Ending
 from millstream.cli.output.readings import read_duration, read_headers_given
-from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
+from millstream.cli.output.tables import CommandOutput, JsonOption, RawOption, check_raw
 from millstream.cli.output.texts import header_fields, payload_fields, safe
 from millstream.cli.session import run
 from millstream.link.deliveries import LinkMessage
@@ -56,7 +56,7 @@ def req(
     payload = read_body(body, file)
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream req") as api:
             began = time.monotonic()
             with api.inbox() as (inbox, answers):
@@ -81,7 +81,7 @@ def req(
     run(work())
 
 
-def _show(output: Output, message: LinkMessage, took_s: float) -> None:
+def _show(output: CommandOutput, message: LinkMessage, took_s: float) -> None:
     headers = read_pairs(message.block) if message.block else []
     document: dict[str, Any] = {"subject": message.subject, "seconds": round(took_s, 6)}
     if headers:

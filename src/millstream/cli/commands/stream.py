@@ -14,17 +14,17 @@ from millstream.cli.commands.stream_settings import SETTINGS, config_changes, co
 from millstream.cli.completion import StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import UsageError
-from millstream.cli.groups import Commands
+from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.readings import check_name
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import count_text, list_text, safe, since_text, size_text, time_text
 from millstream.cli.session import run
 from millstream.cli.settings import Changes, ConfigFile, difference, merged, read_config, takes_settings
 from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi
 
-app = Commands("Look at streams and manage them.")
+app = CommandGroup("Look at streams and manage them.")
 
 _INTERNAL: Final = ("KV_", "OBJ_", "MQTT_", "$MQTT_")
 _SORTS: Final = ("name", "messages", "bytes", "consumers", "last")
@@ -53,7 +53,7 @@ def ls(
         raise UsageError(f"--sort: {sort!r} is none of {', '.join(_SORTS)}")
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream stream ls") as api:
             if names:
                 listed = [str(each) async for each in api.pages("STREAM.NAMES", "streams", _filter(subject))]
@@ -138,7 +138,7 @@ def info(
     """
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream stream info") as api:
             found = await stream_info(api, stream)
             counts = await _subject_counts(api, stream, filter_, limit) if subjects else {}
@@ -241,9 +241,9 @@ def add(
         wanted["subjects"] = [stream]
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         if dry_run:
-            Output(json=True).document(wanted)
+            CommandOutput(json=True).document(wanted)
             return
         async with connected(server, "millstream stream add") as api:
             made = await api.ask(f"STREAM.CREATE.{stream}", wanted)
@@ -281,7 +281,7 @@ def edit(
         raise UsageError("nothing to change is given; see millstream stream edit --help")
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream stream edit") as api:
             before = (await stream_info(api, stream))["config"]
             wanted = merged(before, given) | {"name": stream}
@@ -322,7 +322,7 @@ def rm(
             what = f"{count_text(state.get('messages', 0))} messages and {consumers} consumers"
             confirm(f"delete stream {stream} with {what}", force=force)
             await api.delete_stream(stream)
-        Output(json=json).done({"deleted": stream}, f"stream {stream} is deleted, with {what}")
+        CommandOutput(json=json).done({"deleted": stream}, f"stream {stream} is deleted, with {what}")
 
     run(work())
 
@@ -365,7 +365,9 @@ def purge(
             confirm(f"remove {what}", force=force)
             done = await api.ask(f"STREAM.PURGE.{stream}", request or None)
         count = done.get("purged", 0)
-        Output(json=json).done({"purged": count}, f"{count_text(count)} messages are removed from {stream}")
+        CommandOutput(json=json).done(
+            {"purged": count}, f"{count_text(count)} messages are removed from {stream}"
+        )
 
     run(work())
 

@@ -18,7 +18,7 @@ from millstream.cli.completion import StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, Ending, UsageError
 from millstream.cli.output.readings import check_name
-from millstream.cli.output.tables import JsonOption, Output
+from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import count_text, list_text
 from millstream.cli.session import run
 from millstream.cli.settings import Changes, merged, takes_settings
@@ -60,7 +60,7 @@ def copy(
         )
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream stream copy") as api:
             info = await stream_info(api, stream)
             wanted = _configuration(info["config"], target, given)

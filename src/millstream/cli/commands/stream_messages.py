@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from millstream.cli.commands.lookup import stream_info
-from millstream.cli.commands.messages import Place, next_stored, show_stored, stored_range
+from millstream.cli.commands.messages import StreamPlace, next_stored, show_stored, stored_range
 from millstream.cli.completion import StreamName
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import NOTHING, UsageError
 from millstream.cli.output.readings import read_moment
-from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
+from millstream.cli.output.tables import CommandOutput, JsonOption, RawOption, check_raw
 from millstream.cli.session import run
 from millstream.golang.time import Time
 from millstream.link.link import Link
@@ -37,10 +37,10 @@ WidthOption = Annotated[
 ]
 
 
-def _place(seq: int, since: str) -> Place:
+def _place(seq: int, since: str) -> StreamPlace:
     if seq and since:
         raise UsageError("--seq and --since exclude each other")
-    return Place(seq or 1, read_moment(since, "--since") if since else "")
+    return StreamPlace(seq or 1, read_moment(since, "--since") if since else "")
 
 
 @talks_to_a_server
@@ -76,7 +76,7 @@ def view(
         raise UsageError("--last begins at the end; it excludes --seq and --since")
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream stream view") as api:
             info = await stream_info(api, stream)
             if last:
@@ -107,14 +107,14 @@ async def newest(link: Link, stream: str, state: dict[str, Any], subject: str, c
     while end > first and len(found) < count and budget > 0:
         begin = max(end - span, first)
         before: list[Stored] = []
-        place = Place(begin)
+        place = StreamPlace(begin)
         while budget > 0:
             message = await next_stored(link, stream, place, subject)
             budget -= 1
             if message is None or message.seq >= end:
                 break
             before.append(message)
-            place = Place(message.seq + 1)
+            place = StreamPlace(message.seq + 1)
         found.extendleft(reversed(before[-(count - len(found)) :]))
         end, span = begin, span * 2
     return found
@@ -151,11 +151,11 @@ def tail(
     place = _place(seq, since)
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         shown = 0
         async with connected(server, "millstream stream tail") as api:
             info = await stream_info(api, stream)
-            begin = place if seq or since else Place(info["state"]["last_seq"] + 1)
+            begin = place if seq or since else StreamPlace(info["state"]["last_seq"] + 1)
             if last:
                 for message in await newest(api.link, stream, info["state"], subject, last):
                     show_stored(output, stream, message, raw=raw, most=width)
@@ -173,7 +173,7 @@ def tail(
     run(work())
 
 
-async def _followed(link: Link, stream: str, place: Place, subject: str) -> Any:
+async def _followed(link: Link, stream: str, place: StreamPlace, subject: str) -> Any:
     """Yield messages by an ordered consumer, across lost connections."""
     from datetime import datetime
 
@@ -196,12 +196,12 @@ def _micro(text: str) -> str:
     return f"{head}.{rest.rstrip('Z')[:6]}+00:00" if dot else text.replace("Z", "+00:00")
 
 
-async def _polled(link: Link, stream: str, place: Place, subject: str) -> Any:
+async def _polled(link: Link, stream: str, place: StreamPlace, subject: str) -> Any:
     """Yield messages by looking for the next one again and again."""
     while True:
         message = await next_stored(link, stream, place, subject)
         if message is None:
             await asyncio.sleep(_POLL_S)
             continue
-        place = Place(message.seq + 1)
+        place = StreamPlace(message.seq + 1)
         yield message

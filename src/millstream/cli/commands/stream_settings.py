@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from millstream.cli.output.texts import duration_text, limit_text, list_text
-from millstream.cli.settings import Changes, Form, Setting
+from millstream.cli.settings import Changes, Setting, SettingForm
 
 RETENTION: Final = {
     "limits": "limits",
@@ -18,51 +18,80 @@ STORAGE: Final = {"file": "file", "memory": "memory"}
 
 SETTINGS: Final = (
     Setting(
-        "subjects", "--subjects", Form.LIST, "Subjects to store; commas, or several times.", metavar="SUBJECT"
+        "subjects",
+        "--subjects",
+        SettingForm.LIST,
+        "Subjects to store; commas, or several times.",
+        metavar="SUBJECT",
     ),
-    Setting("description", "--description", Form.TEXT, "What the stream is for."),
-    Setting("storage", "--storage", Form.CHOICE, "Where messages are kept.", STORAGE),
-    Setting("retention", "--retention", Form.CHOICE, "When messages go.", RETENTION),
+    Setting("description", "--description", SettingForm.TEXT, "What the stream is for."),
+    Setting("storage", "--storage", SettingForm.CHOICE, "Where messages are kept.", STORAGE),
+    Setting("retention", "--retention", SettingForm.CHOICE, "When messages go.", RETENTION),
     Setting(
         "discard",
         "--discard",
-        Form.CHOICE,
+        SettingForm.CHOICE,
         "Which message goes when it is full.",
         {"old": "old", "new": "new"},
     ),
-    Setting("discard_new_per_subject", "--discard-per-subject", Form.SWITCH, "The same for each subject."),
-    Setting("max_msgs", "--max-msgs", Form.LIMIT, "At most so many messages."),
-    Setting("max_bytes", "--max-bytes", Form.SIZE, "At most so many bytes."),
-    Setting("max_age", "--max-age", Form.DURATION, "Remove messages after this time; 0 keeps them."),
-    Setting("max_msgs_per_subject", "--max-msgs-per-subject", Form.LIMIT, "At most so many of each subject."),
-    Setting("max_msg_size", "--max-msg-size", Form.SIZE, "The largest message."),
-    Setting("max_consumers", "--max-consumers", Form.LIMIT, "At most so many consumers."),
-    Setting("duplicate_window", "--dupe-window", Form.DURATION, "How long message ids are remembered."),
-    Setting("num_replicas", "--replicas", Form.LIMIT, "Servers that keep a copy, in a cluster."),
-    Setting("placement.cluster", "--cluster", Form.TEXT, "Place it in this cluster.", metavar="NAME"),
-    Setting("placement.tags", "--tag", Form.LIST, "Place it on servers with this tag.", metavar="TAG"),
-    Setting("compression", "--compression", Form.CHOICE, "Compress files.", {"none": "none", "s2": "s2"}),
-    Setting("no_ack", "--no-ack", Form.SWITCH, "Answer no publisher."),
-    Setting("allow_direct", "--allow-direct", Form.SWITCH, "Let clients read it without a consumer."),
-    Setting("allow_rollup_hdrs", "--allow-rollup", Form.SWITCH, "Let a message replace those before it."),
-    Setting("allow_msg_ttl", "--allow-msg-ttl", Form.SWITCH, "Let messages say when they expire."),
-    Setting("allow_atomic", "--allow-batch", Form.SWITCH, "Let batches be published as one."),
-    Setting("allow_msg_schedules", "--allow-schedules", Form.SWITCH, "Let messages be delayed."),
-    Setting("allow_msg_counter", "--allow-counter", Form.SWITCH, "Let messages be counters."),
-    Setting("deny_delete", "--deny-delete", Form.SWITCH, "Nobody may delete single messages."),
-    Setting("deny_purge", "--deny-purge", Form.SWITCH, "Nobody may purge it."),
-    Setting("mirror.name", "--mirror", Form.TEXT, "A copy of this stream.", metavar="STREAM"),
-    Setting("sources", "--source", Form.LIST, "Copy from this stream, too.", metavar="STREAM"),
     Setting(
-        "republish.src", "--republish-source", Form.TEXT, "Publish again what matches.", metavar="SUBJECT"
+        "discard_new_per_subject", "--discard-per-subject", SettingForm.SWITCH, "The same for each subject."
     ),
-    Setting("republish.dest", "--republish-destination", Form.TEXT, "… to this subject.", metavar="SUBJECT"),
-    Setting("subject_transform.src", "--transform-source", Form.TEXT, "Rename subjects.", metavar="SUBJECT"),
+    Setting("max_msgs", "--max-msgs", SettingForm.LIMIT, "At most so many messages."),
+    Setting("max_bytes", "--max-bytes", SettingForm.SIZE, "At most so many bytes."),
+    Setting("max_age", "--max-age", SettingForm.DURATION, "Remove messages after this time; 0 keeps them."),
     Setting(
-        "subject_transform.dest", "--transform-destination", Form.TEXT, "… to this one.", metavar="SUBJECT"
+        "max_msgs_per_subject",
+        "--max-msgs-per-subject",
+        SettingForm.LIMIT,
+        "At most so many of each subject.",
     ),
-    Setting("first_seq", "--first-sequence", Form.LIMIT, "Begin with this sequence."),
-    Setting("metadata", "--metadata", Form.PAIRS, "Notes for programs; several times."),
+    Setting("max_msg_size", "--max-msg-size", SettingForm.SIZE, "The largest message."),
+    Setting("max_consumers", "--max-consumers", SettingForm.LIMIT, "At most so many consumers."),
+    Setting(
+        "duplicate_window", "--dupe-window", SettingForm.DURATION, "How long message ids are remembered."
+    ),
+    Setting("num_replicas", "--replicas", SettingForm.LIMIT, "Servers that keep a copy, in a cluster."),
+    Setting("placement.cluster", "--cluster", SettingForm.TEXT, "Place it in this cluster.", metavar="NAME"),
+    Setting("placement.tags", "--tag", SettingForm.LIST, "Place it on servers with this tag.", metavar="TAG"),
+    Setting(
+        "compression", "--compression", SettingForm.CHOICE, "Compress files.", {"none": "none", "s2": "s2"}
+    ),
+    Setting("no_ack", "--no-ack", SettingForm.SWITCH, "Answer no publisher."),
+    Setting("allow_direct", "--allow-direct", SettingForm.SWITCH, "Let clients read it without a consumer."),
+    Setting(
+        "allow_rollup_hdrs", "--allow-rollup", SettingForm.SWITCH, "Let a message replace those before it."
+    ),
+    Setting("allow_msg_ttl", "--allow-msg-ttl", SettingForm.SWITCH, "Let messages say when they expire."),
+    Setting("allow_atomic", "--allow-batch", SettingForm.SWITCH, "Let batches be published as one."),
+    Setting("allow_msg_schedules", "--allow-schedules", SettingForm.SWITCH, "Let messages be delayed."),
+    Setting("allow_msg_counter", "--allow-counter", SettingForm.SWITCH, "Let messages be counters."),
+    Setting("deny_delete", "--deny-delete", SettingForm.SWITCH, "Nobody may delete single messages."),
+    Setting("deny_purge", "--deny-purge", SettingForm.SWITCH, "Nobody may purge it."),
+    Setting("mirror.name", "--mirror", SettingForm.TEXT, "A copy of this stream.", metavar="STREAM"),
+    Setting("sources", "--source", SettingForm.LIST, "Copy from this stream, too.", metavar="STREAM"),
+    Setting(
+        "republish.src",
+        "--republish-source",
+        SettingForm.TEXT,
+        "Publish again what matches.",
+        metavar="SUBJECT",
+    ),
+    Setting(
+        "republish.dest", "--republish-destination", SettingForm.TEXT, "… to this subject.", metavar="SUBJECT"
+    ),
+    Setting(
+        "subject_transform.src", "--transform-source", SettingForm.TEXT, "Rename subjects.", metavar="SUBJECT"
+    ),
+    Setting(
+        "subject_transform.dest",
+        "--transform-destination",
+        SettingForm.TEXT,
+        "… to this one.",
+        metavar="SUBJECT",
+    ),
+    Setting("first_seq", "--first-sequence", SettingForm.LIMIT, "Begin with this sequence."),
+    Setting("metadata", "--metadata", SettingForm.PAIRS, "Notes for programs; several times."),
 )
 
 

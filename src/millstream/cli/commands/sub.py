@@ -13,7 +13,7 @@ from millstream.cli.commands.messages import show_message
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import NOTHING
 from millstream.cli.output.readings import read_duration
-from millstream.cli.output.tables import JsonOption, Output, RawOption, check_raw
+from millstream.cli.output.tables import CommandOutput, JsonOption, RawOption, check_raw
 from millstream.cli.output.texts import count_text, header_fields, payload_fields, safe
 from millstream.cli.session import run
 from millstream.link.deliveries import LinkMessage
@@ -65,7 +65,7 @@ def sub(
     wait_s = read_duration(wait, "--wait") / 1e9 if wait else None
 
     async def work() -> int:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         shown = 0
         async with connected(server, "millstream sub") as api:
             feed = _Feed(api.link, subjects, queue)
@@ -126,7 +126,7 @@ class _Feed:
         return self._waiting.popleft()
 
 
-def _show(output: Output, message: LinkMessage, *, headers_only: bool, most: int) -> None:
+def _show(output: CommandOutput, message: LinkMessage, *, headers_only: bool, most: int) -> None:
     headers = read_pairs(message.block) if message.block else []
     document: dict[str, Any] = {"subject": message.subject}
     if message.reply:

@@ -17,7 +17,7 @@ from millstream.cli.checkup.server import CONNECTIONS, ask
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import UsageError
 from millstream.cli.output.readings import read_duration
-from millstream.cli.output.tables import JsonOption, Output, make_table, on_terminal
+from millstream.cli.output.tables import CommandOutput, JsonOption, make_table, on_terminal
 from millstream.cli.output.texts import count_text, safe, size_text
 from millstream.cli.session import run
 from millstream.link.errors import LinkApiError, LinkError
@@ -59,7 +59,7 @@ def top(
         raise UsageError(f"--interval is at least {_SHORTEST_S:g}s")
 
     async def work() -> None:
-        output = Output(json=json)
+        output = CommandOutput(json=json)
         async with connected(server, "millstream top") as api:
             watcher = _Watcher(api, rows)
             await watcher.look()

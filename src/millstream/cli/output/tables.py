@@ -1,11 +1,11 @@
 """Results on standard output: tables and details on a terminal, plain columns in a pipe, JSON if asked for.
 
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     output.table(document, ("Name", "Messages"), rows)       # rows of texts; document is the JSON
     output.details(document, {"State": {"Messages": "1,234"}})
     output.event({"seq": 1}, "[1] orders.eu hello")          # one of many: a line, or a line of JSON
 
-Columns of a pipe have no borders, and no more than one line for each row, so that `awk` and `cut` can read
+Columns of a pipe have no borders, and no more than one line for each row, so that other programs can read
 them.  Every text is escaped here, whoever made it.
 """
 
@@ -33,7 +33,7 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-class Output:
+class CommandOutput:
     """Where a command writes its result; see the module."""
 
     def __init__(self, *, json: bool = False) -> None:
