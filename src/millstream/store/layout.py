@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from millstream.store.commit import segment_path
+from millstream.store.segment import FILE_HEADER_SIZE
 
 if TYPE_CHECKING:
     from millstream.store.log import Log
+
+FIRST_RECORD: Final = FILE_HEADER_SIZE  # offset in a file
 
 
 class FileFacts(msgspec.Struct, frozen=True):

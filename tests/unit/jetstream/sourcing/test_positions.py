@@ -10,10 +10,10 @@ from millstream.jetstream.sourcing.positions import Positions, StoredPosition
 from millstream.jsapi.stream_types import ExternalStream, StreamSource
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
+from millstream.store.layout import FIRST_RECORD
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE
 from millstream.store.recovery import open_log
-from millstream.store.segment import FILE_HEADER_SIZE
 
 
 def origin(name: str, api: str = "") -> Origin:
@@ -163,7 +163,7 @@ def test_the_later_of_header_and_skipped_message_counts() -> None:
     skip(shelf, "O", 1)
     shelf.store("O 2 > > a id")
     skip(shelf, "P", 1)
-    size = FILE_HEADER_SIZE + shelf.log.gathered()
+    size = FIRST_RECORD + shelf.log.gathered()
     shelf.store("P 2 > > a id")
     skip(shelf, "O", 3)
     shelf.write(O=3, P=2)()
@@ -178,7 +178,7 @@ def test_a_source_without_a_message_so_far_is_known_to_have_none() -> None:
         skip(shelf, "O", position)
     shelf.write(O=9, P=0)()
     shelf.commit()
-    cut_log(shelf, FILE_HEADER_SIZE + 4 * HEADER_SIZE)
+    cut_log(shelf, FIRST_RECORD + 4 * HEADER_SIZE)
     assert shelf.found(origin("O"), origin("P")) == {"O > >": 4, "P > >": 0}
 
 
