@@ -52,9 +52,16 @@ def sections(command: Any, name: str) -> Iterator[str]:
         if len(own) < len(shown):
             yield "* the options of a connection: [connecting.md](connecting.md)"
         yield ""
-    for each, below in getattr(command, "commands", {}).items():
+    for each, below in commands_below(command).items():
         if not below.hidden:
             yield from sections(below, each if name == "millstream" else f"{name} {each}")
+
+
+def commands_below(command: Any) -> dict[str, Any]:
+    """Return the commands of a group by name; imports those that the group imports when they are typed."""
+    if not hasattr(command, "list_commands"):
+        return {}
+    return {each: command.get_command(None, each) for each in command.list_commands(None)}
 
 
 def wrapped(text: str) -> list[str]:
