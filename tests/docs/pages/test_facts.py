@@ -6,7 +6,8 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from tests.kits.docs.blocks import ROOT, pages
+from tests.kits.docs.blocks import pages
+from tests.kits.paths import ROOT
 
 _LINK = re.compile(r"\]\((?P<target>[^)\s#:]*)(?:#(?P<anchor>[^)\s]+))?\)")
 
