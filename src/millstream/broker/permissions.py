@@ -247,7 +247,7 @@ def _rule_problem(entry: str, queues: bool) -> str:
 
 def _has_empty_token(subject: bytes) -> bool:
     """Return True for a subject with an empty token, which matches no rule, not even `>`."""
-    return not subject or b".." in subject or subject[0] == _DOT or subject[-1] == _DOT
+    return not subject or subject.find(b"..") >= 0 or subject[0] == _DOT or subject[-1] == _DOT
 
 
 def _is_listed(queue: bytes, rules: list[bytes]) -> bool:
