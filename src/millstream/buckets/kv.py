@@ -205,7 +205,7 @@ class KeyValue:
         return await self._write(key, b"", [(wire.KV_OPERATION, wire.KV_OPERATION_DELETE)], expected)
 
     async def purge(self, key: str, *, expected: int | None = None, ttl_s: float | None = None) -> int:
-        """Delete a key with its revisions and return the revision of the mark, which expires after `ttl_s`."""
+        """Delete a key with its revisions; return the revision of the mark, which expires after `ttl_s`."""
         pairs = [(wire.KV_OPERATION, wire.KV_OPERATION_PURGE), (wire.ROLLUP, wire.ROLLUP_SUBJECT)]
         return await self._write(key, b"", [*pairs, *_ttl(ttl_s)], expected)
 

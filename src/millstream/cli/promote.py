@@ -1,4 +1,4 @@
-"""`millstream promote`: options, the word to cut over, and what is printed."""
+"""`millstream promote`: its options, the signal to cut over, and its output."""
 
 import asyncio
 import signal
@@ -142,7 +142,7 @@ def _folder(path: Path | None) -> Iterator[Path]:
 
 
 def _word(*, json: bool) -> Any:
-    """Waits for somebody to say that it is time."""
+    """Wait for Enter or SIGUSR1, the signal to cut over."""
 
     async def wait() -> None:
         said = asyncio.Event()

@@ -106,7 +106,7 @@ async def _oldest(link: Link, stream: str, info: ConsumerInfo, filters: list[str
 
 
 async def _matches(link: Link, stream: str, info: ConsumerInfo, filters: list[str]) -> bool | None:
-    """Return whether the stream has a message that matches the filters; None if that need not be known."""
+    """Return whether the stream has a message that matches the filters; None if it is not known."""
     if info.num_pending or filters == [">"] or len(filters) > _MOST_FILTERS:
         return None
     try:

@@ -37,7 +37,7 @@ class ListedOrigin(msgspec.Struct):
 
 
 class Cluster(msgspec.Struct):
-    """The leader and replicas of a stream or consumer; a single server has no cluster name."""
+    """The leader of a stream or consumer; a single server has no cluster name."""
 
     name: str = ""
     leader: str = ""

@@ -1,7 +1,7 @@
-"""`millstream bench`: simple rates of a server, from this machine: publish, consume, request, kv.
+"""`millstream bench`: simple rates of a server, measured from this machine: publish, consume, request, kv.
 
-Each measurement makes a stream of its own with a random name, and deletes it at the end, also after Ctrl-C.
-One connection, so the figures are those of one program and not the limits of a server.
+Each measurement creates a stream with a random name and deletes it at the end, even after Ctrl-C.  It uses
+one connection, so the figures are those of one program and not the limits of a server.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Replicas = Annotated[int, typer.Option("--replicas", metavar="NUMBER", min=1, ma
 
 
 class _Figures:
-    """Counts messages, and the times of some of them."""
+    """Counts messages, and collects the times of some."""
 
     def __init__(self, size: int) -> None:
         self.size: Final = size
@@ -60,7 +60,7 @@ class _Figures:
         self._ended = time.perf_counter()
 
     def report(self, output: CommandOutput, name: str) -> None:
-        """Print a line: rate, bytes, and times of single ones if they were taken."""
+        """Print a line: rate, bytes, and the times of single messages if they were measured."""
         seconds = max((self._ended or time.perf_counter()) - self._began, 1e-9)
         rate = self.count / seconds
         document: dict[str, Any] = {
@@ -104,7 +104,7 @@ def _payload(size: str) -> bytes:
 async def _stream(
     api: JetStreamApi, storage: str, replicas: int, **more: Any
 ) -> AsyncIterator[tuple[str, str]]:
-    """Yield a stream of our own and its subject; it is deleted at the end."""
+    """Yield a new stream and its subject; the stream is deleted at the end."""
     if storage not in ("file", "memory"):
         raise UsageError(f"--storage: {storage!r} is neither file nor memory")
     name = f"BENCH_{secrets.token_hex(6)}"
@@ -118,7 +118,7 @@ async def _stream(
 
 
 async def _store(link: Link, subject: bytes, payload: bytes, count: int, figures: _Figures | None) -> None:
-    """Publish messages into a stream, some at a time; each has been acknowledged at the end."""
+    """Publish messages into a stream, some at a time; returns when all are acknowledged."""
     publisher = Publisher(link)
     try:
         left = count
@@ -248,7 +248,7 @@ def request(
     parallel: Parallel = 16,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Send requests to a responder of our own, on another connection.
+    """Send requests to a responder of this program on another connection.
 
     \b
     Examples:
@@ -328,7 +328,7 @@ def kv(
 async def _repeat(
     figures: _Figures, count: int, parallel: int, keys: int, call: Callable[[str], Awaitable[Any]]
 ) -> None:
-    """Call with one key after the other, `parallel` at a time."""
+    """Make `count` calls with successive keys, `parallel` at a time."""
     number = 0
 
     async def go() -> None:

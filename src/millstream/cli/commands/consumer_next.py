@@ -1,4 +1,4 @@
-"""`millstream consumer next`: take messages of a pull consumer, and acknowledge them."""
+"""`millstream consumer next`: fetch messages of a pull consumer, and acknowledge them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 from millstream.protocol.headers import read_pairs
 from millstream.transfer.api import JetStreamApi
 
-_GRACE_S: Final = 2.0  # for the server to say that a request has expired
+_GRACE_S: Final = 2.0  # seconds for the server to report that a request has expired
 _NO_MESSAGES, _TIMED_OUT, _CONFLICT = 404, 408, 409
 
 
 class AckChoice(StrEnum):
-    """What the server is told about each message."""
+    """The acknowledgement of each message."""
 
     ACK = "ack"
     NAK = "nak"
@@ -99,7 +99,7 @@ def next_messages(
                 _show(output, message, raw=raw)
                 taken += 1
                 if word and acked and message.reply:
-                    await api.link.request(message.reply, word)  # the answer says that the server knows
+                    await api.link.request(message.reply, word)  # the answer confirms the ack
             if not taken:
                 output.note(f"consumer {consumer} of stream {stream} has no message")
         return 0 if taken else NOTHING
@@ -119,7 +119,7 @@ def _word(kind: AckChoice, delay: str, reason: str) -> bytes:
 
 
 async def _pull(api: JetStreamApi, subject: str, request: dict[str, Any], wait_s: float) -> Any:
-    """Send one pull request, and yield its messages until it is over."""
+    """Send one pull request, and yield its messages until it ends."""
     with api.inbox() as (inbox, messages):
         api.link.publish(subject, msgspec.json.encode(request), reply=inbox)
         left = int(request["batch"])

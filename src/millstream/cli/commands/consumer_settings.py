@@ -101,7 +101,7 @@ SETTINGS: Final = (
 
 
 def config_changes(changes: Changes) -> Changes:
-    """Return the fields that the server knows: one filter has another field than several."""
+    """Return the fields of the server's API, where one filter has another field than several."""
     changes = dict(changes)
     if "deliver" in changes:
         changes |= _start(changes.pop("deliver"))

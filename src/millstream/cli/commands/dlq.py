@@ -1,4 +1,4 @@
-"""`millstream dlq`: dead letters, which pipelines keep: read them, and send them again."""
+"""`millstream dlq`: read and redrive the dead letters of pipelines."""
 
 from __future__ import annotations
 

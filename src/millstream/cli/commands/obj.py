@@ -127,7 +127,7 @@ def _target(link: ObjectLink) -> str:
 @app.command("info")
 @talks_to_a_server
 def info(*, server: LinkOptions, bucket: StoreName, name: ObjectName, json: JsonOption = False) -> None:
-    """Show what is known about an object.
+    """Show the description of an object.
 
     \b
     Examples:
@@ -228,7 +228,7 @@ def link_command(
 def seal(
     *, server: LinkOptions, bucket: StoreName, force: ForceOption = False, json: JsonOption = False
 ) -> None:
-    """Allow no change of a bucket any more, for good.
+    """Make a bucket read-only; this cannot be undone.
 
     \b
     Examples:

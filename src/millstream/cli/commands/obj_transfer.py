@@ -1,4 +1,4 @@
-"""`millstream obj put` and `get`: objects from files and into files, in pieces, so that any size fits."""
+"""`millstream obj put` and `get`: transfer of objects of any size from and to files, in pieces."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def put(
 
 
 def _slow(size: int) -> bool:
-    """Return whether something takes so long that people want to see how far it is."""
+    """Return whether a transfer takes long enough for a progress bar."""
     return size == 0 or size > 16 * _PIECE
 
 
 @contextlib.contextmanager
 def _source(file: Path, stdin: bool) -> Any:
-    """Yield what is read, and its size, 0 if it is not known."""
+    """Yield the input and its size, 0 if it is not known."""
     if stdin:
         yield sys.stdin.buffer, 0
         return
@@ -173,7 +173,7 @@ def get(
 
 
 def _file_name(name: str) -> str:
-    """Return the last part of an object's name; UsageError if that is no safe name of a file."""
+    """Return the last part of an object's name; raises UsageError if it is no safe file name."""
     last = name.replace("\\", "/").rpartition("/")[2]
     if not last or last in (".", "..") or not last.isprintable():
         raise UsageError(f"{name!r} is no name for a file; say where to with --output")
@@ -182,7 +182,7 @@ def _file_name(name: str) -> str:
 
 @contextlib.contextmanager
 def _sink(target: Path, stdout: bool) -> Any:
-    """Yield a file that takes its name at the end, or is removed if anything goes wrong."""
+    """Yield a file that gets its name at the end, or is removed after an error."""
     if stdout:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""`millstream stream view` and `tail`: messages of a stream, on every retention, without consuming any."""
+"""`millstream stream view` and `tail`: show messages of any stream without consuming them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def view(
 async def newest(link: Link, stream: str, state: dict[str, Any], subject: str, count: int) -> deque[Stored]:
     """Return the last messages that match, the oldest first.
 
-    Begins so many sequences before the end, and further back while gaps or other subjects leave too few.
+    The search begins `count` sequences before the end, and further back while gaps or other subjects leave
+    too few messages.
     """
     first, end = int(state["first_seq"]), int(state["last_seq"]) + 1
     found: deque[Stored] = deque()
@@ -191,13 +192,13 @@ async def _followed(link: Link, stream: str, place: StreamPlace, subject: str) -
 
 
 def _micro(text: str) -> str:
-    """Return a time with microseconds at most, as `datetime` has it."""
+    """Return a time with at most microseconds, the precision of `datetime`."""
     head, dot, rest = text.partition(".")
     return f"{head}.{rest.rstrip('Z')[:6]}+00:00" if dot else text.replace("Z", "+00:00")
 
 
 async def _polled(link: Link, stream: str, place: StreamPlace, subject: str) -> Any:
-    """Yield messages by looking for the next one again and again."""
+    """Yield messages by polling for the next one."""
     while True:
         message = await next_stored(link, stream, place, subject)
         if message is None:

@@ -96,7 +96,7 @@ SETTINGS: Final = (
 
 
 def config_changes(changes: Changes) -> Changes:
-    """Return the fields that the server knows: a source is an object with a name."""
+    """Return the fields of the server's API, where a source is an object with a name."""
     if "sources" in changes:
         changes["sources"] = [{"name": name} for name in changes["sources"] if isinstance(name, str)]
     return changes

@@ -51,9 +51,9 @@ def sub(
     raw: RawOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show messages as they come, until Ctrl-C. Messages of before are in streams: see `stream view`.
+    """Show messages as they come, until Ctrl-C. For stored messages, see `stream view`.
 
-    Ends with 7 if --wait is over and no message came.
+    Ends with 7 if no message came within --wait.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def sub(
         shown = 0
         async with connected(server, "millstream sub") as api:
             feed = _Feed(api.link, subjects, queue)
-            await api.link.flush()  # a subject that may not be listened to is refused by now
+            await api.link.flush()  # a refusal of a subscription arrives before the flush ends
             feed.check()
             while not count or shown < count:
                 message = await feed.next(wait_s)
@@ -94,7 +94,7 @@ def sub(
 
 
 class _Feed:
-    """The messages of several subscriptions, in the order in which they came."""
+    """The messages of several subscriptions, in order of arrival."""
 
     def __init__(self, link: Link, subjects: list[str], queue: str) -> None:
         self._waiting: deque[LinkMessage] = deque()
@@ -103,7 +103,7 @@ class _Feed:
         self._subscriptions = [link.subscribe(each, queue=queue, deliver=self._take) for each in subjects]
 
     def check(self) -> None:
-        """Raise what the server has against one of the subjects."""
+        """Raise if the server has refused one of the subjects."""
         for each in self._subscriptions:
             if each.error is not None:
                 raise each.error
