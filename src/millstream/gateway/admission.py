@@ -32,7 +32,7 @@ class Admission:
         self._queue: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._known: OrderedDict[str, None] = OrderedDict()  # digests
         self._alarm = Alarm(
-            "too many credentials that NATS has to check come at once: somebody may be guessing"
+            "NATS has to check too many unknown credentials at once; a caller may be guessing passwords"
         )
 
     def learn(self, digest: str) -> None:

@@ -119,7 +119,7 @@ class _Tokens:
         if self._stamp is None:
             raise reason
         if self._stamp != _NEVER:
-            _LOG.error("no token is taken: %s", reason)
+            _LOG.error("all tokens are refused: %s", reason)
         self._stamp = _NEVER
         self._callers = {}
 

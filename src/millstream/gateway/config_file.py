@@ -206,7 +206,7 @@ def _read(path: Path) -> _File:
 def _not_yaml(path: Path, error: yaml.YAMLError | UnicodeDecodeError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
-    return f"{place}: not YAML: {getattr(error, 'problem', None) or 'it is no text in UTF-8'}"
+    return f"{place}: not YAML: {getattr(error, 'problem', None) or 'the text is not UTF-8'}"
 
 
 def _place(problem: str) -> str:

@@ -81,14 +81,14 @@ class Exchange:
         limit = limit or self._max_body
         announced = self.header(b"content-length").lstrip("0")
         if limit and announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
-            raise BodyTooLarge(f"at most {limit} bytes are taken")
+            raise BodyTooLarge(f"the body has more than {limit} bytes")
         message = None
         if self.scope["http_version"] != "2":  # other ASGI servers have no time-out for bodies of HTTP/2
             message = await self.receive()
             if message["type"] == "http.request" and not message.get("more_body"):
                 body: bytes = message.get("body", b"")
                 if limit and len(body) > limit:
-                    raise BodyTooLarge(f"at most {limit} bytes are taken")
+                    raise BodyTooLarge(f"the body has more than {limit} bytes")
                 self.hold(len(body))
                 return body
         try:
@@ -106,7 +106,7 @@ class Exchange:
             part = message.get("body", b"")
             size += len(part)
             if limit and size > limit:
-                raise BodyTooLarge(f"at most {limit} bytes are taken")
+                raise BodyTooLarge(f"the body has more than {limit} bytes")
             self.hold(size)
             parts.append(part)
             if not message.get("more_body"):

@@ -123,7 +123,7 @@ class CallerLink(Link):
                 _LOG.log(level, "connected to NATS at %s", self.where)
                 self._look = asyncio.get_running_loop().create_task(self._look_for_jetstream())
         elif state is LinkState.LOST:
-            self._complain(f"the connection to NATS was lost: {error}; trying to get it back")
+            self._complain(f"the connection to NATS was lost: {error}; reconnecting")
         elif state is LinkState.RETRYING:
             self.was_refused = isinstance(error, AuthorizationViolation)
             if self.was_refused:

@@ -83,7 +83,7 @@ class Links:
             except AuthorizationViolation:
                 self._admission.forget(digest)
                 # without the address of NATS
-                raise Unauthorized("NATS does not take the credentials") from None
+                raise Unauthorized("NATS rejected the credentials") from None
         self._admission.learn(digest)
         try:
             await self._make_room()

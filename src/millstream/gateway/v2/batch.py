@@ -112,7 +112,7 @@ async def publish_batch(call: Call) -> Reply:
     results are sent while it arrives, so read them meanwhile (as curl does), or request failures only.
     Messages of one request are stored in their order. A line that fails does not stop the others."""
     if call.media_type and call.media_type not in _MEDIA_TYPES:
-        raise UnsupportedMedia(f"{call.media_type} is not taken here, only {NDJSON}")
+        raise UnsupportedMedia(f"{call.media_type} is not supported here; send {NDJSON}")
     query: BatchQuery = call.query
     if query.subject is not None:
         check_subject(query.subject)

@@ -252,7 +252,7 @@ class Call:
         if not body and body_of is not None and not body_of.required:
             body = b"{}"
         elif self.media_type and self.media_type not in _JSON_KINDS:
-            raise UnsupportedMedia(f"{self.media_type} is not taken here, only {JSON}")
+            raise UnsupportedMedia(f"{self.media_type} is not supported here; send {JSON}")
         return decode(body, kind)
 
     # -- the caller -----------------------------------------------------------------------------------

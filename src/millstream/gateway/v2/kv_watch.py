@@ -65,7 +65,7 @@ async def watch_keys(call: Call) -> Reply:
     query: WatchQuery = call.query
     call.accepted(EVENTS)
     if len(query.key) > _MOST_PATTERNS:
-        raise BadRequest(f"at most {_MOST_PATTERNS} patterns are taken")
+        raise BadRequest(f"at most {_MOST_PATTERNS} patterns are allowed")
     kv = await bucket_of(call)
     after = _after(call, query)
     with told():
