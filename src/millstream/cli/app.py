@@ -142,7 +142,9 @@ def _show_version(wanted: bool) -> None:
 def options(
     wanted: Annotated[
         bool,
-        typer.Option("--version", "-v", callback=_show_version, is_eager=True, help="The same as `version`."),
+        typer.Option(
+            "--version", "-v", callback=_show_version, is_eager=True, help="Show the version, like `version`."
+        ),
     ] = False,
 ) -> None:
     """A NATS-compatible message broker with streams."""

@@ -83,7 +83,7 @@ FLAGS: Final = (
         "Send ldm, stop, quit, term, reopen or reload to a server, by pid or pid file",
         action="signal",
     ),
-    _text(_S.SERVER, "client_advertise", "host", "Address to tell to clients", "client_advertise"),
+    _text(_S.SERVER, "client_advertise", "host", "Address to announce to clients", "client_advertise"),
     _text(_S.SERVER, "ports_file_dir", "dir", "Write a file with the ports in use here", "ports_file_dir"),
     _text(_S.LOGGING, "l log", "file", "Log to this file", "log_file"),
     _switch(_S.LOGGING, "T logtime", "Put the time on log lines (default: true)", "log_time"),

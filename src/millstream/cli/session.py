@@ -72,7 +72,7 @@ def run(work: Coroutine[Any, Any, int | None]) -> None:
         raise Ending(plain_text(error), code_of(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"{type(error).__name__}: {error}"
-        raise UnreadableAnswer(f"an answer of the server makes no sense ({text})") from error
+        raise UnreadableAnswer(f"the server sent an unreadable answer ({text})") from error
     if code:
         raise typer.Exit(code)
 

@@ -30,7 +30,7 @@ def run(work: Coroutine[Any, Any, int]) -> None:
         code = asyncio.run(work)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"{type(error).__name__}: {error}"
-        raise TransferError(f"an answer of the server makes no sense ({text})") from error
+        raise TransferError(f"the server sent an unreadable answer ({text})") from error
     raise typer.Exit(code)
 
 
@@ -162,7 +162,7 @@ def restore_command(
         typer.Option("--subject", metavar="SUBJECT", help="Other subjects; may be given several times."),
     ] = None,
     replicas: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=5, help="How many replicas; 0: as it was.")
+        int, typer.Option(metavar="NUMBER", min=0, max=5, help="Number of replicas; 0 keeps the number.")
     ] = 0,
     cluster: Annotated[
         str, typer.Option("--cluster", metavar="NAME", help="Place the stream in this cluster.")

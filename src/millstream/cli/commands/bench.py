@@ -36,14 +36,18 @@ _PULL: Final = 500
 _SILENCE_S: Final = 30.0
 
 Messages = Annotated[
-    int, typer.Option("--messages", "-n", metavar="NUMBER", min=1, max=100_000_000, help="So many messages.")
+    int,
+    typer.Option("--messages", "-n", metavar="NUMBER", min=1, max=100_000_000, help="Number of messages."),
 ]
-Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Of each payload.")]
+Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Size of each payload.")]
 Parallel = Annotated[
-    int, typer.Option("--parallel", metavar="NUMBER", min=1, max=10_000, help="So many at a time.")
+    int,
+    typer.Option("--parallel", metavar="NUMBER", min=1, max=10_000, help="Number of concurrent operations."),
 ]
-Storage = Annotated[str, typer.Option("--storage", metavar="file|memory", help="Of the stream.")]
-Replicas = Annotated[int, typer.Option("--replicas", metavar="NUMBER", min=1, max=5, help="Of the stream.")]
+Storage = Annotated[str, typer.Option("--storage", metavar="file|memory", help="Storage of the stream.")]
+Replicas = Annotated[
+    int, typer.Option("--replicas", metavar="NUMBER", min=1, max=5, help="Replicas of the stream.")
+]
 
 
 class _Figures:
@@ -141,7 +145,7 @@ async def _store(link: Link, subject: bytes, payload: bytes, count: int, figures
 @talks_to_a_server
 def publish(
     *, server: LinkOptions, messages: Messages = 100_000, size: Size = "128",
-    core: Annotated[bool, typer.Option("--core", help="Without a stream: nobody confirms anything.")] = False,
+    core: Annotated[bool, typer.Option("--core", help="Without a stream and confirmations.")] = False,
     storage: Storage = "file", replicas: Replicas = 1, json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Publish messages into a stream, which confirms each of them.
@@ -290,7 +294,7 @@ def request(
 @talks_to_a_server
 def kv(
     *, server: LinkOptions, messages: Messages = 20_000, size: Size = "128",
-    keys: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="So many different keys.")] = 1000,
+    keys: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Number of different keys.")] = 1000,
     parallel: Parallel = 16,
     storage: Storage = "file", replicas: Replicas = 1, json: JsonOption = False,
 ) -> None:  # fmt: skip

@@ -48,19 +48,19 @@ def next_messages(
     stream: StreamName,
     consumer: ConsumerName,
     count: Annotated[
-        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="At most so many.")
+        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="Maximum number of messages.")
     ] = 1,
     wait: Annotated[
-        str, typer.Option("--wait", metavar="TIME", help="How long to wait for messages; 0: not.")
+        str, typer.Option("--wait", metavar="TIME", help="Time to wait for messages; 0 does not wait.")
     ] = "5s",
     answer: Annotated[
-        AckChoice, typer.Option("--answer", help="What to answer to each message.")
+        AckChoice, typer.Option("--answer", help="Acknowledgement of each message.")
     ] = AckChoice.ACK,
     no_ack: Annotated[
-        bool, typer.Option("--no-ack", help="The same as --answer none: they come again.")
+        bool, typer.Option("--no-ack", help="Short for --answer none: messages are redelivered.")
     ] = False,
-    delay: Annotated[str, typer.Option(metavar="TIME", help="With nak: deliver again after this time.")] = "",
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="With term: why.")] = "",
+    delay: Annotated[str, typer.Option(metavar="TIME", help="With nak: redeliver after this time.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="With term: the reason.")] = "",
     group: Annotated[str, typer.Option(metavar="NAME", help="Priority group, if the consumer has one.")] = "",
     raw: RawOption = False,
     json: JsonOption = False,

@@ -39,7 +39,7 @@ def put(
     bucket: StoreName,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; - is standard input.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="Its name in the bucket; else the file's.")] = "",
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is.")] = "",
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Description.")] = "",
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME:VALUE", help="A header; several times."),
@@ -128,9 +128,9 @@ def get(
     bucket: StoreName,
     name: ObjectName,
     out: Annotated[
-        Path | None, typer.Option("--output", "-O", metavar="FILE", help="Where to; - is standard output.")
+        Path | None, typer.Option("--output", "-O", metavar="FILE", help="Target file; - is standard output.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Write an object to a file, by default of its own name in this folder; follows links.

@@ -84,9 +84,9 @@ def pub(
     ttl: Annotated[
         str, typer.Option("--ttl", metavar="TIME", help="The stream removes it after this time.")
     ] = "",
-    reply: Annotated[str, typer.Option("--reply", metavar="SUBJECT", help="Where answers go.")] = "",
+    reply: Annotated[str, typer.Option("--reply", metavar="SUBJECT", help="Reply subject.")] = "",
     count: Annotated[
-        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="So many messages.")
+        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="Number of messages.")
     ] = 1,
     pause: Annotated[str, typer.Option("--sleep", metavar="TIME", help="Pause between two messages.")] = "",
     lines: Annotated[bool, typer.Option("--lines", help="Each line of the input is a message.")] = False,

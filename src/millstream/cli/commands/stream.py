@@ -124,7 +124,7 @@ def info(
         str, typer.Option("--filter", metavar="SUBJECT", help="Which subjects; with --subjects.")
     ] = ">",
     limit: Annotated[
-        int, typer.Option(min=1, max=100_000, metavar="NUMBER", help="At most so many subjects.")
+        int, typer.Option(min=1, max=100_000, metavar="NUMBER", help="Maximum number of subjects.")
     ] = 100,
     json: JsonOption = False,
 ) -> None:
@@ -337,7 +337,7 @@ def purge(
     before: Annotated[
         int, typer.Option("--seq", metavar="NUMBER", min=0, help="Only those before this sequence.")
     ] = 0,
-    keep: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Keep so many of the newest.")] = 0,
+    keep: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Keep this number of the newest.")] = 0,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

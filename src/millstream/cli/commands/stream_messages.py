@@ -33,7 +33,9 @@ SinceOption = Annotated[
 ]
 WidthOption = Annotated[
     int,
-    typer.Option("--width", metavar="NUMBER", min=0, help="Cut payloads after so many characters; 0: never."),
+    typer.Option(
+        "--width", metavar="NUMBER", min=0, help="Cut payloads after this number of characters; 0 is never."
+    ),
 ]
 
 
@@ -51,9 +53,11 @@ def view(
     seq: SeqOption = 0,
     since: SinceOption = "",
     subject: FilterOption = ">",
-    last: Annotated[int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="The newest so many.")] = 0,
+    last: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="Number of the newest messages.")
+    ] = 0,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="At most so many messages.")
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="Maximum number of messages.")
     ] = 10,
     width: WidthOption = 1000,
     raw: RawOption = False,
@@ -130,9 +134,11 @@ def tail(
     since: SinceOption = "",
     subject: FilterOption = ">",
     last: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="First the newest so many.")
+        int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="Begin with this number of the newest.")
     ] = 0,
-    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=0, help="End after so many.")] = 0,
+    count: Annotated[
+        int, typer.Option("--count", metavar="NUMBER", min=0, help="End after this number.")
+    ] = 0,
     width: WidthOption = 1000,
     raw: RawOption = False,
     json: JsonOption = False,

@@ -29,14 +29,14 @@ def sub(
     *,
     server: LinkOptions,
     subjects: Annotated[
-        list[str], typer.Argument(metavar="SUBJECT", help="Which; * and > as in NATS.", show_default=False)
+        list[str], typer.Argument(metavar="SUBJECT", help="Subjects; * and > as in NATS.", show_default=False)
     ],
     queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Join this queue group.")] = "",
     count: Annotated[
-        int, typer.Option("--count", "-n", metavar="NUMBER", min=0, help="End after so many.")
+        int, typer.Option("--count", "-n", metavar="NUMBER", min=0, help="End after this number.")
     ] = 0,
     wait: Annotated[
-        str, typer.Option("--wait", metavar="TIME", help="End if nothing comes for so long.")
+        str, typer.Option("--wait", metavar="TIME", help="End if no message comes for this time.")
     ] = "",
     headers_only: Annotated[bool, typer.Option("--headers-only", help="Without payloads.")] = False,
     ack: Annotated[
@@ -45,7 +45,10 @@ def sub(
     width: Annotated[
         int,
         typer.Option(
-            "--width", metavar="NUMBER", min=0, help="Cut payloads after so many characters; 0: never."
+            "--width",
+            metavar="NUMBER",
+            min=0,
+            help="Cut payloads after this number of characters; 0 is never.",
         ),
     ] = 1000,
     raw: RawOption = False,

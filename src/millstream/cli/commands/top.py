@@ -35,12 +35,13 @@ _CONNECTION_COLUMNS: Final = ("Connection", "#Pending", "#In/s", "#Out/s", "#Sub
 def top(
     *,
     server: LinkOptions,
-    every: Annotated[str, typer.Option("--interval", metavar="TIME", help="Between two looks.")] = "2s",
+    every: Annotated[str, typer.Option("--interval", metavar="TIME", help="Time between two looks.")] = "2s",
     rows: Annotated[
-        int, typer.Option("--rows", metavar="NUMBER", min=1, max=200, help="In each table.")
+        int, typer.Option("--rows", metavar="NUMBER", min=1, max=200, help="Rows of each table.")
     ] = 10,
     count: Annotated[
-        int, typer.Option("--count", metavar="NUMBER", min=0, help="End after so many looks; 0: never.")
+        int,
+        typer.Option("--count", metavar="NUMBER", min=0, help="End after this number of looks; 0 is never."),
     ] = 0,
     json: JsonOption = False,
 ) -> None:
