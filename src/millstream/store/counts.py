@@ -6,6 +6,8 @@ rest is counted message by message, in compiled code.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from millstream.store.filters import wanted_by_any
 from millstream.store.log import Log
 
@@ -81,3 +83,9 @@ def _count_by_tables(log: Log, first: int, last: int, patterns: tuple[bytes, ...
             end = log.reader.first_ordinal(segment, last + 1)
             total += segment.count_live(start, end, wanted)
     return total
+
+
+def counts_of(log: Log, subjects: Iterable[bytes]) -> list[int]:
+    """Return the number of messages of each of these literal subjects."""
+    nodes = map(log.index.find, subjects)
+    return [0 if node is None else node.count for node in nodes]

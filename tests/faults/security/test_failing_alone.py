@@ -110,9 +110,9 @@ def test_a_publish_that_fails_is_answered_and_the_next_is_stored(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, other = _join(port), _join(port)
-    user.api("STREAM.CREATE.S", {"name": "S", "subjects": ["in"], "max_msgs": 1000, "discard": "new"})
+    user.api("STREAM.CREATE.S", {"name": "S", "subjects": ["in"], "republish": {"src": "in", "dest": "out"}})
     with monkeypatch.context() as broken:
-        broken.setattr(Publishing, "attempt", _fail)
+        broken.setattr(Publishing, "attempt", _fail)  # messages that are republished take the slow path
         error = user.call("in")["error"]
         assert (error["code"], error["err_code"]) == (500, 10051)
     assert user.call("in")["seq"] == 1

@@ -218,7 +218,7 @@ def redrive_command(
             else:
                 results = [await redrive(api.link, stream, each, edit) for each in wanted]
         rows = [[str(each.seq), str(each.outcome), each.subject, _where(each)] for each in results]
-        columns = ("#Seq", "RedriveOutcome", "Subject", "Now")
+        columns = ("#Seq", "Outcome", "Subject", "Now")
         output.table(msgspec.to_builtins(results), columns, rows, empty=f"{stream} has no dead letters")
         good = (RedriveOutcome.REDRIVEN, RedriveOutcome.DUPLICATE)
         return 0 if all(each.outcome in good for each in results) else FAILED

@@ -12,6 +12,7 @@ from millstream.base.slices import Pieces
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.jetstream.long_answers import counted
 from millstream.jsapi.limits import SUBJECTS_PER_PAGE
+from millstream.store.counts import counts_of
 
 if TYPE_CHECKING:
     from millstream.store.log import Log
@@ -37,5 +38,5 @@ def page_of_subjects(log: Log, pattern: bytes, offset: int) -> Pieces[tuple[byte
 
 def _counts(log: Log, subjects: list[bytes]) -> dict[str, int]:
     """Return the message count of each subject, without those that have none any more."""
-    found = ((subject, log.count_of(subject)) for subject in subjects)
+    found = zip(subjects, counts_of(log, subjects), strict=True)
     return {subject.decode(errors="replace"): count for subject, count in found if count}
