@@ -225,7 +225,7 @@ def wide_console() -> Console:
 def store_suite(
     workloads: Sequence[StoreWorkload], ours: ServerKind, theirs: ServerKind
 ) -> dict[str, Measure]:
-    """Of workloads that start their servers themselves."""
+    """The servers of workloads that start them themselves."""
 
     def measure(each: StoreWorkload) -> Measure:
         return lambda rounds, scale, progress: compare_store(

@@ -1,4 +1,4 @@
-"""What the load generators reach with no server between them: their sockets are joined directly.
+"""The ceiling of the load generators: their sockets are joined directly, without a server.
 
 The same loops as in the workloads, on loopback TCP.  If a server's figure comes near its ceiling, the
 harness is the limit and the ratio says little.  A ceiling is not a bound that a server could reach: a

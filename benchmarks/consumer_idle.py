@@ -1,4 +1,4 @@
-"""What a thousand consumers that have nothing to do cost: to make, to keep, beside publishing, to restart."""
+"""The cost of a thousand idle consumers: to create, to keep, beside publishing, to restart."""
 
 import shutil
 import tempfile

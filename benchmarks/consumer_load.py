@@ -99,7 +99,7 @@ class LiveReader:
 
 
 def stamped_payload(size: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the time in the payload of a paced message."""
+    """Return the parts of a paced message's payload before and after the time."""
     return b"@", b"x" * (size - 1 - _STAMP_DIGITS)
 
 

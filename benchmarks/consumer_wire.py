@@ -1,4 +1,4 @@
-"""What the load generators of consumers say and count: making consumers, deliveries, flow control.
+"""The protocol of the load generators of consumers: creation, deliveries, flow control.
 
 All stored messages have one payload, which no subject holds, so counting that payload counts messages and
 checks every byte of them.  The last reply subject says how many deliveries the server thinks it made.
@@ -38,7 +38,7 @@ class Deliveries:
         return self._take(data, data.rfind(self._mark))
 
     def receive_replies(self) -> int:
-        """As ``receive``, and find the reply subject of each."""
+        """Receive messages, and find the reply subject of each."""
         data = self._tail + self._some()
         end = data.rfind(self._mark)
         self.replies = _REPLY.findall(data, 0, max(end, 0))
@@ -90,7 +90,7 @@ def acks_of(replies: list[bytes]) -> bytes:
 
 
 def create_command(stream: str, config: dict[str, Any], inbox: bytes = b"_INBOX.made") -> bytes:
-    """What makes a consumer; `config` has a name or is of an ephemeral one."""
+    """Return the command that creates a consumer; without a name in `config` it is ephemeral."""
     body = json.dumps({"stream_name": stream, "config": config}).encode()
     name = config.get("durable_name")
     place = f"DURABLE.CREATE.{stream}.{name}" if name else f"CREATE.{stream}"
@@ -98,7 +98,7 @@ def create_command(stream: str, config: dict[str, Any], inbox: bytes = b"_INBOX.
 
 
 def listening(consumers: int) -> bytes:
-    """What subscribes to ``deliver.0`` and so on.
+    """Return the commands that subscribe to ``deliver.0`` and so on.
 
     One wildcard would do, but nats-server does not notice it when the consumer was there before.
     """

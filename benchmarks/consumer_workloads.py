@@ -193,7 +193,7 @@ class Live(Prepared):
         maker.close()
 
     def _latency(self) -> float:
-        """Of messages that come at a steady pace, from publishing to receiving, in µs."""
+        """Return the latency of paced messages, from publishing to receiving, in µs."""
         stream = f"L{next(self._numbers):04d}"
         self._prepare(Messages(stream, 128, 1))
         publisher = PacedPublisher(self._address, f"{stream}.one".encode(), 128, self._paced, _PACE)

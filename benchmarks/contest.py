@@ -62,7 +62,7 @@ class Result:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the bar is; None where there is no bar."""
+        """Return whether the bar is reached; None without a bar."""
         if self.bar is None or self.ratio is None:
             return None
         return self.ratio >= self.bar or (self.or_value is not None and self.median >= self.or_value)

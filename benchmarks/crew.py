@@ -28,7 +28,7 @@ class CrewError(Exception):
 
 @dataclass(slots=True)
 class Stage:
-    """What a job sees of the others."""
+    """The other jobs, as one job sees them."""
 
     meeting: Barrier
     server_pid: int | None
@@ -64,7 +64,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one job brings home.  Times are CLOCK_MONOTONIC nanoseconds."""
+    """The result of one job.  Times are CLOCK_MONOTONIC nanoseconds."""
 
     started_ns: int
     ended_ns: int

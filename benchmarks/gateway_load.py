@@ -160,7 +160,7 @@ def held(address: Address, path: str, connections: int, *, stays: bool) -> Itera
 
 
 class _Counter:
-    """How often a word came over a connection; a read may end within it."""
+    """Counts a word in the bytes of a connection; a read may end within the word."""
 
     def __init__(self, word: bytes) -> None:
         self._word = word

@@ -103,7 +103,7 @@ def ask_alone(sockets: Sequence[socket.socket], subjects: Sequence[Subjects], nu
 
 
 def ask_together(sockets: Sequence[socket.socket], subjects: Sequence[Subjects], numbers: range) -> list[int]:
-    """The same on many connections at once, each with one request under way."""
+    """Send requests on many connections at once, each with one request in flight."""
     clock = time.perf_counter_ns
     size = len(subjects[0].reply_delivered(0))
     by_number = {connection.fileno(): index for index, connection in enumerate(sockets)}

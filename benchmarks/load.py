@@ -28,7 +28,7 @@ WARM_MESSAGES: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far everybody is, in shared memory.  Units are messages."""
+    """The progress of all jobs, in shared memory.  Units are messages."""
 
     sent: Any  # by publisher
     received: Any  # by subscriber process: of its slowest connection, or of its group together
@@ -205,7 +205,7 @@ class Idlers:
 
 
 def with_idlers(job: Job) -> Job:
-    """The same job, but the idle connections stay open until it has ended."""
+    """Return the job with idle connections that stay open until it has ended."""
 
     def held(stage: Stage) -> Share:
         share = job(stage)

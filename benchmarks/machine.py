@@ -1,4 +1,4 @@
-"""What the figures were measured on: without it a benchmark means nothing."""
+"""The machine on which the figures were measured."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Who publishes into a stream, and how fast: nats-py, the lean client, and the Spark sink without Spark.
+"""The rates of publishers into a stream: nats-py, the lean client, and the Spark sink without Spark.
 
     python -m benchmarks publishers [--server millstream] [--messages 100000] [--rounds 5]
 

@@ -21,10 +21,10 @@ _TAIL: Final = 48  # bytes compared at the end of each read; more than a short p
 
 
 class Check(Protocol):
-    """What the stream of one connection must look like."""
+    """A check of the bytes of one connection."""
 
     def holds(self, buffer: bytearray, size: int, before: int) -> bool:
-        """Whether a read of `size` bytes that follows `before` bytes of the stream looks right."""
+        """Return whether a read of `size` bytes that follows `before` bytes is correct."""
         ...
 
 
@@ -104,7 +104,7 @@ class Inlet:
 
 
 def ready(poller: select.epoll) -> list[tuple[int, int]]:
-    """What can be read now; raises when nothing comes for too long."""
+    """Return the sockets that can be read; raises when nothing comes for too long."""
     events = poller.poll(SILENCE_S)
     if not events:
         raise WireError(f"no byte from the server for {SILENCE_S} s")

@@ -17,7 +17,7 @@ from benchmarks.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What stands over the rows."""
+    """The heading of the rows."""
 
     ours: str
     theirs: str
@@ -101,7 +101,7 @@ def _figure(value: float, unit: str) -> str:
 
 
 def _bar(row: Row) -> str:
-    """Of the ratio, or of ours alone."""
+    """Return the bar of the ratio, or of our figure alone."""
     if row.floor is None:
         return "" if row.bar is None else f"{row.bar:.2f}"
     colour = "green" if row.ours.median >= row.floor else "red"

@@ -1,4 +1,4 @@
-"""What a byte costs: messages of several sizes into file streams, with processor time and memory.
+"""The cost of a byte: messages of several sizes into file streams, with processor time and memory.
 
 Both servers are up at once and take turns; a row has servers of its own, so that the memory is what this
 size needs.  Ours syncs before each acknowledgement, nats-server does not (its default).  The last lines say

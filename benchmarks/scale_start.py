@@ -1,4 +1,4 @@
-"""How long a server takes from the start of its process to INFO, and from SIGTERM to the end of the process.
+"""The time from the start of a server's process to INFO, and from SIGTERM to its end.
 
 Each function starts servers of one kind and returns figures by name; none compares servers.  ``python -m
 benchmarks.scale_start`` runs them on both servers in turn and prints the ratios.  On a busy machine look at

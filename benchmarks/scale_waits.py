@@ -1,4 +1,4 @@
-"""How long another client waits while an operation that grows with size is under way.
+"""The wait of other clients during an operation whose cost grows with size.
 
 Each row prepares a server (streams, messages, subscriptions, connections) and runs one operation, while a
 client in a process of its own sends PING after PING.  The longest round trip of that client is the figure,

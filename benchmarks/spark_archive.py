@@ -125,7 +125,7 @@ def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) ->
 
 
 def _rows(log: Path) -> int:
-    """How many rows the last line of progress tells of."""
+    """Return the number of rows in the last line of progress."""
     found = re.findall(r'"rows": ?(\d+)', log.read_text())
     return int(found[-1]) if found else 0
 

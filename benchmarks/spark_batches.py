@@ -1,4 +1,4 @@
-"""How long a micro-batch takes: from a stream to nowhere and to another stream, beside Spark's own source.
+"""The duration of a micro-batch: from a stream to nowhere and to another stream, beside Spark's own source.
 
 The last makes numbers within the JVM: Spark does not take less than that.  A query of ours goes through a
 backlog in batches of a thousand rows, one right behind the other; the figure is the median of what Spark says
@@ -88,7 +88,7 @@ class Query:
 
 
 def entrants(spark: Spark, sites: list[Site]) -> list[Entrant]:
-    """What they read must be there."""
+    """Return the entrants; the streams that they read must exist."""
     floor = Query(spark, sites[0], "", "")
     found = [Entrant(_FLOOR, "micro-batch, Spark's own source to noop", floor.measure, MILLISECONDS)]
     for site in sites:

@@ -143,7 +143,7 @@ def drain(address: Address, stream: str, count: int, mark: bytes) -> None:
 
 
 def read_nats_py(address: Address, stream: str, count: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same through nats-py, a thousand at a time."""
+    """Read the stream through nats-py, a thousand messages at a time."""
     loop = asyncio.new_event_loop()
     try:
         connection = loop.run_until_complete(nats.connect(f"nats://{address.host}:{address.port}"))

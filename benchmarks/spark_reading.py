@@ -61,7 +61,7 @@ def _two(way: Way) -> Way:
 
 
 def _free(way: Way) -> Way:
-    """The same without a bar: what goes into Parquet waits for Parquet."""
+    """Return the way without a bar, because writing Parquet limits it."""
     return replace(way, bar=None, or_value=None)
 
 
@@ -139,7 +139,7 @@ class Read:
 
 
 class Check:
-    """That all ways read the same; then a small part goes to the target, for warmth."""
+    """A check that all ways read the same; then a small part goes to the target as a warm-up."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[object, ...], tuple[object, ...]] = {}

@@ -24,7 +24,7 @@ _MEANING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What stands over the rows."""
+    """The heading of the rows."""
 
     what: str
     versions: str
@@ -50,7 +50,7 @@ def show(console: Console, about: About, results: Sequence[Result]) -> None:
 
 
 def markdown(about: About, results: Sequence[Result]) -> str:
-    """What can be pasted into `README.md`."""
+    """Return the table for `README.md`."""
     out = [*_lines(about), "", f"| {' | '.join(_HEADINGS)} |", "|---" + "|---:" * (len(_HEADINGS) - 1) + "|"]
     out += [f"| {' | '.join(_cells(result))} |" for result in results]
     return "\n".join([*out, "", _MEANING, ""])

@@ -1,4 +1,4 @@
-"""What the rows of `spark` read: streams with messages that are all different, without and with headers.
+"""The streams that the rows of `spark` read: different messages, without and with headers.
 
 Every payload has a number in front and random letters behind it, so that Parquet finds nothing to fold, and
 ends with `MARK`, which stands nowhere else: the drain counts messages by it.

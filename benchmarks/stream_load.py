@@ -25,7 +25,7 @@ _INBOX: Final = b"_INBOX.bench"
 
 @dataclass(frozen=True, slots=True)
 class WindowPublisher:
-    """As fast as it goes, with at most `WINDOW` messages that are not acknowledged yet."""
+    """Publishes as fast as possible, with at most `WINDOW` unacknowledged messages."""
 
     address: Address
     messages: Messages

@@ -1,4 +1,4 @@
-"""What many messages cost a server beyond time: memory, disk, and a restart after kill -9.
+"""The cost of many messages beyond time: memory, disk, and a restart after kill -9.
 
 Servers are started for each round, so that nothing of the last round is in their memory.
 """
@@ -35,7 +35,7 @@ def resident_mib(pid: int) -> float:
 
 
 def bytes_below(folder: Path) -> int:
-    """Of all files, as long as they say they are."""
+    """Return the sum of the lengths of all files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

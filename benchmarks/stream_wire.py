@@ -1,4 +1,4 @@
-"""What the load generators of streams say: API requests, publishes made in advance, acknowledgements counted.
+"""The protocol of the load generators of streams: API requests, prepared publishes, counted acknowledgements.
 
 A publish has a reply subject of its own, as the clients make it, and the acknowledgement is looked for by
 what every one of them holds.  An error, a duplicate or one acknowledgement too many fails the run.
@@ -87,7 +87,7 @@ def remove(address: Address, stream: str) -> None:
 
 
 def stored(address: Address, stream: str) -> int:
-    """How many messages the stream says it has."""
+    """Return the number of messages in the stream."""
     return int(request(address, f"STREAM.INFO.{stream}", {})["state"]["messages"])
 
 

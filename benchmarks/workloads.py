@@ -41,7 +41,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one round of one workload gave; figures by the suffix of their row ("" for the only one)."""
+    """The result of one round of a workload: figures by the suffix of their row ("" for the only one)."""
 
     figures: dict[str, Figure]
     server_cores: float  # processors that the server kept busy

@@ -288,7 +288,7 @@ def all_see_all(run: Run) -> None:
 
 @path(10, 100, 500)
 def push_consumers(run: Run) -> None:
-    """The same messages to so many push consumers."""
+    """Deliver the same messages to several push consumers."""
     client, listener = run.client(), run.client()
     client.stream("S", "s.>")
     for number in range(run.size):

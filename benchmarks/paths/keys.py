@@ -118,7 +118,7 @@ def _with_nats_py(run: Run, work: Callable[[NatsClient, JetStreamContext], Await
 
 @path(1_000, 20_000)
 def bucket_nats_py(run: Run) -> None:
-    """What nats-py's key-value client does."""
+    """Measure nats-py's key-value client."""
     Client(run.server.port).bucket("B")
     Client(run.server.port).fill(b"$KV.B.k%d" % key for key in range(run.size))
 

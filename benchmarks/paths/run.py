@@ -23,7 +23,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Run:
-    """What a workload is given, and where its figures go."""
+    """The input of a workload, and the place for its figures."""
 
     server: ServerProcess
     size: int

@@ -33,7 +33,7 @@ class Stream(io.TextIOWrapper):
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     raw: bytes

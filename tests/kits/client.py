@@ -141,7 +141,7 @@ async def read_numbers(consumer: OrderedConsumer, count: int) -> list[int]:
 
 
 def nothing_more(consumer: OrderedConsumer) -> bool:
-    """Whether what was read is all there is, as far as the last message and heartbeat told."""
+    """Return whether everything was read, by the last message and heartbeat."""
     return consumer.state.lag == 0
 
 

@@ -37,7 +37,7 @@ class PowerCut(BaseException):
 
 
 class Keep(Enum):
-    """What a crash keeps of bytes and names that were not synced."""
+    """The unsynced bytes and names that survive a crash."""
 
     NOTHING = "nothing"
     EVERYTHING = "everything"

@@ -143,7 +143,7 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
 
 
 async def raw(port: int, *sent: bytes) -> bytes:
-    """What a connection answers until it ends."""
+    """Return all bytes that a connection sends until it ends."""
     async with connected(port) as (reader, writer):
         for part in sent:
             writer.write(part)

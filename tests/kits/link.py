@@ -1,4 +1,4 @@
-"""What the tests of the wire client share: users with tokens that an operator signed, and rogue servers."""
+"""Helpers of the tests of the link: users with signed tokens, and rogue servers."""
 
 import asyncio
 import base64

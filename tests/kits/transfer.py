@@ -93,7 +93,7 @@ class Site:
         return [each for each in found if each is not None]
 
     async def places(self, name: str) -> dict[str, Any]:
-        """Where each consumer is."""
+        """Return the position of each consumer."""
         return {
             info["name"]: {
                 "config": {

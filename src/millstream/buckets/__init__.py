@@ -1,8 +1,8 @@
-"""Key-value buckets and object stores on any NATS server, as other NATS clients write them.
+"""Key-value buckets and object stores on any NATS server, compatible with other NATS clients.
 
 kv = await KeyValue.open(link, "users")
 revision = await kv.put("alice", b"1")
-entry = await kv.get("alice")                       # an KvEntry, or None
+entry = await kv.get("alice")                       # a KvEntry, or None
 page = await kv.keys(prefix="al", limit=100)        # then after=page.next
 async with kv.watch() as changes:
     async for entry in changes: …

@@ -1,35 +1,35 @@
-"""What can go wrong with buckets, beside what goes wrong between us and the server (`link.errors`).
+"""The errors of buckets; errors of the connection are in `link.errors`.
 
 BucketError
-├── BadBucket       a name that no bucket has, or a stream that is no bucket
-├── BadKey          a key or object name that cannot be used
+├── BadBucket       an invalid name of a bucket, or a stream that is no bucket
+├── BadKey          an invalid key or object name
 ├── NoSuchBucket
-├── NoSuchObject    the object is not there, or is a link that leads nowhere
-├── KeyChanged      the key has another revision than was expected
-└── DigestMismatch  an object's bytes are not those that were stored
+├── NoSuchObject    the object does not exist, or is a link to none
+├── KeyChanged      the key has another revision than expected
+└── DigestMismatch  an object's bytes differ from what was stored
 """
 
 from millstream.base.errors import MillstreamError
 
 
 class BucketError(MillstreamError):
-    """The root of what this package raises."""
+    """The base of all errors of this package."""
 
 
 class BadBucket(BucketError):
-    """A name that no bucket can have, or a configuration that makes no bucket."""
+    """The name or configuration of a bucket is invalid."""
 
 
 class BadKey(BucketError):
-    """A key, a pattern or an object name that cannot be used."""
+    """A key, a pattern or an object name is invalid."""
 
 
 class NoSuchBucket(BucketError):
-    """There is no bucket of that name."""
+    """The bucket does not exist."""
 
 
 class NoSuchObject(BucketError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class KeyChanged(BucketError):

@@ -1,7 +1,7 @@
-"""A key-value bucket: read, write, list, follow.
+"""A key-value bucket: read, write, list and watch keys.
 
-Writes that name a revision are decided by the server in one step, so of two that expect the same revision one
-fails with KeyChanged.  Everything stands in the bucket's stream; nothing is kept here.
+The server checks the revision of a conditional write atomically, so of two writes that expect the same
+revision one fails with KeyChanged.  All state is in the bucket's stream.
 """
 
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ _MOST_REVISIONS: Final = 1000
 
 
 class KeyValue:
-    """An open bucket; `info` is its stream as it was when it was opened."""
+    """An open bucket; `info` is the state of its stream at the time of opening."""
 
     def __init__(self, link: Link, info: ListedStream) -> None:
         config = info.config
@@ -51,7 +51,7 @@ class KeyValue:
         self.bucket: Final = config.name.removeprefix(STREAM_PREFIX)
         mirror = config.mirror
         origin = mirror.name.removeprefix(STREAM_PREFIX) if mirror is not None else self.bucket
-        self._prefix = f"$KV.{origin}."  # what stands before a key in the stream
+        self._prefix = f"$KV.{origin}."  # the part of a subject before the key
         self._put_prefix = self._prefix
         if mirror is not None and mirror.external is not None:
             self._put_prefix = f"{mirror.external.api}.{self._prefix}"
@@ -62,7 +62,7 @@ class KeyValue:
 
     @classmethod
     async def open(cls, link: Link, bucket: str) -> Self:
-        """Return the bucket of that name; NoSuchBucket if there is none."""
+        """Return the bucket of that name; raises NoSuchBucket if there is none."""
         try:
             return cls(link, await listed_stream(link, f"{STREAM_PREFIX}{check_bucket(bucket)}"))
         except LinkApiError as error:
@@ -72,7 +72,7 @@ class KeyValue:
 
     @classmethod
     async def create(cls, link: Link, config: KvConfig) -> Self:
-        """Create a bucket, or open one that has this very configuration; LinkApiError if it has another."""
+        """Create a bucket, or open one with this configuration; raises LinkApiError if it has another."""
         stream = config.stream()
         await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)
         return cls(link, await listed_stream(link, str(stream["name"])))
@@ -97,13 +97,13 @@ class KeyValue:
         return found, following if streams and following < page.total else 0
 
     async def status(self) -> BucketStatus:
-        """Return the bucket's configuration and size as they are now."""
+        """Return the bucket's present configuration and size."""
         return status_of(await listed_stream(self.link, self.stream))
 
     # -- reading ------------------------------------------------------------------------------------
 
     async def entry(self, key: str, revision: int = 0) -> KvEntry | None:
-        """Return a revision of a key, else its last one, deletions included; None if there is none."""
+        """Return a revision of a key, by default the last one, deletions included; None if there is none."""
         subject = f"{self._prefix}{check_key(key)}"
         if revision:
             stored = await message_at(self.link, self.stream, revision)
@@ -114,7 +114,7 @@ class KeyValue:
         return entry_of(stored, self._prefix)
 
     async def get(self, key: str, revision: int = 0) -> KvEntry | None:
-        """Return a key's value; None if it has none, or had none at that revision."""
+        """Return the entry of a key's value; None if it has none, or had none at that revision."""
         found = await self.entry(key, revision)
         return found if found is not None and found.exists else None
 
@@ -132,7 +132,7 @@ class KeyValue:
         return found
 
     async def keys(self, prefix: str = "", *, after: int = 0, limit: int = 1000) -> KeyPage:
-        """Return keys that begin with `prefix`, by the revision of their last change; see `kv_keys`."""
+        """Return keys that begin with `prefix`, by the revision of their last change."""
         return await read_keys(
             self.link, self.stream, self._prefix, prefix, after=after, limit=limit,
             history=self.info.config.max_msgs_per_subject != 1,
@@ -149,8 +149,8 @@ class KeyValue:
     ) -> "Watch":
         """Return a watch of the keys that match; without patterns, of all keys.
 
-        It begins with the last revision of each key, with all revisions for `history`, with nothing old for
-        `new_only`, or behind revision `after`.
+        It begins with the last revision of each key.  With `history` it begins with all revisions, with
+        `new_only` with none, with `after` behind that revision.
         """
         start = StartAt.LAST_PER_SUBJECT
         if after is not None:
@@ -184,8 +184,8 @@ class KeyValue:
     ) -> int:
         """Store a value and return its revision.
 
-        With `expected`, only if the key is at that revision, 0 if it does not exist; KeyChanged otherwise.
-        After `ttl_s` the server removes the value.
+        With `expected`, raises KeyChanged unless the key is at that revision; 0 means that it does not exist.
+        The server removes the value after `ttl_s`.
         """
         pairs = [*(headers or []), *_ttl(ttl_s)]
         try:
@@ -198,14 +198,14 @@ class KeyValue:
                 raise
             return await self._write(
                 key, value, pairs, last.revision
-            )  # it was deleted: that is a revision, too
+            )  # the key was deleted, and the deletion has a revision
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
-        """Mark a key as deleted and return the revision of that; older revisions stay as history has them."""
+        """Mark a key as deleted and return the revision of the mark; older revisions stay in the history."""
         return await self._write(key, b"", [(wire.KV_OPERATION, wire.KV_OPERATION_DELETE)], expected)
 
     async def purge(self, key: str, *, expected: int | None = None, ttl_s: float | None = None) -> int:
-        """Delete a key with all its revisions and return the revision of that, which goes after `ttl_s`."""
+        """Delete a key with its revisions; return the revision of the mark, which expires after `ttl_s`."""
         pairs = [(wire.KV_OPERATION, wire.KV_OPERATION_PURGE), (wire.ROLLUP, wire.ROLLUP_SUBJECT)]
         return await self._write(key, b"", [*pairs, *_ttl(ttl_s)], expected)
 
@@ -226,15 +226,15 @@ class KeyValue:
 
 
 class Watch:
-    """Changes of a bucket as they come; use with ``async with``, then iterate or `take`."""
+    """The changes of a bucket as they come; use it with ``async with``, then iterate or call `take`."""
 
     def __init__(self, consumer: OrderedConsumer, prefix: str) -> None:
         self._consumer = consumer
         self._prefix = prefix
-        self.caught_up = False  # whether everything that was there at the beginning has been handed out
+        self.caught_up = False  # True once all revisions that existed at the start were handed out
 
     async def open(self) -> None:
-        """Begin; raises what `client` raises if that cannot be done."""
+        """Start the watch; raises the errors of `client`."""
         await self._consumer.open()
         state = self._consumer.state
         self.caught_up = not state.pending and not state.buffered
@@ -243,7 +243,7 @@ class Watch:
         await self._consumer.close()
 
     async def take(self, limit: int = 256) -> list[KvEntry]:
-        """Return at least one change, and at most `limit`, without waiting for more; none if it is closed."""
+        """Return one to `limit` changes, waiting only for the first; none if the watch is closed."""
         entries = [self._entry(message) for message in await self._consumer.take(limit)]
         if entries and not entries[-1].pending:
             self.caught_up = True
@@ -275,7 +275,7 @@ class Watch:
 
 
 def _ttl(seconds: float | None) -> Pairs:
-    """Return the header for a time to live: whole seconds, at least one, as servers take it."""
+    """Return the header for a time to live: servers accept whole seconds, at least one."""
     if seconds is None:
         return []
     if not 1 <= seconds <= 10**9:

@@ -1,10 +1,9 @@
-"""The keys of a bucket in pages.
+"""Pages of the keys of a bucket.
 
-Keys come in the order of their last change, and the position between two pages is a revision: a page costs
-what it holds, however many keys there are, and nothing is kept on either side between pages.  A key that is
-changed while somebody goes through the pages moves to the end, so it may come twice; a key that is there all
-the time is never left out.  A page may have fewer keys than asked for, even none, and still have a next page:
-what it looks at is bounded.
+Keys are in the order of their last change, and the position between two pages is a revision.  So the cost of
+a page depends on its size alone, and no state is kept between pages.  A key that is changed between two pages
+moves to the end, so it may come twice; a key that exists all the time is never left out.  The messages read
+for one page are bounded, so a page may have fewer keys than requested, or none, and still have a next page.
 """
 
 import time
@@ -18,10 +17,10 @@ from millstream.buckets.pages import gathered, read_page
 from millstream.link.link import Link
 from millstream.link.stored import last_message
 
-_MOST_LOOKED_AT: Final = 10_000  # messages for one page
+_MOST_LOOKED_AT: Final = 10_000  # messages read for one page
 _MOST_SECONDS: Final = 0.5
-_FEW: Final = 256  # messages that are read together, where most of them count
-_MANY: Final = 2000  # where few of them may count
+_FEW: Final = 256  # messages of one read, if most of them match
+_MANY: Final = 2000  # messages of one read, if few of them may match
 _LOOKUPS_AT_ONCE: Final = 16
 _PREFIX_BREAKS: Final = frozenset(" \t\r\n\f\0*>")
 
@@ -36,10 +35,10 @@ class KeyPage(msgspec.Struct, frozen=True):
 async def read_keys(
     link: Link, stream: str, subjects: str, prefix: str, *, after: int, limit: int, history: bool
 ) -> KeyPage:
-    """Return the keys behind revision `after` that begin with `prefix`; `subjects` precedes a key."""
+    """Return the keys after revision `after` that begin with `prefix`; `subjects` precedes a key."""
     if not _PREFIX_BREAKS.isdisjoint(prefix) or ".." in prefix or prefix.startswith("."):
         raise BadKey(f"no key begins with {prefix[:256]!r}")
-    complete = prefix[: prefix.rfind(".") + 1]  # the tokens that a server can choose by
+    complete = prefix[: prefix.rfind(".") + 1]  # the whole tokens, which a server can filter by
     entries: list[KvEntry] = []
     looked_at = 0
     give_up = time.monotonic() + _MOST_SECONDS
@@ -69,7 +68,7 @@ async def read_keys(
 async def _last_ones(
     link: Link, stream: str, subjects: str, found: list[KvEntry], *, complete: bool
 ) -> list[KvEntry]:
-    """Return the entries that are the last of their key; `complete` if nothing follows them."""
+    """Return the entries that are the last of their key; with `complete`, no message follows them."""
     newest = {entry.key: entry for entry in found}
     candidates = [entry for entry in found if newest[entry.key] is entry]
     if complete:

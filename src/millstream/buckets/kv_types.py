@@ -1,9 +1,9 @@
-"""The vocabulary of key-value buckets: names, configuration, entries, and how a stream says them.
+"""The types of key-value buckets, and their form in a stream.
 
 stream    KV_<bucket>
 subjects  $KV.<bucket>.<key>                       a key may have dots, so it may have several tokens
 deletion  an empty message with ``KV-KvOperation: DEL``, or ``PURGE`` if older revisions went, too
-marker    ``Nats-Marker-Reason``: the server itself removed the key, because of its age say
+marker    ``Nats-Marker-Reason``: the server removed the key, because of its age for example
 revision  the sequence of the message
 """
 
@@ -35,7 +35,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=9e9, description="seconds")]
 
 
 class KvOperation(StrEnum):
-    """What a revision of a key says."""
+    """The operation of a revision."""
 
     PUT = "put"
     DELETE = "delete"
@@ -51,8 +51,8 @@ class KvEntry(msgspec.Struct, frozen=True):
     created: Time
     operation: KvOperation = KvOperation.PUT
     headers: Pairs = []
-    size: int = 0  # of the value, also where the value was not asked for
-    pending: int = 0  # revisions that a watch had left when it sent this one
+    size: int = 0  # of the value, even if the value was not requested
+    pending: int = 0  # revisions that were left for the watch after this one
 
     @property
     def exists(self) -> bool:
@@ -66,7 +66,7 @@ class KvConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     bucket: str
     description: str = ""
     history: Annotated[int, msgspec.Meta(ge=1, le=MOST_HISTORY)] = 1
-    ttl_s: Seconds = msgspec.field(name="ttl", default=0.0)  # of all keys; 0: they stay
+    ttl_s: Seconds = msgspec.field(name="ttl", default=0.0)  # of all keys; 0: no limit
     marker_ttl_s: Seconds = msgspec.field(name="marker_ttl", default=0.0)  # of markers of removed keys
     max_value_size: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
     max_bytes: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
@@ -76,7 +76,7 @@ class KvConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     metadata: dict[str, str] = {}
 
     def stream(self) -> dict[str, Any]:
-        """Return the configuration of the bucket's stream; BadBucket if the name cannot be one."""
+        """Return the configuration of the bucket's stream; raises BadBucket for an invalid name."""
         name = check_bucket(self.bucket)
         window_s = min(self.ttl_s or _DUPLICATE_WINDOW_S, _DUPLICATE_WINDOW_S)
         config: dict[str, Any] = {
@@ -108,7 +108,7 @@ class KvConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class BucketStatus(msgspec.Struct, frozen=True):
-    """What a server says about a bucket."""
+    """The configuration and size of a bucket."""
 
     bucket: str
     stream: str
@@ -117,7 +117,7 @@ class BucketStatus(msgspec.Struct, frozen=True):
     history: int
     ttl_s: float = msgspec.field(name="ttl")
     marker_ttl_s: float = msgspec.field(name="marker_ttl")
-    key_ttl: bool  # whether a key may have a time of its own
+    key_ttl: bool  # keys may have a time to live of their own
     storage: StorageType
     replicas: int
     max_bytes: int
@@ -131,7 +131,7 @@ class BucketStatus(msgspec.Struct, frozen=True):
 
 
 def status_of(info: ListedStream) -> BucketStatus:
-    """Return what a stream says about its bucket."""
+    """Return the status of a bucket from the info of its stream."""
     config, state = info.config, info.state
     return BucketStatus(
         bucket=config.name.removeprefix(STREAM_PREFIX),
@@ -158,12 +158,12 @@ def status_of(info: ListedStream) -> BucketStatus:
 
 
 def own_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
-    """Return what users noted with a stream, without what servers note there."""
+    """Return the metadata of users, without that of servers."""
     return {key: value for key, value in (metadata or {}).items() if not key.startswith("_nats.")}
 
 
 def entry_of(stored: Stored, prefix: str, pending: int = 0) -> KvEntry:
-    """Return the entry that a message of the bucket's stream is; `prefix` is what stands before its key."""
+    """Return the entry for a message of the bucket's stream; `prefix` precedes the key in its subject."""
     size = stored.header(wire.MSG_SIZE)
     return KvEntry(
         stored.subject[len(prefix) :],
@@ -178,7 +178,7 @@ def entry_of(stored: Stored, prefix: str, pending: int = 0) -> KvEntry:
 
 
 def operation_of(stored: Stored) -> KvOperation:
-    """Return what a message says about its key."""
+    """Return the operation of a message."""
     match stored.header(wire.KV_OPERATION):
         case wire.KV_OPERATION_DELETE:
             return KvOperation.DELETE
@@ -193,14 +193,14 @@ def operation_of(stored: Stored) -> KvOperation:
 
 
 def check_bucket(name: str) -> str:
-    """Return `name` if a bucket may be called so; BadBucket otherwise."""
+    """Return `name`; raises BadBucket if a bucket cannot have it."""
     if _BUCKET.fullmatch(name) is None:
         raise BadBucket(f"{name[:256]!r} is no name of a bucket: letters, digits, `-` and `_` are taken")
     return name
 
 
 def check_key(key: str) -> str:
-    """Return `key` if it can be one; BadKey otherwise."""
+    """Return `key`; raises BadKey if it is invalid."""
     if _KEY.fullmatch(key) is None or len(key) > _LONGEST_KEY:
         raise BadKey(
             f"{key[:256]!r} is no key: at most {_LONGEST_KEY} letters, digits, `-/_=`, and `.` between them"
@@ -209,12 +209,12 @@ def check_key(key: str) -> str:
 
 
 def check_pattern(pattern: str) -> str:
-    """Return `pattern` if keys can be chosen by it: a key with `*` for tokens and `>` at its end."""
+    """Return `pattern`, a key with `*` for tokens and `>` at its end; raises BadKey if it is invalid."""
     if _PATTERN.fullmatch(pattern) is None or len(pattern) > _LONGEST_KEY:
         raise BadKey(f"{pattern[:256]!r} is no pattern of keys")
     return pattern
 
 
 def nanoseconds(seconds: float) -> int:
-    """Return a duration as JetStream has it."""
+    """Return a duration in nanoseconds, JetStream's unit."""
     return round(seconds * _SECOND)

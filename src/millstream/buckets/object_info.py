@@ -1,4 +1,4 @@
-"""The vocabulary of object stores: names, configuration, and the JSON that describes an object.
+"""The types of object stores, and the JSON description of an object.
 
 stream    OBJ_<bucket>
 chunks    $O.<bucket>.C.<nuid>                  the object's bytes, a message for each chunk
@@ -24,12 +24,12 @@ from millstream.link.stored import Stored
 STREAM_PREFIX: Final = "OBJ_"
 CHUNK_SIZE: Final = 128 * 1024
 DIGEST_PREFIX: Final = "SHA-256="
-_LONGEST_NAME: Final = 1024  # bytes; in base64 it still fits into a subject
+_LONGEST_NAME: Final = 1024  # bytes; its base64 still fits into a subject
 _SECOND: Final = 1_000_000_000
 
 
 class ObjectLink(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a link leads to: an object of a bucket, or a whole bucket if it has no name."""
+    """The target of a link: an object of a bucket, or a whole bucket if `name` is empty."""
 
     bucket: str
     name: str = ""
@@ -43,7 +43,7 @@ class ObjectOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An object, as its meta message describes it; `mtime` is the time of that message."""
+    """The description of an object in its meta message; `mtime` is the time of that message."""
 
     name: str
     bucket: str
@@ -60,17 +60,17 @@ class ObjectInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def link(self) -> ObjectLink | None:
-        """Return what the object leads to, if it is a link."""
+        """Return the target of a link; None for an object with bytes."""
         return self.options.link if self.options is not None else None
 
     @property
     def max_chunk_size(self) -> int:
-        """Return the size of every chunk but the last, as far as the writer says it; 0 if it does not."""
+        """Return the size of every chunk but the last; 0 if the writer did not note it."""
         return self.options.max_chunk_size if self.options is not None else 0
 
     @property
     def sha256(self) -> bytes:
-        """Return the digest; nothing if the description has none that can be read."""
+        """Return the digest; empty if the description has no readable one."""
         text = self.digest[len(DIGEST_PREFIX) :] if self.digest.upper().startswith(DIGEST_PREFIX) else ""
         try:
             return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -91,7 +91,7 @@ class ObjectStoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     metadata: dict[str, str] = {}
 
     def stream(self) -> dict[str, Any]:
-        """Return the configuration of the store's stream; BadBucket if the name cannot be one."""
+        """Return the configuration of the store's stream; raises BadBucket for an invalid name."""
         name = check_bucket(self.bucket)
         config: dict[str, Any] = {
             "name": f"{STREAM_PREFIX}{name}",
@@ -113,7 +113,7 @@ class ObjectStoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class StoreStatus(msgspec.Struct, frozen=True):
-    """What a server says about an object store."""
+    """The configuration and size of an object store."""
 
     bucket: str
     stream: str
@@ -130,7 +130,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
 
 
 def store_status(info: ListedStream) -> StoreStatus:
-    """Return what a stream says about its object store."""
+    """Return the status of a store from the info of its stream."""
     config, state = info.config, info.state
     return StoreStatus(
         bucket=config.name.removeprefix(STREAM_PREFIX),
@@ -151,11 +151,11 @@ def store_status(info: ListedStream) -> StoreStatus:
 
 
 class BadMeta(BucketError):
-    """The description of an object cannot be read."""
+    """Raised if the description of an object cannot be read."""
 
 
 def read_info(stored: Stored) -> ObjectInfo:
-    """Return the description in a meta message; BadMeta if it is none."""
+    """Return the description in a meta message; raises BadMeta if it cannot be read."""
     try:
         fields = msgspec.json.decode(stored.payload)
         if not isinstance(fields, dict):
@@ -168,19 +168,19 @@ def read_info(stored: Stored) -> ObjectInfo:
 
 
 def write_info(info: ObjectInfo) -> bytes:
-    """Return the JSON of a description; other clients miss sizes that are left out because they are zero."""
+    """Return the JSON of a description; sizes of zero are included, because other clients need them."""
     fields = {**msgspec.to_builtins(info), "size": info.size, "chunks": info.chunks}
     fields["mtime"] = info.mtime or format_time(time.time_ns())
     return msgspec.json.encode(fields)
 
 
 def digest_text(digest: bytes) -> str:
-    """Return a SHA-256 as descriptions have it."""
+    """Return a SHA-256 in the form of descriptions."""
     return DIGEST_PREFIX + base64.urlsafe_b64encode(digest).decode()
 
 
 def meta_token(name: str) -> str:
-    """Return the last token of an object's meta subject; BadKey if no object can have that name."""
+    """Return the last token of an object's meta subject; raises BadKey for an invalid name."""
     encoded = name.encode(errors="surrogatepass")
     if not encoded or len(encoded) > _LONGEST_NAME:
         raise BadKey(f"the name of an object has 1 to {_LONGEST_NAME} bytes")

@@ -1,9 +1,9 @@
-"""The bytes of an object, or of a part of it, chunk by chunk.
+"""Reading of an object or a part of it, chunk by chunk.
 
-Chunks are read by direct requests, a few ahead of the reader, so a reader of any pace holds little memory
-here and none on the server.  Most objects were written by one writer alone: their chunks follow each other in
-the stream, and all but the last have the same size.  Where first chunk, last chunk and description prove
-that, a chunk is found by arithmetic; otherwise by going through the chunks.
+Chunks are read by direct requests, a few ahead of the reader, so a slow reader takes little memory here and
+none on the server.  If only one writer was active, the chunks of an object have consecutive sequences, and
+all but the last have the same size.  Where first chunk, last chunk and description prove that, the position
+of a chunk is computed; otherwise the chunks are read in order to find it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _INDEX_PAGE: Final = 4096  # chunks whose sizes are read together
 
 
 class _Layout(NamedTuple):
-    """Where chunks are: `first` is the sequence of the first one, `size` that of all but the last."""
+    """The layout of consecutive chunks: the sequence of the first, and the size of all but the last."""
 
     first: int
     size: int
@@ -33,7 +33,7 @@ class _Layout(NamedTuple):
 async def read_object(
     link: Link, stream: str, info: ObjectInfo, start: int, length: int | None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes from `start` on; see `ObjectStore.read`."""
+    """Yield `length` bytes from `start` on; raises DigestMismatch if they differ from what was stored."""
     end = info.size if length is None else min(start + length, info.size)
     if start >= end:
         return
@@ -62,7 +62,7 @@ async def read_object(
 
 
 async def _layout(link: Link, stream: str, subject: str, info: ObjectInfo) -> _Layout | None:
-    """Return where chunks are, if that can be proved."""
+    """Return the layout of the chunks, or None if it cannot be proved."""
     size = info.max_chunk_size
     if not size or not info.chunks:
         return None
@@ -102,7 +102,7 @@ def _size(stored: Stored) -> int:
 async def _by_sequence(
     link: Link, stream: str, subject: str, first: int, last: int, size: int
 ) -> AsyncIterator[bytes]:
-    """Yield chunks of consecutive sequences, asking for some ahead."""
+    """Yield chunks of consecutive sequences, requesting some ahead."""
     ahead = max(1, min(_AHEAD_BYTES // max(size, 1), _MOST_AHEAD))
     asked: deque[asyncio.Task[Stored | None]] = deque()
     following = first
@@ -124,13 +124,13 @@ async def _by_sequence(
 
 
 async def _chunk_at(link: Link, stream: str, seq: int) -> Stored | None:
-    """Return a chunk, also if the copy of the stream that was asked does not have it yet."""
+    """Return a chunk, even if the replica that answers first does not have it yet."""
     found = await message_at(link, stream, seq)
     return found or await message_at(link, stream, seq, of_leader=True)
 
 
 async def _by_subject(link: Link, stream: str, subject: str, seq: int) -> AsyncIterator[bytes]:
-    """Yield chunks from a sequence on, wherever they are."""
+    """Yield chunks from a sequence on, with any gaps between them."""
     while True:
         stored = await next_message(link, stream, seq, subject)
         if stored is None:

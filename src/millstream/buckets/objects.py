@@ -1,9 +1,8 @@
 """An object store: objects of any size, written and read in pieces.
 
-An object becomes visible with its description, after all its chunks are stored.  A write that is cut off, for
-whatever reason, leaves no description, and its chunks are purged.  Whoever replaces an object tells the
-server which description it replaces, so that of two writers at the same time each removes the chunks of the
-one before.
+An object becomes visible with its description, after all its chunks are stored.  An interrupted write leaves
+no description, and its chunks are purged.  A writer that replaces an object names the description that it
+replaces, so of two concurrent writers each removes the chunks of its predecessor.
 """
 
 import asyncio
@@ -49,12 +48,12 @@ from millstream.link.verbs import STREAM_CREATE, STREAM_DELETE
 __all__ = ["ObjectPage", "ObjectStore", "ObjectStoreConfig", "StoreStatus"]
 
 _LOG: Final = logging.getLogger("millstream.buckets")
-_AHEAD_BYTES: Final = 2 * 1024 * 1024  # chunks on their way that the server has not stored yet
+_AHEAD_BYTES: Final = 2 * 1024 * 1024  # of chunks that the server has not acknowledged yet
 _CHANGED: Final = (Err.WRONG_LAST_SEQUENCE, Err.WRONG_LAST_SEQUENCE_UNKNOWN)
-_ATTEMPTS: Final = 8  # to replace a description that others replace, too
+_ATTEMPTS: Final = 8  # to replace a description that other writers replace, too
 _PAGE_BYTES: Final = 4 * 1024 * 1024
 _MOST_LINKS: Final = 8
-_CLEAN_UP_S: Final = 60.0  # how long a purge waits for a lost connection
+_CLEAN_UP_S: Final = 60.0  # seconds that a purge waits for a lost connection
 
 Condition = Callable[[ObjectInfo | None], None]
 _cleaning: Final[set[asyncio.Task[None]]] = set()
@@ -68,7 +67,7 @@ class ObjectPage(msgspec.Struct, frozen=True):
 
 
 class ObjectStore:
-    """An open object store; `info` is its stream as it was when it was opened."""
+    """An open object store; `info` is the state of its stream at the time of opening."""
 
     def __init__(self, link: Link, info: ListedStream) -> None:
         self.link: Final = link
@@ -80,7 +79,7 @@ class ObjectStore:
 
     @classmethod
     async def open(cls, link: Link, bucket: str) -> Self:
-        """Return the store of that name; NoSuchBucket if there is none."""
+        """Return the store of that name; raises NoSuchBucket if there is none."""
         try:
             return cls(link, await listed_stream(link, f"{STREAM_PREFIX}{check_bucket(bucket)}"))
         except LinkApiError as error:
@@ -88,7 +87,7 @@ class ObjectStore:
 
     @classmethod
     async def create(cls, link: Link, config: ObjectStoreConfig) -> Self:
-        """Create a store, or open one that has this very configuration; LinkApiError if it has another."""
+        """Create a store, or open one with this configuration; raises LinkApiError if it has another."""
         stream = config.stream()
         await link.ask(STREAM_CREATE, str(stream["name"]), request=stream)
         return cls(link, await listed_stream(link, str(stream["name"])))
@@ -111,11 +110,11 @@ class ObjectStore:
         return found, following if streams and following < page.total else 0
 
     async def status(self) -> StoreStatus:
-        """Return the store's configuration and size as they are now."""
+        """Return the store's present configuration and size."""
         return store_status(await listed_stream(self.link, self.stream))
 
     async def seal(self) -> StoreStatus:
-        """Allow no change any more, for good."""
+        """Make the store read-only; this cannot be undone."""
         told = await self.link.api(f"STREAM.INFO.{self.stream}")
         await self.link.api(f"STREAM.UPDATE.{self.stream}", {**told["config"], "sealed": True})
         return await self.status()
@@ -123,19 +122,19 @@ class ObjectStore:
     # -- reading ------------------------------------------------------------------------------------
 
     async def find(self, name: str, *, deleted: bool = False) -> ObjectInfo | None:
-        """Return the description of an object, a link's own for a link; None if there is none."""
+        """Return the description of an object or link; None if there is none."""
         info, _ = await self._present(name)
         return info if info is not None and (deleted or not info.deleted) else None
 
     async def get(self, name: str) -> ObjectInfo:
-        """Return the description of an object; NoSuchObject if there is none."""
+        """Return the description of an object; raises NoSuchObject if there is none."""
         info = await self.find(name)
         if info is None:
             raise NoSuchObject(f"there is no object {name!r} in {self.bucket}")
         return info
 
     async def resolve(self, name: str) -> "tuple[ObjectStore, ObjectInfo]":
-        """Follow links from an object to one that has bytes; NoSuchObject if they lead nowhere."""
+        """Follow links from an object to one that has bytes; raises NoSuchObject if there is none."""
         store, info = self, await self.get(name)
         for _ in range(_MOST_LINKS):
             link = info.link
@@ -149,7 +148,7 @@ class ObjectStore:
         raise NoSuchObject(f"{name!r} leads to a link to a link, and so on: more than {_MOST_LINKS}")
 
     async def page(self, *, after: int = 0, limit: int = 1000) -> ObjectPage:
-        """Return objects behind position `after`; also a page with fewer than `limit` may have a next one."""
+        """Return objects after position `after`; a page with fewer than `limit` may have a next one, too."""
         page = await read_page(
             self.link,
             self.stream,
@@ -167,7 +166,7 @@ class ObjectStore:
         return ObjectPage(objects, page.messages[-1].seq if page.messages and page.pending else 0)
 
     def read(self, info: ObjectInfo, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        """Yield an object's bytes, or a part of them; DigestMismatch if they are not what was stored."""
+        """Yield an object's bytes, or a part of them; raises DigestMismatch if they were altered."""
         return read_object(self.link, self.stream, info, start, length)
 
     # -- writing ------------------------------------------------------------------------------------
@@ -186,8 +185,8 @@ class ObjectStore:
     ) -> ObjectInfo:
         """Store an object, replacing one of that name, and return its description.
 
-        `condition` is called with the present description, or None, and raises if it shall not be replaced;
-        it holds at the moment of the replacement.
+        `condition` is called with the present description, or None, and raises to refuse the replacement.  It
+        holds at the moment of the replacement.
         """
         meta_token(name)
         if condition is not None:
@@ -218,7 +217,7 @@ class ObjectStore:
     async def _store_chunks(
         self, subject: str, pieces: AsyncIterable[bytes], size: int
     ) -> tuple[int, int, bytes]:
-        """Store the chunks; return their bytes together, their number and their digest."""
+        """Store the chunks; return their total bytes, their number and their digest."""
         publisher = Publisher(self.link)
         window: deque[asyncio.Future[Receipts]] = deque()
         most = max(_AHEAD_BYTES // size, 1)
@@ -239,7 +238,7 @@ class ObjectStore:
         return total, count, digest.digest()
 
     async def link_to(self, name: str, target: ObjectLink, condition: Condition | None = None) -> ObjectInfo:
-        """Store a link to an object, or to a whole store; links to links are not made."""
+        """Store a link to an object or to a whole store; links to links are refused."""
         store = self if target.bucket == self.bucket else await ObjectStore.open(self.link, target.bucket)
         if target.name and (await store.get(target.name)).link is not None:
             raise BucketError(f"{target.name!r} is a link itself")
@@ -254,7 +253,7 @@ class ObjectStore:
         return await self._describe(info, checked)
 
     async def delete(self, name: str, condition: Condition | None = None) -> None:
-        """Delete an object; NoSuchObject if there is none."""
+        """Delete an object; raises NoSuchObject if there is none."""
         present = await self.get(name)
         gone = msgspec.structs.replace(present, deleted=True, size=0, chunks=0, digest="", mtime="")
 
@@ -268,12 +267,12 @@ class ObjectStore:
         await self._purge(present.nuid)
 
     async def _present(self, name: str) -> tuple[ObjectInfo | None, int]:
-        """Return the description that is there, of deleted objects too, and its sequence."""
+        """Return the present description, deleted objects included, and its sequence."""
         stored = await last_message(self.link, self.stream, f"$O.{self.bucket}.M.{meta_token(name)}")
         return (read_info(stored), stored.seq) if stored is not None else (None, 0)
 
     async def _describe(self, info: ObjectInfo, condition: Condition | None) -> ObjectInfo:
-        """Store a description in place of the present one, then purge the chunks of that."""
+        """Replace the present description, then purge the chunks of the old one."""
         subject = f"$O.{self.bucket}.M.{meta_token(info.name)}"
         for attempt in range(_ATTEMPTS):
             present, seq = await self._present(info.name)
@@ -301,7 +300,7 @@ class ObjectStore:
         await self.link.api(f"STREAM.PURGE.{self.stream}", request)
 
     def _clean_up(self, name: str, number: str, *, certain: bool) -> None:
-        """Purge the chunks of an object that did not come to be, whatever becomes of the caller."""
+        """Purge the chunks of an unfinished object, even if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(self._removed(name, number, certain))
         _cleaning.add(task)
         task.add_done_callback(_cleaning.discard)
@@ -311,7 +310,7 @@ class ObjectStore:
         give_up = loop.time() + _CLEAN_UP_S
         while loop.time() < give_up:
             try:
-                if not certain:  # the answer to the description may be what was lost
+                if not certain:  # the description may be stored, and only the answer lost
                     present, _ = await self._present(name)
                     if present is not None and present.nuid == number and not present.deleted:
                         return
@@ -328,13 +327,13 @@ class ObjectStore:
 
 
 async def cleaned_up() -> None:
-    """Return when no purge of an unfinished object is under way."""
+    """Wait until all purges of unfinished objects have ended."""
     while _cleaning:
         await asyncio.wait(list(_cleaning))
 
 
 async def _chunks(pieces: AsyncIterable[bytes], size: int) -> AsyncIterator[bytes]:
-    """Yield the same bytes in chunks of `size`, but for the last one."""
+    """Yield the bytes of `pieces` in chunks of `size`; the last one may be shorter."""
     held = bytearray()
     async for piece in pieces:
         held += piece

@@ -1,7 +1,8 @@
 """One page of a stream's messages, in their order, with or without their bodies.
 
-A pull consumer that lives for one page reads it: it is the only way to get many messages of a filter without
-their bodies, on any server.  It keeps its state in memory, and the server removes it if we are cut off.
+Each page is read by a pull consumer of its own, because that is the only way on any server to get many
+filtered messages without their bodies.  Its state is in memory, and the server removes it if the connection
+is lost.
 """
 
 import asyncio
@@ -19,12 +20,12 @@ from millstream.protocol.ack_subject import read_ack_subject
 from millstream.protocol.headers import read_pairs
 
 _SECOND: Final = 1_000_000_000
-_FORGET_AFTER_S: Final = 30  # the server removes a consumer that nobody uses for so long
+_FORGET_AFTER_S: Final = 30  # seconds after which the server removes an unused consumer
 _ENDS: Final = (404, 408, 409)  # statuses that end a pull: nothing left, expired, limits reached
 
 
 class Page(NamedTuple):
-    """Messages, and how many follow them."""
+    """Messages, and the number of those that follow."""
 
     messages: list[Stored]
     pending: int
@@ -42,8 +43,7 @@ async def read_page(
 ) -> Page:
     """Return up to `limit` messages at or after sequence `start` whose subject matches.
 
-    With `max_bytes` a page ends early; it has at least one message unless there is none, or none is small
-    enough.
+    With `max_bytes` a page may end early.  It is empty only if no message matches, or none is small enough.
     """
     name = nuid()
     config: dict[str, Any] = {
@@ -108,7 +108,7 @@ def _delivered(message: LinkMessage) -> tuple[Stored, int]:
 
 
 async def gathered(limit: int, works: list[Any]) -> list[Any]:
-    """Return the results of awaitables, of which at most `limit` run at a time."""
+    """Return the results of awaitables; at most `limit` run at a time."""
     turn = asyncio.Semaphore(limit)
 
     async def one(work: Any) -> Any:

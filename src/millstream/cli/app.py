@@ -1,4 +1,4 @@
-"""The subcommands of `millstream` and their help; what `main` does not take a short way for."""
+"""The subcommands of `millstream` and their help; `main` starts `serve` without this module."""
 
 import platform
 from typing import Annotated, Any, Final
@@ -9,7 +9,7 @@ import millstream
 from millstream.cli.endings import INTERRUPTED, WRONG_USAGE, tell
 from millstream.cli.groups import CommandPlace, LazyGroup
 
-# Newer releases of typer carry a click of their own; its errors have no name that fits all.
+# Newer releases of typer include a click of their own, whose errors have no name common to all releases.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 _SERVER: Final = "Servers"
@@ -85,12 +85,12 @@ app = typer.Typer(
     cls=Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain text: it wraps once, and leaves room for words
+    rich_markup_mode=None,  # plain text wraps once and leaves more room
 )
 
 
 def every_command() -> dict[str, Any]:
-    """Return all commands by what is typed for them, ``stream ls`` say; imports all of their modules."""
+    """Return all commands by their words, such as ``stream ls``; imports all of their modules."""
     root: Any = typer.main.get_command(app)
     found: dict[str, Any] = {}
     for name in PLACES:
@@ -101,7 +101,7 @@ def every_command() -> dict[str, Any]:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a subcommand; returns its exit code, or raises what went wrong."""
+    """Run a subcommand; returns its exit code, or raises its error."""
     try:
         code = app(arguments, prog_name="millstream", standalone_mode=False)
     except _UsageError as error:
@@ -112,7 +112,7 @@ def run(arguments: list[str]) -> int:
             command = error.ctx.command_path if error.ctx is not None else "millstream"
             tell(f"{text}{' See' if text.endswith('?') else '; see'} {command} --help")
         return WRONG_USAGE
-    except typer.Abort:  # older releases of typer: what follows is Ctrl-C, too
+    except typer.Abort:  # older releases of typer raise this on Ctrl-C
         code = INTERRUPTED
     if code == INTERRUPTED:
         raise KeyboardInterrupt
@@ -142,7 +142,9 @@ def _show_version(wanted: bool) -> None:
 def options(
     wanted: Annotated[
         bool,
-        typer.Option("--version", "-v", callback=_show_version, is_eager=True, help="The same as `version`."),
+        typer.Option(
+            "--version", "-v", callback=_show_version, is_eager=True, help="Show the version, like `version`."
+        ),
     ] = False,
 ) -> None:
     """A NATS-compatible message broker with streams."""

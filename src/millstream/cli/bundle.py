@@ -1,6 +1,6 @@
 """Makes the file that `millstream serve` imports from: ``python -m millstream.cli.bundle``.
 
-It is made of what a process has imported that knows all that a server needs, with and without JetStream.
+The file has all modules that a server imports, with and without JetStream.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ from millstream.config.options import ServerOptions
 from millstream.jetstream.options import JetStreamOptions
 from millstream.server import later
 
-# What `serve` imports where it is used, in the order in which a start comes to it.
+# Modules that `serve` imports late, in the order of a start.
 _AT_THE_START: Final = (
     "millstream.cli.endings",
     "millstream.cli.serve",
@@ -26,7 +26,7 @@ _AT_THE_START: Final = (
 
 
 def make() -> None:
-    """Import all that a server with JetStream imports, and write it down."""
+    """Import all modules of a server with JetStream, and write the file."""
     options = ServerOptions(jetstream=JetStreamOptions(enabled=True))
     for name in (*_AT_THE_START, *later.needed_at_once(options), *later.needed_later(options)):
         import_module(name)

@@ -1,7 +1,7 @@
 """Names that a shell completes: streams, consumers, buckets, contexts, on the server that the flags name.
 
-A shell waits for this while somebody types, so it asks once, for at most a second, and offers nothing if
-anything is wrong.
+A shell waits for this while the user types, so it sends one request with a time-out of a second, and offers
+nothing after any error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST: Final = 500
 
 
 def _ask(context: Any, look: Callable[[Any], Awaitable[list[str]]]) -> list[str]:
-    """Return what `look` finds over a link to the server of the flags that are typed already."""
+    """Return the result of `look` over a link to the server that the typed flags name."""
     from millstream.cli.connection import flag_layer
     from millstream.link.link import Link
     from millstream.link.options import FIELDS
@@ -53,7 +53,7 @@ def _streams(context: Any, prefix: str, incomplete: str) -> list[str]:
 
 
 def stream_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return streams that begin with what is typed."""
+    """Return streams whose name begins with the typed text."""
     return _streams(ctx, "", incomplete)
 
 
@@ -68,7 +68,7 @@ def store_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def consumer_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return consumers of the stream that is typed already."""
+    """Return consumers of the stream that was typed before."""
     stream = ctx.params.get("stream") or ""
 
     async def look(link: Any) -> list[str]:

@@ -1,17 +1,16 @@
-"""Options that say which server to talk to and who is asking, for every command that is a client.
+"""The connection options of every command that is a client: server and credentials.
 
     @app.command()
     @talks_to_a_server
     def backup(folder: Path, server: LinkOptions) -> None:
         async with connected(server, "millstream backup") as api: …
 
-The decorator puts the options in the place of the parameter `server`.  They are made from the declaration of
-`LinkOptions`; names and environment variables are those of the `nats` command line, so that a shell that is
-set up for it is set up for this.  The context that the `nats` tool has selected counts if nothing else says
-where.
+The decorator replaces the parameter `server` by the options.  They are made from the declaration of
+`LinkOptions`; names and environment variables are those of the `nats` command line, so an environment that is
+set up for it works here, too.  Without any address, the selected context of the `nats` tool is used.
 
-A command that talks to two servers has a second set, whose options begin with ``--to-``.  It takes nothing
-from the environment, and no selected context: nobody shall send one server's password to another.
+A command with two servers has a second set, whose options begin with ``--to-``.  It uses neither the
+environment nor the selected context, so that no server gets the password of the other.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def talks_to_a_server(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def talks_to_a_second(command: Callable[..., None]) -> Callable[..., None]:
-    """Do the same for a parameter `to`: ``--to``, ``--to-user`` and so on; None if nobody says where."""
+    """Give `command` the options ``--to``, ``--to-user`` … for its parameter `to`; None without ``--to``."""
 
     def options(given: dict[str, Any]) -> LinkOptions | None:
         layer = flag_layer(given, _TO)
@@ -59,17 +58,17 @@ def talks_to_a_second(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def takes_link_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command` what the flags say for its parameter `link`; it has a file of settings below them."""
+    """Give `command` the layer of the flags as its parameter `link`, to put above a file of settings."""
     return _extended(command, "link", flag_parameters(), flag_layer)
 
 
 def flag_parameters(prefix: str = "") -> list[inspect.Parameter]:
-    """Return a parameter for every option that has a flag; with a prefix, those of another server."""
+    """Return a parameter for every option with a flag; `prefix` is for those of another server."""
     return [_parameter(each, prefix) for each in FIELDS if each.names.flags]
 
 
 def flag_layer(given: dict[str, Any], prefix: str = "") -> Layer:
-    """Return what the flags say, and take them out of the arguments of a command."""
+    """Return the layer of the flags, and remove them from the arguments of a command."""
     layer = Layer()
     for each in FIELDS:
         if not each.names.flags:
@@ -81,7 +80,7 @@ def flag_layer(given: dict[str, Any], prefix: str = "") -> Layer:
 
 
 def _argument(option: Field, prefix: str) -> str:
-    """Return the name of the parameter; that of the addresses is the one people know."""
+    """Return the name of the parameter; the addresses have the familiar name `server`."""
     return _flags(option, prefix)[0].removeprefix("--").replace("-", "_")
 
 
@@ -149,10 +148,10 @@ def _extended(
 
 @asynccontextmanager
 async def connected(options: LinkOptions, name: str) -> AsyncIterator[JetStreamApi]:
-    """Yield the JetStream API of a server; LinkError if there is no connection to it.
+    """Yield the JetStream API of a server; raises LinkError if it cannot connect.
 
-    Files that cannot be used are found before anything is sent.  A connection that is lost is made again;
-    errors of it reach whoever waits for an answer.
+    Unusable files are found before anything is sent.  A lost connection is reopened; its errors are raised by
+    pending requests.
     """
     check_files(options)
     async with Link(dataclasses.replace(options, name=name)) as link:

@@ -1,12 +1,12 @@
-"""How every command ends: at most one line on standard error for each thing that is wrong, and an exit code.
+"""The end of every command: an exit code, and one line on standard error for each problem.
 
     0    done
     1    failed: something is missing, in use, refused, or wrong in a file
     2    the command line is wrong; `serve` ends with 1 then, as nats-server does
     130  interrupted by Ctrl-C
 
-The commands that ask a server (`stream`, `pub`, `kv` and the others of `cli.commands`) tell more failures
-apart, so that a script can branch on them:
+The commands that are clients (`stream`, `pub`, `kv` and the others of `cli.commands`) distinguish more
+failures, so that a script can branch on them:
 
     3    not there: no such stream, consumer, key, object, message or context
     4    no server: it cannot be reached, the connection was lost, or nobody answered in time
@@ -14,8 +14,8 @@ apart, so that a script can branch on them:
     6    conflict: it exists already, or was changed by somebody else
     7    nothing came: no message, no responder, no key that matches
 
-Commands raise; this is the one place that prints what they raised.  An error that nobody foresaw keeps its
-traceback: it is a defect of ours, and whoever reports it needs that.
+Commands raise, and only this module prints their errors.  An unexpected error is a defect, and keeps its
+traceback for the report.
 """
 
 import importlib.util
@@ -36,15 +36,15 @@ NO_SERVER: Final = 4
 NOT_PERMITTED: Final = 5
 CONFLICT: Final = 6
 NOTHING: Final = 7
-INTERRUPTED: Final = 130  # what shells see of a command that Ctrl-C ended
+INTERRUPTED: Final = 130  # the exit code of a command that Ctrl-C ended
 
 
 class UsageError(MillstreamError):
-    """The command line asks for what cannot be."""
+    """Raised if the command line is invalid."""
 
 
 class Ending(MillstreamError):
-    """A command failed, and its exit code says how."""
+    """The failure of a command, with its exit code."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
@@ -52,18 +52,18 @@ class Ending(MillstreamError):
 
 
 class MissingExtra(MillstreamError):
-    """A command needs packages that are not installed."""
+    """Raised if a command needs packages that are not installed."""
 
 
 def ended(command: Callable[[], int | None]) -> int:
-    """Run a command; print why it failed, if it did, and return its exit code."""
+    """Run a command, print its error if it fails, and return its exit code."""
     try:
         return command() or DONE
     except UsageError as error:
         tell(str(error))
         return WRONG_USAGE
     except BrokenPipeError:
-        # Whoever read our output has left: nothing more can be said there, also not while Python ends.
+        # The reader of our output has closed it: nothing can be written any more, not even when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except MillstreamError as error:
@@ -78,7 +78,7 @@ def ended(command: Callable[[], int | None]) -> int:
 
 
 def tell(text: str) -> None:
-    """Print what is wrong, as one line; several problems have a line each."""
+    """Print an error as one line; several problems have a line each."""
     for line in text.splitlines() or [""]:
         print(f"millstream: {visible(line)}", file=sys.stderr, flush=True)
 

@@ -2,7 +2,7 @@
 
 One table is the source for parsing and for the help text.  In Go's syntax one dash is as good as two,
 ``-p 4222`` and ``-p=4222`` are the same, letters are never joined (``-DV`` is a flag of its own), a boolean
-takes a value only with ``=``, and the first word that is no flag ends the flags.
+has a value only after ``=``, and the first word that is no flag ends the flags.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from millstream.config.options import Overrides
 
 
 class FlagError(MillstreamError):
-    """The command line cannot be understood."""
+    """Raised if the flags are invalid."""
 
 
 class FlagKind(Enum):
@@ -43,9 +43,9 @@ class Flag(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     help: str
     kind: FlagKind = FlagKind.SWITCH
-    value: str = ""  # how the help calls the value
-    into: tuple[str, ...] = ()  # options the value goes to
-    action: str = ""  # attribute of `CommandLine` instead
+    value: str = ""  # the placeholder of the value in the help
+    into: tuple[str, ...] = ()  # options that get the value
+    action: str = ""  # attribute of `CommandLine` that is set instead
 
 
 def _text(section: HelpSection, names: str, value: str, help: str, into: str = "", action: str = "") -> Flag:
@@ -83,7 +83,7 @@ FLAGS: Final = (
         "Send ldm, stop, quit, term, reopen or reload to a server, by pid or pid file",
         action="signal",
     ),
-    _text(_S.SERVER, "client_advertise", "host", "Address to tell to clients", "client_advertise"),
+    _text(_S.SERVER, "client_advertise", "host", "Address to announce to clients", "client_advertise"),
     _text(_S.SERVER, "ports_file_dir", "dir", "Write a file with the ports in use here", "ports_file_dir"),
     _text(_S.LOGGING, "l log", "file", "Log to this file", "log_file"),
     _switch(_S.LOGGING, "T logtime", "Put the time on log lines (default: true)", "log_time"),
@@ -140,7 +140,7 @@ _SWITCH_WORDS: Final = {
 
 
 class CommandLine(msgspec.Struct):
-    """What the flags ask for."""
+    """The parsed flags."""
 
     overrides: Overrides = msgspec.field(default_factory=Overrides)
     config: str = ""
@@ -174,7 +174,7 @@ def parse_flags(arguments: Sequence[str]) -> CommandLine:
 
 
 def _read_command(rest: Sequence[str], line: CommandLine) -> None:
-    """nats-server also takes the bare words `version` and `help`."""
+    """Read the bare words `version` and `help`, which nats-server accepts, too."""
     if not rest:
         return
     if rest[0].lower() not in ("version", "help"):
@@ -208,7 +208,7 @@ def _read_flag(argument: str, rest: list[str]) -> tuple[Flag, Any]:
 
 
 def _spelled(name: str) -> str:
-    """Return a flag as the help text writes it."""
+    """Return the form of a flag in the help text."""
     return f"-{name}" if len(name) < 3 or name.isupper() else f"--{name}"
 
 

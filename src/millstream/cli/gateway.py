@@ -1,4 +1,4 @@
-"""`millstream gateway`: settings from a file, flags and the environment, then run until a signal comes."""
+"""`millstream gateway`: settings from a file, flags and the environment, then run until a signal."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ PACKAGES: Final = ("h2", "hyperframe", "wsproto", "yaml")  # of the extra
 
 
 class Level(StrEnum):
-    """What is worth a line in the log."""
+    """The level of the log."""
 
     DEBUG = "debug"
     INFO = "info"

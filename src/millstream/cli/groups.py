@@ -1,12 +1,12 @@
-"""Groups of commands that are imported when one of them is typed, and the layout of their help.
+"""Groups of commands that are imported on use, and the layout of their help.
 
-    app = Commands(help="Streams.")                # the commands of one noun
+    app = CommandGroup(help="Streams.")            # the commands of one noun
 
     @app.command("ls")
     @talks_to_a_server
     def ls(*, server: LinkOptions, …) -> None: …
 
-`LazyGroup` knows the name and one line of each command; its module is imported for the command that was
+`LazyGroup` has the name and one line of help of each command, and imports the module of the command that was
 typed.  So `millstream --help` imports none of them, and `millstream stream ls` imports one.
 """
 
@@ -27,18 +27,18 @@ _CONNECTION: Final = frozenset(
 
 
 class CommandPlace(NamedTuple):
-    """Where a command is: ``module:name`` of a function or of a `typer.Typer`, and its line of help."""
+    """The place of a command: ``module:name`` of a function or of a `typer.Typer`, and its line of help."""
 
     path: str
     help: str
     section: str
-    raw: bool = False  # it parses its own arguments
+    raw: bool = False  # the command parses its own arguments
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help has the options of a connection, which are the same everywhere, at its end."""
+    """A command whose help lists the common options of a connection at the end."""
 
-    # The context and the formatter have no names that fit all releases of typer.
+    # The types of context and formatter have no names common to all releases of typer.
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Connection": []}
         for parameter in self.get_params(ctx):
@@ -72,7 +72,7 @@ class CommandGroup(typer.Typer):
         super().__init__(help=help, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
     def command(self, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
-        """Add a command, with the layout of its help."""
+        """Add a command with the common layout of its help."""
         return super().command(name, **{"cls": HelpfulCommand, **more})
 
 
@@ -94,7 +94,8 @@ class LazyGroup(TyperGroup):
         return made
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.list_commands(ctx):  # suggestions look at what is there
+        # click's suggestions need the registered commands
+        if args and args[0] not in self.list_commands(ctx):
             for name, place in self.places.items():
                 self.commands.setdefault(name, _Named(name, place.help))
         return super().resolve_command(ctx, args)
@@ -125,7 +126,7 @@ class _Named(TyperCommand):
 
 
 def _completion_item() -> Any:
-    """Return the class of click, or of the click that typer carries."""
+    """Return the class of click, or of the click inside typer."""
     package = typer.BadParameter.__module__.rpartition(".")[0]
     return import_module(f"{package}.shell_completion").CompletionItem
 

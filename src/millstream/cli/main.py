@@ -1,7 +1,7 @@
 """The entry point of the `millstream` command.
 
-`serve` parses its own flags and is started by scripts that wait for it, so it does not wait for typer
-and what typer imports, which would take longer than the server itself needs to start.
+`serve` parses its own flags, because scripts wait for its start, and the import of typer takes longer than
+the start of the server.
 """
 
 import atexit
@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from millstream.base import build, bundle
 
-# What `serve` imports is in one file, if whoever built this made it (``millstream.cli.bundle``).
+# The modules of `serve` are in one file, if the build made it (``millstream.cli.bundle``).
 BUNDLE: Final = "serve"
 
 
@@ -21,10 +21,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command that the arguments name, and exit with its code."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["serve"]:
-        # Until the server listens to signals, Ctrl-C ends the process as it ends nats-server: at once, and
-        # without a traceback of whatever was being imported.
+        # Until the server handles signals, Ctrl-C ends the process as it ends nats-server: at once, and
+        # without a
+        # traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        gc.disable()  # importing makes much and drops little; the server sets the collector up for itself
+        gc.disable()  # imports create many objects and free few; the server sets up the collector itself
         _import_quickly()
         from millstream.cli.endings import ended
         from millstream.cli.serve import serve
@@ -43,11 +44,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _import_quickly() -> None:
-    """Shorten the way of what is imported from now on."""
+    """Make later imports faster."""
     if not build.pure_requested():
         bundle.use(bundle.path_of(BUNDLE))
     if "typing_extensions" not in sys.modules:
-        # msgspec takes from it what this Python has itself, and takes it from there if this is missing.
+        # msgspec uses names from it that this Python has in `typing`, and falls back to them if it is
+        # missing.
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]
         import msgspec  # noqa: F401
 
@@ -55,9 +57,9 @@ def _import_quickly() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without taking the interpreter apart, which takes longer than the server's own stop.
+    """End the process without finalising the interpreter, which takes longer than the server's own stop.
 
-    What is durable is on disk and every file is closed by now; what others registered for the end is called.
+    All files are synced and closed by now; functions registered with `atexit` are called.
     """
     from millstream.cli.endings import FAILED
 
@@ -66,6 +68,6 @@ def _leave(code: int) -> NoReturn:
         try:
             if stream is not None:
                 stream.flush()
-        except (OSError, ValueError):  # whoever read it has left, or its disk is full
+        except (OSError, ValueError):  # the reader has closed it, or its disk is full
             code = code or FAILED
     os._exit(code)

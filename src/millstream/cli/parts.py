@@ -1,8 +1,8 @@
-"""Programs that run beside each other: started in order, started again when they end, stopped in reverse.
+"""Programs that run together: started in order, restarted when they end, stopped in reverse order.
 
-Each is the command a user would type; nothing here knows more about them than how they answer.  A program
-that ends is named in one line (`StartedPart.trouble`) and started again after a pause, while the others go
-on. `millstream dev` and the example of `make run` are made of them.
+Each program is a command and a check whether it answers.  A program that ends is reported in one line
+(`StartedPart.trouble`) and restarted after a pause, while the others continue.  `millstream dev` and the
+example of `make run` use them.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from typing import Final
 from urllib.request import urlopen
 
 _STOP_WITHIN_S: Final = 40
-_PAUSES_S: Final = (2, 5, 15, 30, 60)  # before the first, second, … new start; the last one repeats
-_SETTLED_S: Final = 5  # a program that ran for so long is not in trouble any more
-_STEADY_S: Final = 120  # a program that ran for so long begins with the first pause again
+_PAUSES_S: Final = (2, 5, 15, 30, 60)  # seconds before the first, second, … restart; the last one repeats
+_SETTLED_S: Final = 5  # seconds after which a running program has recovered
+_STEADY_S: Final = 120  # seconds after which the pauses begin anew
 _ASK_EVERY_S: Final = 0.05
 _LONGEST_LINE: Final = 1 << 20
 
@@ -43,33 +43,33 @@ class StartedPart:
     ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
-        self.trouble = ""  # one line; empty while the program runs
-        self.ready = False  # it runs and answers
+        self.trouble = ""  # the last failure in one line; empty while the program runs
+        self.ready = False  # the program runs and answers
         self.preparing = bool(needs)
         self._folder = folder
         self._arguments = [sys.executable, "-m", "millstream", *arguments]
         self._answers = answers
         self._on_start = on_start
         self._on_line = on_line
-        self._needs = list(needs)  # a command that must have succeeded before
+        self._needs = list(needs)  # a command that must succeed first
         self._environment = {**os.environ, **(environment or {})}
         self._process: Process | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self._log_from = 0  # where the log of the present start begins
+        self._log_from = 0  # position in the log at the present start
 
     def start(self) -> None:
-        """Start the program, and start it again whenever it ends."""
+        """Start the program, and restart it whenever it ends."""
         self._keeping = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        """Ask the program to stop, and kill it if it does not within a time."""
+        """Ask the program to stop, and kill it if it does not stop in time."""
         self._stopping.set()
         if self._keeping is not None:
             await self._keeping
 
     def kill(self) -> None:
-        """End the program and its children now, in the middle of whatever they do."""
+        """Kill the program and its children at once."""
         self._stopping.set()
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -87,7 +87,7 @@ class StartedPart:
             try:
                 await self._run_once()
                 reason = self.last_words()
-            except Exception as error:  # a full disk, a folder that is gone: the next try may work
+            except Exception as error:  # such as a full disk or a missing folder: the next try may work
                 reason = str(error) or type(error).__name__
             if loop.time() - began > _STEADY_S:
                 failed = 0
@@ -118,7 +118,7 @@ class StartedPart:
                 stdin=DEVNULL,
                 stdout=log if on_line is None else PIPE,
                 stderr=log,
-                # Ctrl-C is for whoever keeps the parts, and then stops them in their order.
+                # Ctrl-C is for the parent process, which then stops the parts in order.
                 start_new_session=True,
                 cwd=self._folder,
                 env=self._environment,
@@ -145,7 +145,7 @@ class StartedPart:
             os.killpg(process.pid, signal.SIGKILL)
 
     async def _settle(self) -> None:
-        """Notice when the program answers, and forget the trouble of earlier starts when it stays."""
+        """Wait until the program answers, and clear the failure of earlier starts once it keeps running."""
         if self.preparing:
             return
         while not await asyncio.to_thread(self._answers):  # noqa: ASYNC110
@@ -159,24 +159,24 @@ class StartedPart:
         while True:
             try:
                 line = await process.stdout.readline()
-            except ValueError:  # longer than any line that is meant for us
+            except ValueError:  # a line above the limit is not meant for us
                 continue
             if not line:
                 return
             on_line(line.decode(errors="replace").rstrip())
 
     def last_words(self) -> str:
-        """Return the last line that the program wrote to its log since it was started."""
+        """Return the last line of the program's log since its start."""
         with self.log.open("rb") as log:
             log.seek(max(self._log_from, self.log.stat().st_size - 65536))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
-        # `make` only says that something failed; the line before says what.
+        # The last line of `make` only reports a failure; the line before has the cause.
         told = [line for line in lines if line and not line.startswith("make: ")]
         return told[-1] if told else f"it said nothing; see {self.log}"
 
 
 def answers_http(url: str) -> bool:
-    """Return whether a GET is answered with 200."""
+    """Return whether a GET gets the status 200."""
     try:
         with urlopen(url, timeout=2) as answer:
             return bool(answer.status == 200)
@@ -194,7 +194,7 @@ def accepts(port: int) -> bool:
 
 
 def is_taken(port: int) -> bool:
-    """Return whether the port cannot be listened on."""
+    """Return whether the port is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -205,7 +205,7 @@ def is_taken(port: int) -> bool:
 
 
 def broker_part(folder: Path, port: int, monitor_port: int, arrow_port: int) -> StartedPart:
-    """Return a broker with JetStream on loopback; a monitoring or Arrow port of 0 is left to the server."""
+    """Return a broker with JetStream on loopback; with 0, the server chooses monitoring and Arrow port."""
     command = ["serve", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", "broker"]
     if monitor_port:
         command += ["-m", str(monitor_port)]

@@ -1,6 +1,6 @@
 """`millstream pipeline`: run a file of Spark jobs, or check it.
 
-Both look for what is wrong where it is cheap first: in the file, then at the server, then with Spark.
+Both make cheap checks first: of the file, then of the server, then with Spark.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Run jobs on Spark over streams: archive, replay, transform, analytics, dead letters, verify.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    add_completion=False,  # of the whole command, not of this group
+    add_completion=False,  # completion belongs to the whole command, not to this group
 )
 
 File = Annotated[Path, typer.Argument(help="The pipeline, in TOML.", metavar="FILE", show_default=False)]
@@ -38,7 +38,7 @@ LogFile = Annotated[
 
 @app.command()
 def check(file: File, spark_log: LogFile = None) -> None:
-    """Find what is wrong with a pipeline: in its file, at its server, in its SQL.
+    """Find problems of a pipeline: in its file, at its server, in its SQL.
 
     Nothing is read or written. The server is asked if the file or NATS_URL names one. Spark is started only
     for the SQL and the schemas of `transform` jobs.
@@ -86,7 +86,7 @@ def run(
 
 
 class _Source:
-    """A pipeline and the file that it comes from, which its problems are told of."""
+    """A pipeline and its file, which is named in its problems."""
 
     def __init__(self, file: Path, text: str, pipeline: Any) -> None:
         self.file = file
@@ -95,7 +95,7 @@ class _Source:
 
     @classmethod
     def read(cls, file: Path) -> "_Source":
-        """Read and check the file; raises PipelineError with everything that is wrong in it."""
+        """Read and check the file; raises PipelineError with all its problems."""
         from millstream.spark.pipeline.check import check_pipeline
         from millstream.spark.pipeline.load import load_pipeline, read_text
 
@@ -104,7 +104,7 @@ class _Source:
         return source
 
     def connection(self, *, required: bool) -> dict[str, str] | None:
-        """The options of the connection; None if no server is named and none is required."""
+        """Return the options of the connection; None if no server is named and none is required."""
         from millstream.spark.pipeline.connection import ConnectionSettingsError, connection_options
 
         try:
@@ -124,7 +124,7 @@ class _Source:
             raise PipelineError(str(self.file), problems, self._text)
 
     def report(self, problems: list[str]) -> int:
-        """Print the problems, and return how many there are."""
+        """Print the problems, and return their number."""
         from millstream.spark.pipeline.load import PipelineError
 
         if problems:
@@ -133,7 +133,7 @@ class _Source:
 
 
 def _chosen(pipeline: Any, file: Path, names: list[str], once: bool) -> Any:
-    """The pipeline with the jobs that the flags leave in it."""
+    """Return the pipeline with the jobs that the flags select."""
     from millstream.spark.jobs.settings import StreamingJob
 
     known = [job.name for job in pipeline.job]
@@ -152,7 +152,7 @@ def _chosen(pipeline: Any, file: Path, names: list[str], once: bool) -> Any:
 
 
 def _require_spark() -> None:
-    """Find out what Spark lacks before anything waits for it; raises MissingExtra or JavaMissing."""
+    """Check the requirements of Spark early; raises MissingExtra or JavaMissing."""
     need("spark", *PACKAGES)
     from millstream.spark.pipeline.session import require_java
 
@@ -161,7 +161,7 @@ def _require_spark() -> None:
 
 @contextlib.contextmanager
 def _spark(source: _Source, master: str | None, log: Any, purpose: str) -> Iterator[Any]:
-    """A Spark session for the pipeline, whose output goes to `log`."""
+    """Return a Spark session for the pipeline, whose output goes to `log`."""
     from millstream.spark.pipeline.session import make_session
 
     print(f"starting Spark{purpose}, which takes a while; its output goes to {log.path}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""How far a transfer is: bars on a terminal, a line now and then elsewhere, nothing beside JSON.
+"""The progress of a transfer: bars on a terminal, occasional lines elsewhere, nothing with JSON.
 
-Everything goes to standard error, so that standard output has nothing but the result.
+Progress goes to standard error, so that standard output has only the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINE_EVERY_S: Final = 10.0
 
 
 class Bars:
-    """For people at a terminal."""
+    """Progress bars for a terminal."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -71,7 +71,7 @@ class Bars:
 
 
 class ProgressLines:
-    """For files and pipes."""
+    """Lines of progress for files and pipes."""
 
     def __init__(self) -> None:
         self._totals: dict[tuple[str, str], int] = {}
@@ -105,14 +105,14 @@ class ProgressLines:
 
 
 class Quiet(ProgressLines):
-    """For programs that read JSON."""
+    """No progress, for programs that read JSON."""
 
     def say(self, text: str) -> None:
         pass
 
 
 def progress_for(*, json: bool, quiet: bool = False) -> Bars | ProgressLines:
-    """What suits where the output goes."""
+    """Return the kind of progress for the present output."""
     if json or quiet:
         return Quiet()
     return Bars() if sys.stderr.isatty() else ProgressLines()

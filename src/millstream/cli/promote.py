@@ -1,4 +1,4 @@
-"""`millstream promote`: options, the word to cut over, and what is printed."""
+"""`millstream promote`: its options, the signal to cut over, and its output."""
 
 import asyncio
 import signal
@@ -43,7 +43,7 @@ def promote(
         typer.Option(help="How --live catches up at the cut-over; chosen by size if not given."),
     ] = None,
     replicas: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=5, help="How many replicas; 0: as it was.")
+        int, typer.Option(metavar="NUMBER", min=0, max=5, help="Number of replicas; 0 keeps the number.")
     ] = 0,
     cluster: Annotated[
         str, typer.Option("--cluster", metavar="NAME", help="Place streams in this cluster.")
@@ -142,7 +142,7 @@ def _folder(path: Path | None) -> Iterator[Path]:
 
 
 def _word(*, json: bool) -> Any:
-    """Waits for somebody to say that it is time."""
+    """Return a function that waits for Enter or SIGUSR1, the signal to cut over."""
 
     async def wait() -> None:
         said = asyncio.Event()

@@ -8,7 +8,7 @@ from millstream.cli.flags import CommandLine, help_text, parse_flags
 from millstream.config.errors import ConfigError
 from millstream.config.load import read_config
 
-# What only one flag needs is imported where it is used: scripts wait for a server to start.
+# Modules that only one flag needs are imported on use, because scripts wait for a server to start.
 
 _TLS_HELP = """TLS is configured in a tls block of the configuration file:
 
@@ -23,12 +23,12 @@ _TLS_HELP = """TLS is configured in a tls block of the configuration file:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Do what the arguments ask for and return the exit code; raises what is wrong with them."""
+    """Run the arguments of `serve` and return the exit code; raises FlagError and other errors."""
     line = parse_flags(arguments)
     if line.version:
         from millstream.broker.info import SERVER_VERSION
 
-        # Scripts look for `nats-server: v…`, people want to know what it really is.
+        # Scripts look for `nats-server: v…`; the rest is for people.
         print(f"nats-server: v{SERVER_VERSION} (millstream {millstream.__version__}, {millstream.BUILD})")
         return 0
     if line.help:
@@ -60,7 +60,7 @@ def _run(line: CommandLine) -> int:
     loaded = read_config(line.config or None, line.overrides)
     for warning in loaded.warnings:
         tell(str(warning))
-    # Late, so that checks and signals do not load the server and its event loop.
+    # Imported late, so that checks and signals do not load the server and its event loop.
     from millstream.server.app import run
 
     return run(loaded.options)

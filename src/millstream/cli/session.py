@@ -1,4 +1,4 @@
-"""A command that asks a server: it runs in an event loop, and its failures become exit codes.
+"""The run of a client command in an event loop; its failures become exit codes.
 
 async def work() -> None:
     async with connected(server, "millstream stream ls") as api:
@@ -57,11 +57,11 @@ _HTTP_NOT_FOUND: Final = 404
 
 
 class UnreadableAnswer(MillstreamError):
-    """A server sent what no server sends."""
+    """Raised for an answer that cannot be read."""
 
 
 def run(work: Coroutine[Any, Any, int | None]) -> None:
-    """Run a command to its end, and exit with its code; raises Ending if it failed."""
+    """Run a command to its end; raises Ending with its exit code if it failed."""
     try:
         code = asyncio.run(work)
     except (UsageError, Ending):
@@ -72,7 +72,7 @@ def run(work: Coroutine[Any, Any, int | None]) -> None:
         raise Ending(plain_text(error), code_of(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"{type(error).__name__}: {error}"
-        raise UnreadableAnswer(f"an answer of the server makes no sense ({text})") from error
+        raise UnreadableAnswer(f"the server sent an unreadable answer ({text})") from error
     if code:
         raise typer.Exit(code)
 
@@ -98,7 +98,7 @@ def code_of(error: MillstreamError) -> int:
 
 
 def plain_text(error: MillstreamError) -> str:
-    """Return what a failure says; refusals of JetStream without the request, which the user did not type."""
+    """Return the text of a failure, for JetStream's refusals without the request, which nobody typed."""
     match error:
         case LinkApiError():
             hint = _HINTS.get(error.err, "") if error.err is not None else ""
@@ -109,5 +109,5 @@ def plain_text(error: MillstreamError) -> str:
 
 
 def missing(what: str) -> Ending:
-    """Return the failure that something is not there."""
+    """Return the failure for something that does not exist."""
     return Ending(what, NOT_FOUND)

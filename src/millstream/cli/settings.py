@@ -1,14 +1,14 @@
 """Flags for fields of a configuration, declared in a table: one line for each flag.
 
-    SETTINGS = (Setting("max_age", "--max-age", Form.DURATION, "Remove messages after this time."), …)
+    SETTINGS = (Setting("max_age", "--max-age", SettingForm.DURATION, "Remove messages after this time."), …)
 
     @app.command("add")
-    @takes_settings(SETTINGS)              # the command gets `changes`, a dict of what was given
+    @takes_settings(SETTINGS)              # the command gets `changes`, a dict of the given flags
     @talks_to_a_server
     def add(*, server: LinkOptions, name: str, changes: dict[str, Any]) -> None: …
 
-Values that were not given are not in `changes`, so that `add` leaves them to the server and `edit` leaves
-them as they are.  A path with a dot is a field of a field.
+Flags that were not given are not in `changes`, so `add` leaves their fields to the server and `edit` leaves
+them unchanged.  A path with a dot is a field of a field.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Changes = dict[str, Any]
 
 
 class SettingForm(Enum):
-    """What the text of a flag becomes."""
+    """The type of a flag's value."""
 
     TEXT = auto()
     CHOICE = auto()
@@ -48,7 +48,7 @@ class SettingForm(Enum):
     SIZE = auto()  # bytes; `unlimited` is -1
     DURATION = auto()  # nanoseconds
     DURATIONS = auto()  # several
-    MOMENT = auto()  # RFC 3339; a duration is from now on
+    MOMENT = auto()  # RFC 3339; a duration counts from now
     LIST = auto()
     PAIRS = auto()
     SWITCH = auto()
@@ -61,7 +61,7 @@ class Setting(NamedTuple):
     flag: str
     form: SettingForm
     help: str
-    choices: Mapping[str, Any] = {}  # words, and what the server calls them
+    choices: Mapping[str, Any] = {}  # words of the flag, and the values of the server
     short: str = ""
     metavar: str = ""
 
@@ -84,7 +84,7 @@ _METAVARS = {
 
 
 def takes_settings(settings: Iterable[Setting]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command a flag for each setting, and what was given in its parameter `changes`."""
+    """Give a command a flag for each setting, and the given values as its parameter `changes`."""
     table = tuple(settings)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -128,7 +128,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
 
 
 def read_setting(setting: Setting, value: Any) -> Any:
-    """Return the value of a field for what was typed; UsageError if it makes no sense."""
+    """Return the value of a field for the typed text; raises UsageError if it is invalid."""
     flag = setting.flag
     match setting.form:
         case SettingForm.CHOICE:
@@ -186,7 +186,7 @@ ConfigFile = Annotated[
 
 
 def read_config(path: Path | None) -> Changes:
-    """Return the fields of a JSON file; of what `info --json` prints, those of its `config`."""
+    """Return the fields of a JSON file; for the output of `info --json`, those of its `config`."""
     if path is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""`millstream serve --signal`: tell a running server to stop, reload and the like."""
+"""`millstream serve --signal`: signals to a running server, such as stop and reload."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ COMMANDS: Final = {
 
 
 class SignalError(MillstreamError):
-    """No signal was sent, or not to all."""
+    """Raised if a signal could not be sent to all processes."""
 
 
 def send_signal(request: str) -> None:
-    """Act on `command`, `command=pid` or `command=file`; a pid may end in `*`."""
+    """Send the signal of `command`, `command=pid` or `command=file`; a pid may end in `*`."""
     command, _, target = request.partition("=")
     if command not in COMMANDS:
         raise SignalError(f'unknown signal "{command}"; known are {", ".join(COMMANDS)}')
@@ -40,7 +40,7 @@ def _read_pid_file(target: str) -> str:
     try:
         return Path(target).read_text(encoding="utf-8").strip() if target else ""
     except (OSError, ValueError):
-        return target  # then it is the process id itself
+        return target  # the target is the process id itself
 
 
 def _find_targets(target: str) -> list[int]:
@@ -58,7 +58,7 @@ def _find_targets(target: str) -> list[int]:
 
 
 def running_servers() -> list[int]:
-    """Process ids of the servers of this machine, ourselves left out."""
+    """Return the process ids of the servers on this machine, except this process."""
     processes = Path("/proc")
     if not (processes / "self" / "cmdline").exists():
         raise SignalError("unable to resolve pid, try providing one")
@@ -69,14 +69,14 @@ def running_servers() -> list[int]:
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
-            continue  # it ended meanwhile, or is not ours to see
+            continue  # it ended meanwhile, or we may not read it
         if _is_server(words):
             found.append(int(folder.name))
     return sorted(found)
 
 
 def _is_server(words: list[bytes]) -> bool:
-    """Whether a command line is `[python] …/millstream serve …` or `python -m millstream serve …`."""
+    """Return whether a command line is `[python] …/millstream serve …` or `python -m millstream serve …`."""
     for index, word in enumerate(words[:4]):
         if os.path.basename(word) == b"millstream" and words[index + 1 : index + 2] == [b"serve"]:
             rest = words[index + 2 :]

@@ -1,4 +1,4 @@
-"""`millstream backup` and `millstream restore`: options, and what is printed."""
+"""`millstream backup` and `millstream restore`: their options and output."""
 
 import asyncio
 import json as json_text
@@ -25,12 +25,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run a command to its end, and exit with its code; raises what went wrong."""
+    """Run a command to its end, and exit with its code; raises its errors."""
     try:
         code = asyncio.run(work)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"{type(error).__name__}: {error}"
-        raise TransferError(f"an answer of the server makes no sense ({text})") from error
+        raise TransferError(f"the server sent an unreadable answer ({text})") from error
     raise typer.Exit(code)
 
 
@@ -42,7 +42,7 @@ def show(report: dict[str, Any], lines: list[str], *, json: bool) -> None:
 
 
 def size_text(count: float) -> str:
-    """Bytes, for people."""
+    """Return a readable number of bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -110,7 +110,7 @@ def backup(
 
 
 def _refuse_same_folder(folder: Path, name: str, before: list[str]) -> None:
-    """Keep two streams of one backup apart where a file system does not: `orders` and `ORDERS`."""
+    """Refuse two streams whose folders a file system does not distinguish: `orders` and `ORDERS`."""
     path = folder / name
     for other in (each for each in before if each.casefold() == name.casefold()):
         if path.exists() and (folder / other).exists() and path.samefile(folder / other):
@@ -132,7 +132,7 @@ def _backup_lines(reports: list[dict[str, Any]]) -> list[str]:
 
 
 async def chosen(api: JetStreamApi, patterns: list[str]) -> list[str]:
-    """The streams that are meant; TransferError if a pattern means none."""
+    """Return the streams that match; raises TransferError if a pattern matches none."""
     names = sorted(await api.stream_names())
     if not patterns:
         return names
@@ -162,7 +162,7 @@ def restore_command(
         typer.Option("--subject", metavar="SUBJECT", help="Other subjects; may be given several times."),
     ] = None,
     replicas: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=5, help="How many replicas; 0: as it was.")
+        int, typer.Option(metavar="NUMBER", min=0, max=5, help="Number of replicas; 0 keeps the number.")
     ] = 0,
     cluster: Annotated[
         str, typer.Option("--cluster", metavar="NAME", help="Place the stream in this cluster.")

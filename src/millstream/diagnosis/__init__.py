@@ -1,11 +1,11 @@
-"""Why a consumer does not deliver: causes, evidence and advice, on any NATS server.
+"""The diagnosis of a consumer that does not deliver: causes, evidence and advice, on any NATS server.
 
     found = await diagnose(link, "ORDERS", "billing")
     print(found.verdict, found.summary)
     for cause in found.causes: …
 
-`why` is the pure function under it: what a server says about a stream and a consumer, and what else is known
-(`Extra`).
+`why` is the pure function behind it.  Its arguments are the infos of a stream and a consumer, and further
+facts (`Extra`).
 """
 
 from millstream.diagnosis.gathering import diagnose

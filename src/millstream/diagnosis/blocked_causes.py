@@ -1,6 +1,6 @@
-"""Causes that keep messages from being delivered although there are some.
+"""Causes that block the delivery of waiting messages.
 
-Each finder looks at a case and returns its cause, or None.  The most fundamental ones come first.
+Each finder returns its cause if it applies to a case, or None.  The most fundamental ones come first.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from millstream.jsapi.enums import AckPolicy, PriorityPolicy, ReplayPolicy
 
 Finder = Callable[[Case], Cause | None]
 
-_SHOWN: Final = 10  # messages in an evidence
+_SHOWN: Final = 10  # messages in the evidence
 _SECOND: Final = 1_000_000_000
 
 
 def leader_missing(case: Case) -> Cause | None:
-    """A cluster without a leader for the stream or the consumer delivers nothing."""
+    """Find a missing leader: without one, a cluster delivers nothing."""
     missing = [
         what
         for what, cluster in (("stream", case.stream.cluster), ("consumer", case.consumer.cluster))
@@ -42,7 +42,7 @@ def leader_missing(case: Case) -> Cause | None:
 
 
 def paused(case: Case) -> Cause | None:
-    """A paused consumer delivers nothing until its time."""
+    """Find a pause, during which a consumer delivers nothing."""
     if not case.consumer.paused:
         return None
     until = text_of(case.config.pause_until)
@@ -58,7 +58,7 @@ def paused(case: Case) -> Cause | None:
 
 
 def max_ack_pending(case: Case) -> Cause | None:
-    """As many messages as may be wait for their acknowledgement."""
+    """Find a consumer with `max_ack_pending` pending messages."""
     most, count = case.config.max_ack_pending, case.consumer.num_ack_pending
     if case.config.ack_policy is AckPolicy.NONE or most <= 0 or count < most or not case.has_work:
         return None
@@ -89,7 +89,7 @@ def _oldest(case: Case) -> list[Any]:
 
 
 def no_interest(case: Case) -> Cause | None:
-    """A push consumer delivers only while somebody listens on its deliver subject."""
+    """Find a push consumer without a subscriber on its deliver subject."""
     if not case.is_push or case.consumer.push_bound:
         return None
     where = case.config.deliver_subject
@@ -105,7 +105,7 @@ def no_interest(case: Case) -> Cause | None:
 
 
 def no_pulls(case: Case) -> Cause | None:
-    """A pull consumer delivers only to requests."""
+    """Find a pull consumer without pull requests."""
     if case.is_push or case.consumer.num_waiting > 0 or not case.has_work:
         return None
     last = text_of(case.consumer.delivered.last_active)
@@ -128,7 +128,7 @@ def no_pulls(case: Case) -> Cause | None:
 
 
 def pinned(case: Case) -> Cause | None:
-    """With the policy `pinned_client`, one client alone gets messages."""
+    """Find a pinned client, which gets all messages under the policy `pinned_client`."""
     if case.config.priority_policy is not PriorityPolicy.PINNED_CLIENT or not case.has_work:
         return None
     pins = [each for each in case.consumer.priority_groups if each.pinned_client_id]
@@ -153,9 +153,10 @@ def pinned(case: Case) -> Cause | None:
 
 
 def consumer_ahead(case: Case) -> Cause | None:
-    """The consumer has delivered sequences that the stream does not have yet."""
+    """Find a consumer that has delivered sequences which the stream does not have yet."""
     delivered, last = case.consumer.delivered.stream_seq, case.stream.state.last_seq
-    if delivered <= last or not case.consumer.delivered.consumer_seq:  # one that begins later is not ahead
+    # a consumer that starts later is not ahead
+    if delivered <= last or not case.consumer.delivered.consumer_seq:
         return None
     return Cause(
         "consumer_ahead",
@@ -167,7 +168,7 @@ def consumer_ahead(case: Case) -> Cause | None:
 
 
 def stream_damaged(case: Case) -> Cause | None:
-    """The server reports messages that it has lost."""
+    """Find lost messages that the server reports."""
     lost = case.stream.state.lost
     if lost is None or not (lost.msgs or lost.bytes):
         return None
@@ -181,7 +182,7 @@ def stream_damaged(case: Case) -> Cause | None:
 
 
 def backoff(case: Case) -> Cause | None:
-    """Messages that were not acknowledged wait for the time of their redelivery."""
+    """Find unacknowledged messages that wait for the time of their redelivery."""
     if case.consumer.num_ack_pending == 0 or case.config.ack_policy is AckPolicy.NONE:
         return None
     told = [each for each in case.extra.pending or [] if each.redeliver and each.deliveries > 1]
@@ -219,14 +220,14 @@ def _backoff(text: str, evidence: dict[str, Any]) -> Cause:
 
 
 def max_deliver(case: Case) -> Cause | None:
-    """Messages were delivered as often as they may, and are not delivered again."""
+    """Find messages that were delivered `max_deliver` times, and are not redelivered."""
     most = case.config.max_deliver
     if most <= 0:
         return None
     if case.extra.exhausted is not None:
         count, which = len(case.extra.exhausted), case.extra.exhausted[:_SHOWN]
     else:
-        # A message that was given up keeps its count and is no longer pending.
+        # A message that reached max_deliver keeps its count and is no longer pending.
         count, which = case.consumer.num_redelivered - case.consumer.num_ack_pending, []
         if most == 1 or count <= 0:
             return None
@@ -244,7 +245,7 @@ def max_deliver(case: Case) -> Cause | None:
 
 
 def rate_limit(case: Case) -> Cause | None:
-    """A push consumer sends no faster than it is set to."""
+    """Find a rate limit of a push consumer."""
     rate = case.config.rate_limit_bps
     if not rate or not case.is_push or not case.consumer.push_bound or not case.consumer.num_pending:
         return None
@@ -262,7 +263,7 @@ def rate_limit(case: Case) -> Cause | None:
 
 
 def replay_original(case: Case) -> Cause | None:
-    """Old messages are delivered at the pace at which they were stored."""
+    """Find a replay at the original pace of the messages."""
     if case.config.replay_policy is not ReplayPolicy.ORIGINAL or not case.consumer.num_pending:
         return None
     return Cause(

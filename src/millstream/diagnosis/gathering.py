@@ -1,6 +1,7 @@
-"""Ask a server everything that a diagnosis needs.
+"""Requests for the facts of a diagnosis.
 
-Three or four requests, whatever the size of the stream.  What these credentials may not ask is left out.
+Three or four requests are sent, for any size of the stream.  Facts that these credentials may not read are
+left out.
 """
 
 import asyncio
@@ -20,22 +21,22 @@ from millstream.link.link import Link
 from millstream.link.stored import Stored, next_message
 from millstream.link.verbs import CONSUMER_INFO, STREAM_INFO
 
-INSIGHT: Final = "$MILLSTREAM.INSIGHT.CONSUMER"  # asked with stream and consumer; only a Millstream answers
+INSIGHT: Final = "$MILLSTREAM.INSIGHT.CONSUMER"  # followed by stream and consumer; only Millstream answers
 _DETAILS_S: Final = 2.0
 _MOST_FILTERS: Final = 16
 _NO_LEADER: Final = (Err.CLUSTER_NOT_AVAILABLE, Err.CLUSTER_NO_PEERS)
 
 
 class Details(msgspec.Struct):
-    """What a Millstream says beside the info of a consumer."""
+    """Millstream's answer about a consumer, beside its info."""
 
     pending: list[PendingMessage] | None = None
     exhausted: list[int] | None = None
-    damaged: str = ""  # why the server could not open the stream
+    damaged: str = ""  # the reason why the server could not open the stream
 
 
 async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
-    """Return why a consumer does not deliver; LinkApiError if there is no such stream or consumer."""
+    """Return the diagnosis of a consumer; raises LinkApiError if it does not exist."""
     try:
         about_stream, about_consumer = await asyncio.gather(
             link.ask(STREAM_INFO, stream), link.ask(CONSUMER_INFO, stream, consumer)
@@ -60,7 +61,7 @@ async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
         _details(link, stream, consumer),
     )
     extra = Extra(
-        now_ns=info.ts if info.ts > 0 else time.time_ns(),  # the server's clock is what its times go by
+        now_ns=info.ts if info.ts > 0 else time.time_ns(),  # the server's clock, to compare with its times
         matches=matches,
         oldest=oldest,
         pending=_named(details.pending, oldest) if details is not None else None,
@@ -72,7 +73,7 @@ async def diagnose(link: Link, stream: str, consumer: str) -> Diagnosis:
 def _named(
     pending: list[PendingMessage] | None, oldest: PendingMessage | None
 ) -> list[PendingMessage] | None:
-    """Return the pending messages, of which the first one is known by its subject, too."""
+    """Return the pending messages, with the subject of the first one filled in."""
     if not pending or oldest is None or pending[0].seq != oldest.seq:
         return pending
     first = msgspec.structs.replace(pending[0], subject=oldest.subject, stored=oldest.stored)
@@ -80,9 +81,9 @@ def _named(
 
 
 def _failure(error: LinkError) -> DiagnosisFailure | None:
-    """Return what a refusal says about the cluster; None if it is about the request."""
+    """Return the failure of the cluster behind a refusal; None if the request itself was refused."""
     if isinstance(error, RequestTimeout):
-        return DiagnosisFailure.NO_LEADER  # a stream without a leader is not answered for
+        return DiagnosisFailure.NO_LEADER  # without a leader, no server answers for the stream
     if isinstance(error, LinkApiError):
         if error.err in _NO_LEADER:
             return DiagnosisFailure.NO_LEADER
@@ -92,7 +93,7 @@ def _failure(error: LinkError) -> DiagnosisFailure | None:
 
 
 async def _oldest(link: Link, stream: str, info: ConsumerInfo, filters: list[str]) -> PendingMessage | None:
-    """Return the first message behind the ack floor, if something waits for an acknowledgement."""
+    """Return the first message after the ack floor, if a message is pending."""
     if not info.num_ack_pending or len(filters) > _MOST_FILTERS:
         return None
     found = await asyncio.gather(
@@ -105,7 +106,7 @@ async def _oldest(link: Link, stream: str, info: ConsumerInfo, filters: list[str
 
 
 async def _matches(link: Link, stream: str, info: ConsumerInfo, filters: list[str]) -> bool | None:
-    """Return whether the stream holds something that the filters match, if that is in question."""
+    """Return whether the stream has a message that matches the filters; None if it is not known."""
     if info.num_pending or filters == [">"] or len(filters) > _MOST_FILTERS:
         return None
     try:

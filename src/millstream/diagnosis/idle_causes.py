@@ -1,4 +1,4 @@
-"""Causes that there is nothing to deliver."""
+"""Causes for which a consumer has nothing to deliver; each finder returns its cause, or None."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +14,7 @@ Finder = Callable[[Case], Cause | None]
 
 
 def filter_never_matches(case: Case) -> Cause | None:
-    """No subject of the stream can match a filter."""
+    """Find a filter that no subject of the stream can match."""
     config = case.stream.config
     if not case.filters or not config.subjects or config.mirror or config.sources or config.subject_transform:
         return None
@@ -35,7 +35,7 @@ def filter_never_matches(case: Case) -> Cause | None:
 
 
 def filter_matches_nothing(case: Case) -> Cause | None:
-    """The stream holds no message that matches."""
+    """Find filters without a matching message in the stream."""
     if not case.filters or case.extra.matches is not False or case.consumer.num_pending:
         return None
     return Cause(
@@ -48,7 +48,7 @@ def filter_matches_nothing(case: Case) -> Cause | None:
 
 
 def starts_later(case: Case) -> Cause | None:
-    """The consumer begins behind what is stored."""
+    """Find a consumer that starts after the last stored message."""
     config, last = case.config, case.stream.state.last_seq
     if case.consumer.num_pending or case.consumer.delivered.consumer_seq:
         return None
@@ -76,7 +76,7 @@ def starts_later(case: Case) -> Cause | None:
 
 
 def waiting_for_acks(case: Case) -> Cause | None:
-    """Everything was delivered, and acknowledgements are outstanding."""
+    """Find a consumer that has delivered everything and waits for acknowledgements."""
     if case.consumer.num_pending or not case.consumer.num_ack_pending:
         return None
     messages = list(case.extra.pending[:10]) if case.extra.pending else []
@@ -97,7 +97,7 @@ def waiting_for_acks(case: Case) -> Cause | None:
 
 
 def stream_sealed(case: Case) -> Cause | None:
-    """A sealed stream gets no new messages."""
+    """Find a sealed stream, which gets no new messages."""
     if not case.stream.config.sealed or case.consumer.num_pending:
         return None
     return Cause(
@@ -110,7 +110,7 @@ def stream_sealed(case: Case) -> Cause | None:
 
 
 def origin_lost(case: Case) -> Cause | None:
-    """The stream is a copy of another one, which it does not reach."""
+    """Find a mirror or sourced stream that does not reach its origin."""
     sources = [each for each in (case.stream.mirror, *case.stream.sources) if each is not None]
     broken = [each for each in sources if each.error is not None]
     if not broken or case.consumer.num_pending:
@@ -130,7 +130,7 @@ def origin_lost(case: Case) -> Cause | None:
 
 
 def caught_up(case: Case) -> Cause | None:
-    """Everything was delivered and acknowledged."""
+    """Find a consumer whose messages are all delivered and acknowledged."""
     if case.has_work or case.consumer.num_ack_pending:
         return None
     delivered = case.consumer.delivered

@@ -1,4 +1,4 @@
-"""A diagnosis, its causes, and the evidence that no info of a server has."""
+"""A diagnosis, its causes, and the facts that are not in the infos of a server."""
 
 from enum import StrEnum
 from typing import Any
@@ -7,24 +7,24 @@ import msgspec
 
 
 class DeliveryVerdict(StrEnum):
-    """What a consumer does now."""
+    """The present state of a consumer."""
 
     DELIVERING = "delivering"
-    BLOCKED = "blocked"  # there are messages for it, and they cannot be delivered
+    BLOCKED = "blocked"  # messages wait and cannot be delivered
     IDLE = "idle"  # there is nothing to deliver
     UNKNOWN = "unknown"
 
 
 class Severity(StrEnum):
-    """How much a cause matters."""
+    """The severity of a cause."""
 
-    ERROR = "error"  # nothing is delivered because of it
-    WARNING = "warning"  # less is delivered, or later
-    INFO = "info"  # explains why there is nothing to deliver
+    ERROR = "error"  # stops all deliveries
+    WARNING = "warning"  # reduces or delays deliveries
+    INFO = "info"  # explains an idle consumer
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One reason why messages are not delivered, the facts that show it, and what to do about it."""
+    """A reason why messages are not delivered, its evidence, and advice."""
 
     kind: str
     severity: Severity
@@ -45,18 +45,18 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 class PendingMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that was delivered and is not acknowledged; times are RFC 3339, or empty if not known."""
+    """A pending message; times are RFC 3339, or empty if not known."""
 
     seq: int
     subject: str = ""
     deliveries: int = 0
     delivered: str = ""  # last
-    redeliver: str = ""  # when it is delivered again, unless it is acknowledged before
+    redeliver: str = ""  # time of its redelivery
     stored: str = ""
 
 
 class DiagnosisFailure(StrEnum):
-    """Why a server did not say anything about a stream or consumer."""
+    """The reason why a server did not report a stream or consumer."""
 
     NO_LEADER = "no_leader"
     OFFLINE = "offline"
@@ -64,12 +64,12 @@ class DiagnosisFailure(StrEnum):
 
 
 class Extra(msgspec.Struct, frozen=True):
-    """Facts beside the infos of stream and consumer; None is not known."""
+    """Facts beside the infos of stream and consumer; None means not known."""
 
     now_ns: int
-    matches: bool | None = None  # whether the stream holds a message that the filters match
-    oldest: PendingMessage | None = None  # the first message behind the ack floor
-    pending: list[PendingMessage] | None = None  # the oldest unacknowledged ones; Millstream alone tells
-    exhausted: list[int] | None = None  # sequences that were delivered as often as they may; Millstream alone
+    matches: bool | None = None  # whether the stream has a message that matches the filters
+    oldest: PendingMessage | None = None  # the first message after the ack floor
+    pending: list[PendingMessage] | None = None  # the oldest pending messages; only Millstream reports them
+    exhausted: list[int] | None = None  # sequences that reached max_deliver; only Millstream reports them
     failure: DiagnosisFailure | None = None
     failure_text: str = ""

@@ -1,4 +1,4 @@
-"""The pure function: from infos to a diagnosis."""
+"""The pure function that makes a diagnosis from infos."""
 
 from typing import Any, Final
 
@@ -29,12 +29,13 @@ _FAILURES: Final = {
 
 
 def why(stream: StreamInfo | None, consumer: ConsumerInfo | None, extra: Extra) -> Diagnosis:
-    """Return why a consumer delivers nothing, or that it does; infos are None if `extra` says why."""
+    """Return the diagnosis of a consumer; the infos may be None if `extra` has the failure."""
     if stream is None or consumer is None:
         return _without_infos(stream, consumer, extra)
     case = Case(stream, consumer, extra)
     found = [cause for find in (*blocked_causes.FINDERS, *idle_causes.FINDERS) if (cause := find(case))]
-    found.sort(key=lambda cause: _ORDER[cause.severity])  # stable: finders stand in the order of their weight
+    # stable: finders are in the order of their importance
+    found.sort(key=lambda cause: _ORDER[cause.severity])
     verdict = _verdict(case, found)
     return Diagnosis(
         stream.config.name, consumer.name, verdict, _summary(case, verdict, found), found, _facts(case)
@@ -81,7 +82,7 @@ def _sentence(text: str) -> str:
 
 
 def _facts(case: Case) -> dict[str, Any]:
-    """Return the numbers that the diagnosis stands on."""
+    """Return the numbers behind the diagnosis."""
     consumer, state = case.consumer, case.stream.state
     return {
         "kind": "push" if case.is_push else "pull",

@@ -1,6 +1,6 @@
 """HTTP in front of any NATS server with JetStream: httpmq's API under `/v1`, ours under `/v2`.
 
-It talks to the broker only over the NATS wire, so it fronts Millstream or a NATS cluster, and gateways can
-stand beside each other.  `app` composes the ASGI application, `server` runs it, `link` holds the
-connections to NATS.
+The gateway talks to the broker over the NATS protocol only, so it works with Millstream and with a NATS
+cluster, and several gateways can serve the same broker.  `app` composes the ASGI application, `server` runs
+it, `link` has the connections to NATS.
 """

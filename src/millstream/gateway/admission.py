@@ -1,8 +1,8 @@
-"""Credentials that nobody has checked yet: how many of them NATS is asked about at a time.
+"""A bound on the number of unknown credentials that NATS checks at a time.
 
-To ask is to connect, which costs NATS and the gateway something, and callers may guess.  So there are places
-for it: some for each address, and some in all.  Whoever finds none waits for one, in the order of coming, but
-not for long.  Credentials that NATS has taken before need no place.
+A check is a connection, which costs NATS and the gateway time, and callers may guess passwords.  So the
+number of checks is bounded, for each address and in total.  A caller beyond the bound waits for a short time,
+in order of arrival.  Credentials that NATS has accepted before need no place.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from millstream.gateway.errors import Overloaded
 
 _FOR_ALL: Final = 32
 _FOR_ADDRESS: Final = 8
-_WAITING: Final = 1024  # beyond this nobody waits
-_KNOWN: Final = 10_000  # the ones that were forgotten wait once
+_WAITING: Final = 1024  # callers; further ones are refused at once
+_KNOWN: Final = 10_000  # forgotten credentials have to wait for a place once more
 
 
 class Admission:
-    """Places for credentials that are to be checked."""
+    """The places for checks of credentials."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s or 5.0
@@ -32,23 +32,23 @@ class Admission:
         self._queue: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._known: OrderedDict[str, None] = OrderedDict()  # digests
         self._alarm = Alarm(
-            "too many credentials that NATS has to check come at once: somebody may be guessing"
+            "NATS has to check too many unknown credentials at once; a caller may be guessing passwords"
         )
 
     def learn(self, digest: str) -> None:
-        """NATS has taken these credentials."""
+        """Note that NATS accepted these credentials."""
         self._known[digest] = None
         self._known.move_to_end(digest)
         if len(self._known) > _KNOWN:
             self._known.popitem(last=False)
 
     def forget(self, digest: str) -> None:
-        """NATS does not take them any more."""
+        """Note that NATS no longer accepts these credentials."""
         self._known.pop(digest, None)
 
     @contextlib.asynccontextmanager
     async def place(self, digest: str, address: str) -> AsyncIterator[None]:
-        """Hold a place; Overloaded if none became free in time."""
+        """Hold a place; raises Overloaded if none became free in time."""
         if digest in self._known:
             yield
             return
@@ -80,7 +80,7 @@ class Admission:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._leave(address)  # it was given in the same moment
+                self._leave(address)  # the place was assigned just before the time-out
             else:
                 self._queue.remove(entry)
             if isinstance(error, TimeoutError):

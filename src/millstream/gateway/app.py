@@ -1,8 +1,8 @@
 """The ASGI application: `/v1`, `/v2`, health and metrics behind one front.
 
-`/v2` is an application of its own, made by ``millstream.gateway.v2.routes.asgi_app(core, groups)``.  It gets
-the scope with the whole path, and in ``scope["state"]["exchange"]`` what the front knows of the request: its
-id and who calls.  What it raises is answered by the front, as problem details, if nothing was answered yet.
+`/v2` is an application of its own, made by ``millstream.gateway.v2.routes.asgi_app(core, groups)``.  Its
+scope has the whole path, and ``scope["state"]["exchange"]`` has the id and the caller of the request.  The
+front answers the errors that `/v2` raises with problem details, unless the answer has begun.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def build_app(
     core: Core | None = None,
     listens_on: str = "",
 ) -> Application:
-    """The application for `groups`, or for all that the settings serve; `core` may be shared between some.
-    Behind a server that is not ours, `listens_on` is the address that it listens on."""
+    """Return the application for `groups`, by default all groups of the settings.
+
+    Several applications may share a `core`.  `listens_on` is the address of the server, if it is not ours.
+    """
     core = Core(settings) if core is None else core
     groups = settings.groups if groups is None else groups
     return Front(core, groups, path_prefix, asgi_app(core, groups), listens_on=listens_on)

@@ -1,12 +1,12 @@
-"""Who calls: the `Authorization` header against the gateway's own tokens, or passed through to NATS.
+"""Identification of callers: by the gateway's own tokens, or by credentials that are passed through to NATS.
 
-The tokens file is YAML, one entry for each caller, and is read again when it changes::
+The tokens file is YAML with one entry for each caller, and is reloaded when it changes::
 
     reporting:
-      sha256: 9f86d0…          # of the token; `token:` with its text is taken too
+      sha256: 9f86d0…          # of the token; or `token:` with its text
     importer:
       sha256: 60303a…
-      nats: {user: importer, password: secret}    # who this caller is to NATS; else the gateway itself
+      nats: {user: importer, password: secret}    # the caller's NATS user; default: the gateway's own
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _NEVER: Final = (-1, -1)  # no file has this stamp
 
 
 class TokensFileError(MillstreamError):
-    """The file with the bearer tokens can not be read."""
+    """Raised if the file with the bearer tokens cannot be read."""
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """`name` is for logs and may be empty; without credentials the gateway's own link is used."""
+    """A caller; `name` is for logs and may be empty.  Without credentials the gateway's own link is used."""
 
     name: str = ""
     credentials: Credentials | None = None
@@ -48,14 +48,14 @@ ANYBODY: Final = Caller()
 
 
 class Authenticator:
-    """Says who sent an `Authorization` header, or that nobody may send that one."""
+    """Identifies the caller of an `Authorization` header, or refuses the header."""
 
     def __init__(self, settings: Auth) -> None:
         self._settings = settings
         self._tokens = None if settings.tokens_file is None else _Tokens(settings.tokens_file)
 
     def caller_of(self, authorization: str) -> Caller:
-        """Raise Unauthorized if credentials are missing or of no use; NATS may still refuse them later."""
+        """Return the caller, whom NATS may still refuse; raises Unauthorized if credentials are missing."""
         if not authorization:
             if self._settings.required or (self._tokens is not None and not self._settings.pass_through):
                 raise Unauthorized("credentials are required")
@@ -73,13 +73,13 @@ class Authenticator:
 
     @property
     def challenge(self) -> str:
-        """For `WWW-Authenticate`."""
+        """Return the value of `WWW-Authenticate`."""
         schemes = ['Basic realm="NATS", charset="UTF-8"'] if self._settings.pass_through else []
         return ", ".join([*schemes, "Bearer"])
 
 
 class _Tokens:
-    """Callers by the digest of their tokens, as the file has them now."""
+    """The callers of the current tokens file, by the digest of their token."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -95,7 +95,7 @@ class _Tokens:
             self._load()
         digest = hashlib.sha256(token.encode()).digest()
         found = None
-        for known, caller in self._callers.items():  # all of them, so the time taken says nothing
+        for known, caller in self._callers.items():  # compare with all, so that the time reveals nothing
             if hmac.compare_digest(known, digest):
                 found = caller
         return found
@@ -108,18 +108,18 @@ class _Tokens:
                 return
             self._callers = _read_tokens(self._path)
             self._stamp = stamp
-        except OSError as error:  # it was taken away
+        except OSError as error:  # the file was removed
             reason = f"cannot read the tokens in {self._path}: {file_reason(error)}"
             self._shut(TokensFileError(reason))
         except TokensFileError as error:
             self._shut(error)
 
     def _shut(self, reason: TokensFileError) -> None:
-        """Nobody has access until the file is good again, even if it is then the one that it was."""
+        """Refuse every token until the file can be read again, even if it is then unchanged."""
         if self._stamp is None:
             raise reason
         if self._stamp != _NEVER:
-            _LOG.error("no token is taken: %s", reason)
+            _LOG.error("all tokens are refused: %s", reason)
         self._stamp = _NEVER
         self._callers = {}
 
@@ -154,7 +154,7 @@ def _read_tokens(path: Path) -> dict[bytes, Caller]:
 
 
 def _who_to_nats(entry: Any) -> Credentials:
-    """ValueError for what says nothing: such a caller would be let in as nobody."""
+    """Return the NATS credentials of an entry; raises ValueError if there are none in it."""
     if not isinstance(entry, dict) or not entry or set(entry) - set(Credentials.__struct_fields__):
         raise ValueError("credentials of NATS are expected")
     return msgspec.convert(entry, Credentials)

@@ -1,7 +1,7 @@
-"""Bounds of the gateway: the requests of one caller in a second, and the bytes of all bodies together.
+"""Bounds of the gateway: the requests a second of one caller, and the total bytes of all bodies.
 
-A bound that is reached is logged once, and then not again for a minute (``Alarm``).  Not here: credentials
-that NATS has to check (``admission``).
+A bound that is reached is logged at most once a minute (``Alarm``).  The bound on checks of credentials is in
+``admission``.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from millstream.base.complaints import Complaints
 from millstream.gateway.errors import Overloaded, TooManyRequests
 
 _LOG: Final = logging.getLogger("millstream.gateway")
-_CALLERS_KEPT: Final = 20_000  # a caller that was forgotten starts with a full bucket
+_CALLERS_KEPT: Final = 20_000  # a forgotten caller starts with a full bucket
 
 
 class Alarm:
-    """The alarm of one bound; `text` says which it is and what to do about it."""
+    """The alarm of one bound; `text` names the bound and its setting."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._complaints = Complaints(_LOG)
 
     def ring(self) -> None:
-        """Say that the bound was reached."""
+        """Log that the bound was reached."""
         self._complaints.warn("%s", self._text)
 
 
 class RateLimit:
-    """A bucket of tokens for each caller.
+    """A token bucket for each caller.
 
-    `check` takes a token, or raises TooManyRequests saying when there will be one.
+    `check` takes a token, or raises TooManyRequests with the time until the next one.
     """
 
     def __init__(self, rate: float, burst: int) -> None:
         self.enabled = rate > 0
         self._rate = rate
         self._burst = float(burst or max(1.0, rate))
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, when counted
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, time of the count
 
     def check(self, key: str, now: float) -> None:
         tokens, counted = self._buckets.get(key, (self._burst, now))
@@ -54,9 +54,9 @@ class RateLimit:
 
 
 class BodyBudget:
-    """How many bytes of bodies all requests together may hold in memory; a `limit` of zero is no bound.
+    """A bound on the bytes of bodies that all requests together hold in memory; a `limit` of 0 is no bound.
 
-    Only what has arrived counts: a body that is announced and does not come takes nothing from others.
+    Only bytes that have arrived count: a body that is announced and not sent takes nothing from others.
     """
 
     def __init__(self, limit: int) -> None:
@@ -65,7 +65,7 @@ class BodyBudget:
         self.used = 0
 
     def change(self, difference: int) -> None:
-        """Take bytes, or give them back; Overloaded if there are not so many left."""
+        """Take bytes, or give them back; raises Overloaded if too few are left."""
         if difference > 0 and self._limit and self.used + difference > self._limit:
             self._alarm.ring()
             raise Overloaded("too many bodies are being sent at the moment")

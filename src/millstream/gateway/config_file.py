@@ -1,8 +1,8 @@
-"""Settings from httpmq's YAML file, with sections of our own beside httpmq's.
+"""Settings from httpmq's YAML file, which may have further sections of ours.
 
-Every key may be missing, and then has its default.  A key that nobody knows is an error: a setting that does
-nothing helps nobody.  httpmq's file says where each group listens; a gateway that serves both opens both
-addresses, and serves everything on each.
+A missing key has its default.  An unknown key is an error, because it would have no effect.  httpmq's file
+has an address for each group; a gateway that serves both groups listens on both addresses, and serves
+everything on each.
 
     nats:         the keys of `LinkOptions`, server_uri and connect_timeout_sec among them
                   and: reconnect: {max_attempts, wait_interval_sec}, publish_timeout_sec,
@@ -51,7 +51,7 @@ _PORTS: Final = {Group.MANAGEMENT: MANAGEMENT_PORT, Group.DATAPLANE: DATAPLANE_P
 
 
 class ConfigFileError(MillstreamError):
-    """The file can not be read, or says something that is not understood."""
+    """Raised if the file cannot be read, or has an invalid value."""
 
 
 class _Reconnect(msgspec.Struct, forbid_unknown_fields=True):
@@ -120,7 +120,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """What the command line says; it wins over the file."""
+    """The flags of the command line; they override the file."""
 
     link: Layer = msgspec.field(default_factory=Layer)
     management: bool = False
@@ -164,7 +164,7 @@ class Flags(msgspec.Struct, frozen=True):
 def load_settings(
     path: Path | None, flags: Flags | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of a file (without one, the defaults), of the command line and of the environment."""
+    """Return the settings from a file (the defaults if None), the command line and the environment."""
     flags = flags or Flags()
     file = _File() if path is None else _read(path)
     try:
@@ -206,25 +206,25 @@ def _read(path: Path) -> _File:
 def _not_yaml(path: Path, error: yaml.YAMLError | UnicodeDecodeError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
-    return f"{place}: not YAML: {getattr(error, 'problem', None) or 'it is no text in UTF-8'}"
+    return f"{place}: not YAML: {getattr(error, 'problem', None) or 'the text is not UTF-8'}"
 
 
 def _place(problem: str) -> str:
-    """`$.nats: …` as `nats: …`."""
+    """Return msgspec's path without its root: `$.nats: …` as `nats: …`."""
     path, _, what = problem.partition(": ")
     place = path.removeprefix("$").removeprefix(".")
     return f"{place}: {what}" if place else what
 
 
 def _decode(kind: type, value: Any) -> Any:
-    """Read what msgspec has no idea of: paths."""
+    """Decode paths, which msgspec does not know."""
     if kind is not Path or not isinstance(value, str):
         raise ValueError("expected the path of a file")
     return Path(value).expanduser()
 
 
 def _without_nulls(value: Any) -> Any:
-    """A key without a value is a key that is missing."""
+    """Remove keys without a value: they count as missing."""
     if isinstance(value, dict):
         return {str(key): _without_nulls(item) for key, item in value.items() if item is not None}
     return value
@@ -281,7 +281,7 @@ def _listener(section: _Group, group: Group, groups: frozenset[Group]) -> Listen
 
 
 def _limits(limits: Limits, server: _Server) -> Limits:
-    """httpmq's timeouts in ours; no timeout ends a subscription."""
+    """Return the limits with httpmq's time-outs in them; no time-out ends a subscription."""
     if server.read_timeout_sec is not None:
         seconds = server.read_timeout_sec
         limits = msgspec.structs.replace(limits, head_timeout_s=seconds, body_timeout_s=seconds)

@@ -1,4 +1,4 @@
-"""What every route of a gateway shares: its settings, its links to NATS, and whether it is being stopped."""
+"""The state that all routes of a gateway share: its settings, its links to NATS, and its stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.http.access_log import AccessLog
 
 
 class Core:
-    """Made once for a gateway; `start` and `stop` are called by the ASGI lifespan or by the server."""
+    """The shared state of one gateway; the ASGI lifespan or the server calls `start` and `stop`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -32,7 +32,7 @@ class Core:
         self.published_v2 = self.metrics.published.labels("v2")
         self.delivered = self.metrics.delivered.labels("v1")
         self.access_log = _access_log(settings.logging) if settings.logging.access else None
-        self.stopping = asyncio.Event()  # set: streams say goodbye and end
+        self.stopping = asyncio.Event()  # once set, streams send their last line and end
         self._running = 0
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Cross-origin requests: which headers an answer to a page of another origin gets."""
+"""Cross-origin requests: the headers of answers to pages of other origins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class CrossOrigin:
-    """Headers for callers whose `Origin` is in the settings; browsers keep others out."""
+    """Headers for callers whose `Origin` is in the settings; browsers block the others."""
 
     def __init__(self, settings: Cors, request_id_header: str) -> None:
         self.enabled = bool(settings.origins)
@@ -38,7 +38,7 @@ class CrossOrigin:
         self._exposed = ", ".join((*_EXPOSED, request_id_header)).encode()
 
     def headers_for(self, origin: str) -> Headers:
-        """For any answer."""
+        """Return the CORS headers of an answer."""
         if not origin or not (self._any or self._is_named(origin)):
             return [(b"vary", b"Origin")]
         named = b"*" if self._any else origin.encode("latin-1")
@@ -58,7 +58,7 @@ class CrossOrigin:
         return exchange.method == "OPTIONS" and bool(exchange.header(b"access-control-request-method"))
 
     async def answer_preflight(self, exchange: Exchange) -> None:
-        """The browser's question whether the page may send what it wants to."""
+        """Answer a browser's preflight request."""
         allowed = any(name == b"access-control-allow-origin" for name, _ in exchange.extra_headers)
         headers = (
             [

@@ -1,6 +1,6 @@
-"""Who a caller is to NATS: credentials of the `Authorization` header, passed through to the broker.
+"""Credentials from the `Authorization` header, which are passed through to NATS.
 
-They are compared and pooled by a keyed digest, and their text forms say nothing.
+They are compared and pooled by a keyed digest, and their `repr` shows nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from millstream.base.errors import MillstreamError
 from millstream.base.seeds import Signer, read_credentials
 from millstream.gateway.errors import Unauthorized
 
-_DIGEST_KEY: Final = secrets.token_bytes(32)  # of this process: a digest in a dump is worth nothing elsewhere
+# random for each process, so a leaked digest is useless elsewhere
+_DIGEST_KEY: Final = secrets.token_bytes(32)
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Exactly one of: user and password, a token, an nkey seed, the text of a credentials file."""
+    """Credentials: one of user and password, a token, an nkey seed, the text of a credentials file."""
 
     user: str = ""
     password: str = ""
@@ -34,7 +35,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The same for the same credentials, within this process."""
+        """Return a digest that is equal for equal credentials, within this process."""
         parts = (self.user, self.password, self.token, self.nkey_seed, self.creds_text)
         text = "\0".join(f"{len(part)}:{part}" for part in parts)
         return hashlib.blake2b(text.encode(), key=_DIGEST_KEY, digest_size=16).hexdigest()
@@ -65,7 +66,7 @@ def parse_authorization(value: str) -> Credentials:
 
 
 def _creds_text(encoded: str) -> str:
-    """Return JWT and seed of a credentials file, as such a file; nothing if it is none."""
+    """Return a credentials file with the JWT and seed of `encoded`; empty if it is no such file."""
     try:
         jwt, seed = read_credentials(base64.b64decode(encoded, validate=True).decode())
     except (binascii.Error, UnicodeDecodeError, ValueError, MillstreamError):

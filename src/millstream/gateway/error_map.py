@@ -1,7 +1,7 @@
-"""The one place that says what the HTTP caller sees of an error.
+"""The mapping of errors to HTTP answers.
 
-Routes raise what went wrong (`errors`); here it becomes a status and a body: httpmq's envelope under `/v1`
-and everywhere else but `/v2`, whose answers are problem details (RFC 9457).
+Routes raise exceptions (`errors`); here each becomes a status and a body: problem details (RFC 9457) under
+`/v2`, and httpmq's envelope everywhere else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from millstream.link.errors import (
 PROBLEM_TYPE: Final = b"application/problem+json"
 JSON_TYPE: Final = b"application/json"
 
-# JetStream says 400 or 500 to nearly everything; HTTP can say more.
+# JetStream uses 400 or 500 for nearly everything; HTTP has more specific statuses.
 _STATUS_OF: Final = {
     Err.STREAM_NAME_IN_USE: 409,
     Err.STREAM_SUBJECT_OVERLAP: 409,
@@ -48,7 +48,7 @@ _STATUS_OF: Final = {
     Err.STORAGE_RESOURCES_EXCEEDED: 507,
 }
 
-# What went wrong between the gateway and NATS; the first kind that fits.
+# Errors between the gateway and NATS; the first matching type counts.
 _LINK_ERRORS: Final[tuple[tuple[type[LinkError], int, str], ...]] = (
     (JetStreamOff, 503, "JetStream Is Off"),
     (NoResponders, 404, "No Responders"),
@@ -63,7 +63,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Outcome(msgspec.Struct):
-    """An error as HTTP tells it."""
+    """The status, title and detail of an error."""
 
     status: int
     title: str
@@ -73,7 +73,7 @@ class Outcome(msgspec.Struct):
 
 
 def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
-    """What to tell; of an error that nobody expected, nothing but that it happened."""
+    """Return the outcome of an error; an unexpected error reveals no details."""
     if isinstance(error, LinkApiError):
         code = error.code if 400 <= error.code <= 599 else 500
         status = _STATUS_OF.get(error.err, code) if error.err is not None else code
@@ -96,7 +96,7 @@ def outcome_of(error: BaseException, challenge: str = "") -> Outcome:
 
 
 def text_of(error: BaseException) -> str:
-    """The words for a failure, those of nats.go where httpmq's callers know them; never where NATS is."""
+    """Return the text of a failure, in nats.go's words where httpmq has them; never the address of NATS."""
     match error:
         case LinkApiError():
             return error.description
@@ -116,7 +116,7 @@ def text_of(error: BaseException) -> str:
 
 
 def envelope(request_id: str, code: int, message: str, detail: str) -> bytes:
-    """httpmq's failure; empty texts are left out."""
+    """Return httpmq's failure envelope; empty texts are left out."""
     error: dict[str, Any] = {"code": code}
     if message:
         error["message"] = message
@@ -126,7 +126,7 @@ def envelope(request_id: str, code: int, message: str, detail: str) -> bytes:
 
 
 def problem(request_id: str, outcome: Outcome, instance: str) -> bytes:
-    """Problem details as one line, with JetStream's number when it was JetStream that refused."""
+    """Return problem details as one line, with JetStream's error code if JetStream refused."""
     members: dict[str, Any] = {
         "type": "about:blank",
         "title": outcome.title,
@@ -141,7 +141,7 @@ def problem(request_id: str, outcome: Outcome, instance: str) -> bytes:
 
 
 def ascii_json(value: object) -> bytes:
-    """Compact, and ASCII only: httpmq's client breaks on characters that a chunk's end cuts in two."""
+    """Return compact JSON in ASCII: httpmq's client fails on characters that are split between chunks."""
     encoded = msgspec.json.encode(value)
     if encoded.isascii():
         return encoded

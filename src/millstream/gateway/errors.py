@@ -1,12 +1,12 @@
-"""What can go wrong in the gateway, as it is raised; `error_map` says what the HTTP caller sees of it.
+"""The errors of the gateway; `error_map` turns them into HTTP answers.
 
 GatewayError
 ├── RequestError ── BadRequest, NotFound, Conflict, PreconditionFailed, BodyTooLarge, BodyTimeout, ...
 ├── Unauthorized, PermissionDenied
 └── Overloaded ── TooManyRequests
 
-What goes wrong between the gateway and NATS is raised as the link raises it (`millstream.link.errors`).
-Whoever passes a failure on to the caller catches both: ``except FAILURES``.
+Errors between the gateway and NATS are those of the link (`millstream.link.errors`).  Code that reports
+failures to the caller catches both with ``except FAILURES``.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from millstream.link.errors import LinkError
 
 
 class GatewayError(MillstreamError):
-    """Any error of the gateway; `status` is what HTTP has for it."""
+    """The base of all errors of the gateway; `status` is the HTTP status."""
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal Server Error"
 
 
 class RequestError(GatewayError):
-    """The request is not one that can be served."""
+    """The request cannot be served."""
 
     status = 400
     title = "Bad Request"
 
 
 class BadRequest(RequestError):
-    """Cannot be read or makes no sense."""
+    """The request cannot be read, or is inconsistent."""
 
 
 class Forbidden(RequestError):
-    """Sent by a page that has no business here."""
+    """The request came from a page of another origin."""
 
     status = 403
     title = "Forbidden"
@@ -96,21 +96,21 @@ class RangeNotSatisfiable(RequestError):
 
 
 class Unauthorized(GatewayError):
-    """Credentials are missing, or nobody knows them."""
+    """Credentials are missing or unknown."""
 
     status = 401
     title = "Unauthorized"
 
 
 class PermissionDenied(GatewayError):
-    """Callers may not do this."""
+    """The caller may not do this."""
 
     status = 403
     title = "Permissions Violation"
 
 
 class ReadOnly(PermissionDenied):
-    """The gateway is set to change nothing."""
+    """The gateway is read-only."""
 
     title = "Read Only"
 
@@ -119,7 +119,7 @@ class ReadOnly(PermissionDenied):
 
 
 class Overloaded(GatewayError):
-    """More than the gateway is set to carry."""
+    """A limit of the gateway is reached."""
 
     status = 503
     title = "Overloaded"
@@ -136,11 +136,11 @@ class TooManyRequests(Overloaded):
 
 
 class Disconnected(GatewayError):
-    """The HTTP caller is gone; nobody is left to be answered."""
+    """The HTTP caller has disconnected, so no answer can be sent."""
 
 
 class Stopping(GatewayError):
-    """The gateway is being stopped."""
+    """The gateway is stopping."""
 
     status = 503
     title = "Server Stopping"

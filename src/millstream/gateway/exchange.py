@@ -1,4 +1,4 @@
-"""One request and its answer, on top of ASGI, for routes that do without a framework."""
+"""A request and its answer, directly on ASGI without a framework."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_PARAMETERS: Final[tuple[str, ...]] = ()
 
 
 class Exchange:
-    """`send` adds what every answer has (request id, CORS) and remembers what was told."""
+    """One request and its answer; `send` adds the headers of every answer and notes the status."""
 
     __slots__ = (
         "_body_timeout_s",
@@ -53,9 +53,9 @@ class Exchange:
         self._body_timeout_s = body_timeout_s
         self.request_id = ""
         self.caller: auth.Caller = auth.ANYBODY
-        self.parameters = _NO_PARAMETERS  # of the path, in its order
+        self.parameters = _NO_PARAMETERS  # of the path, in order
         self.extra_headers: list[tuple[bytes, bytes]] = []
-        self.status = 0  # 0: nothing was answered yet
+        self.status = 0  # 0 before the answer begins
         self.sent_bytes = 0
 
     # -- the request --------------------------------------------------------------------------------
@@ -66,29 +66,29 @@ class Exchange:
 
     @property
     def is_head(self) -> bool:
-        """Whether only the head of the answer to a GET is wanted."""
+        """Return whether the request is a HEAD: the answer to a GET without its body."""
         return self.scope.get("method") == "HEAD"
 
     def header(self, name: bytes) -> str:
-        """The first header of that name (in lower case), or nothing."""
+        """Return the first header of that name (in lower case), or an empty string."""
         for key, value in self.scope["headers"]:
             if key == name:
                 return str(value.decode("latin-1"))
         return ""
 
     async def body(self, limit: int = 0) -> bytes:
-        """All of it; BodyTooLarge beyond `limit` (or the setting), before it is in memory."""
+        """Return the whole body; raises BodyTooLarge beyond `limit` (or the setting) before it is read."""
         limit = limit or self._max_body
         announced = self.header(b"content-length").lstrip("0")
         if limit and announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
-            raise BodyTooLarge(f"at most {limit} bytes are taken")
+            raise BodyTooLarge(f"the body has more than {limit} bytes")
         message = None
-        if self.scope["http_version"] != "2":  # for which other servers have no clock
+        if self.scope["http_version"] != "2":  # other ASGI servers have no time-out for bodies of HTTP/2
             message = await self.receive()
             if message["type"] == "http.request" and not message.get("more_body"):
                 body: bytes = message.get("body", b"")
                 if limit and len(body) > limit:
-                    raise BodyTooLarge(f"at most {limit} bytes are taken")
+                    raise BodyTooLarge(f"the body has more than {limit} bytes")
                 self.hold(len(body))
                 return body
         try:
@@ -106,7 +106,7 @@ class Exchange:
             part = message.get("body", b"")
             size += len(part)
             if limit and size > limit:
-                raise BodyTooLarge(f"at most {limit} bytes are taken")
+                raise BodyTooLarge(f"the body has more than {limit} bytes")
             self.hold(size)
             parts.append(part)
             if not message.get("more_body"):
@@ -114,20 +114,23 @@ class Exchange:
             message = await self.receive()
 
     def hold(self, size: int) -> None:
-        """Hold so many bytes of the body in memory from now on; Overloaded if all requests hold too many."""
+        """Count `size` bytes of the body as held in memory; raises Overloaded beyond the limit of all."""
         self._budget.change(size - self._held)
         self._held = size
 
     @property
     def address(self) -> str:
-        """The caller's, empty if it is not known."""
+        """Return the caller's address, empty if it is not known."""
         client = self.scope.get("client")
         return str(client[0]) if client else ""
 
     @property
     def writes_whole(self) -> bool:
-        """Whether a write that is given up has written nothing: our own server waits for room before it
-        writes, and so do others with HTTP/1.1.  With HTTP/2 theirs may have written a part."""
+        """Return whether a cancelled write has written nothing.
+
+        Our own server waits for room before it writes, and other servers do with HTTP/1.1.  With HTTP/2 they
+        may have written a part.
+        """
         return self._caller is not None or str(self.scope["http_version"]) != "2"
 
     @property
@@ -136,13 +139,13 @@ class Exchange:
         return caller
 
     def while_there(self) -> WhileThere:
-        """``async with`` it, once the body was read: Disconnected as soon as the caller is gone."""
+        """Return a context that raises Disconnected when the caller disconnects; read the body first."""
         return WhileThere(self._caller, self.receive)
 
     # -- the answer ---------------------------------------------------------------------------------
 
     async def send(self, message: Message) -> None:
-        """ASGI's `send`, for whatever answers in its own way."""
+        """Send an ASGI message, for routes that answer on their own."""
         kind = message["type"]
         if kind == "http.response.start":
             self.status = message["status"]
@@ -159,7 +162,7 @@ class Exchange:
         await self._send(message)
 
     def _with_extra(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """Add what every answer has; a page of our own says itself what it may do."""
+        """Add the headers of every answer; our own pages bring their content security policy themselves."""
         told = [*headers]
         has_policy = any(name == POLICY for name, _ in told)
         return told + [pair for pair in self.extra_headers if not has_policy or pair[0] != POLICY]
@@ -167,7 +170,7 @@ class Exchange:
     async def answer(
         self, status: int, body: bytes, content_type: bytes = b"application/json", headers: Headers = ()
     ) -> None:
-        """The whole answer at once."""
+        """Send a complete answer."""
         self.status = status
         await self._send(
             {
@@ -187,19 +190,19 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": body})
 
     async def start(self, status: int, content_type: bytes, headers: Headers = ()) -> None:
-        """The head of an answer whose body comes by and by; it leaves at once."""
+        """Send the head of an answer at once; the body follows in parts."""
         self.status = status
         head = [(b"content-type", content_type), *headers, *self.extra_headers]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
-        # Servers hold the head back until there is a body; an empty part lets it go.
+        # Servers send the head with the first part of the body; an empty part releases it.
         await self._send({"type": "http.response.body", "body": b"", "more_body": True})
 
     async def write(self, data: bytes) -> None:
-        """A part of the body; back when the caller has room for more."""
+        """Send a part of the body; returns when the caller has room for more."""
         self.sent_bytes += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
-        """The last part of the body."""
+        """Send the last part of the body."""
         self.sent_bytes += len(data)
         await self._send({"type": "http.response.body", "body": data})

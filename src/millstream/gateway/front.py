@@ -1,10 +1,10 @@
-"""What every request passes: id, CORS, origin, rate limit, credentials, routing, errors, metrics, access log.
+"""The front that every request passes: id, CORS, origin, rate, credentials, routing, errors, metrics, log.
 
     http, or another ASGI server ──► Front ──► /v1 handlers
                                        └─────► /v2 application
 
-The application of a framework costs more time for each request than the rest of the gateway together (see the
-decision about the server), so the front is one function, and routes that must be fast are found by it.
+A framework would cost more time for each request than the rest of the gateway together (see the decision
+about the server), so the front is one function, which also finds the routes that must be fast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from millstream.http.router import Router
 
 _LOG: Final = logging.getLogger("millstream.gateway")
 _NOWHERE: Final = "(none)"
-# Answers carry what others have published: nothing of it is to be run or shown as a page, or read by others.
+# Answers contain messages of other users: no browser may run, render or share them.
 _FOR_BROWSERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -116,7 +116,8 @@ class Front:
                     self._admit(exchange)
                 await found.handler(exchange, self.core)
         except Disconnected:
-            exchange.status = exchange.status or 499  # as others call it; nobody sees it
+            # nginx's code for a caller that disconnected; only logged
+            exchange.status = exchange.status or 499
         except Exception as error:
             await self._answer_error(exchange, error, is_second)
         finally:
@@ -137,7 +138,7 @@ class Front:
         return path[len(prefix) :] if path.startswith(prefix + "/") else None
 
     def _mark(self, exchange: Exchange) -> None:
-        """Give the request its id: the caller's own, as it is, or a fresh one."""
+        """Set the request's id: the caller's own, or a new one."""
         name = self._id_name
         for key, value in exchange.scope["headers"]:
             if key == name and value:
@@ -148,13 +149,14 @@ class Front:
         exchange.extra_headers = [(self._id_told, fresh.encode()), *_FOR_BROWSERS]
 
     def _admit(self, exchange: Exchange) -> None:
-        """Find out who calls, and whether that is too often."""
+        """Identify the caller and check its rate."""
         core = self.core
         exchange.caller = caller = core.authenticator.caller_of(exchange.header(b"authorization"))
         if core.rate.enabled:
             who = caller.name
             if caller.credentials is not None:
-                # Until NATS has taken them they are a guess, which counts for the address it comes from.
+                # Credentials that NATS has not accepted yet may be a guess, and count for the caller's
+                # address.
                 who = caller.credentials.digest if core.links.knows(caller.credentials) else ""
             core.rate.check(who or exchange.address, time.monotonic())
 
@@ -176,7 +178,7 @@ class Front:
         if outcome.status >= 500 and outcome.title == "Internal Server Error":
             _LOG.error("request %s failed", exchange.request_id, exc_info=error)
         if exchange.status:
-            raise error  # in the middle of an answer: the server cuts it off
+            raise error  # the answer has begun: the server cuts it off
         if exchange.scope["type"] == "websocket":
             await exchange.send({"type": "websocket.close", "code": 1008, "reason": outcome.title})
             exchange.status = outcome.status
@@ -206,7 +208,7 @@ class Front:
             )
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """ASGI's lifespan, for servers that are not ours."""
+        """Serve ASGI's lifespan, for servers that are not ours."""
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -219,7 +221,7 @@ class Front:
 
 
 def _fresh_id() -> str:
-    """Return a random UUID, as `uuid4` makes them in three times the time."""
+    """Return a random UUID; three times as fast as `uuid4`."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -1,8 +1,8 @@
-"""Connections to NATS: one of the gateway's own, and one for each set of credentials of callers.
+"""Connections to NATS: the gateway's own, and one for each set of callers' credentials.
 
-A `CallerLink` is a `Link` that publishes to streams through one window, is kept while somebody uses it, and
-says in the log what happens to it.  Not here: what is asked over a link (`v1`, `v2`), who may use which
-(`auth`).
+A `CallerLink` is a `Link` that publishes to streams through one window, stays open while it is in use, and
+logs the state of its connection.  `v1` and `v2` have the requests that are sent over it, `auth` decides who
+may use which link.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from millstream.link.servers import Reconnect
 
 _LOG: Final = logging.getLogger("millstream.gateway.link")
 _PING_S: Final = 15
-_FIRST_WAIT_S: Final = 0.05  # most outages are a restart
+_FIRST_WAIT_S: Final = 0.05  # short, because most outages are a restart
 _NO_TIMEOUT_S: Final = 3600.0
 
 
 class Companion(Protocol):
-    """Something of the same credentials, that ends with the link."""
+    """An object that belongs to a link's credentials, and is closed with the link."""
 
     def close(self) -> None: ...
 
 
 class _Hold:
-    """What `CallerLink.held` gives."""
+    """The context of `CallerLink.held`."""
 
     __slots__ = ("_link",)
 
@@ -52,7 +52,7 @@ class _Hold:
 
 
 class CallerLink(Link):
-    """NATS under one set of credentials, whatever happens to the connection."""
+    """A link with one set of credentials, which reconnects when the connection is lost."""
 
     def __init__(self, settings: Nats, credentials: Credentials | None = None) -> None:
         super().__init__(
@@ -69,17 +69,17 @@ class CallerLink(Link):
         self.publisher: Final = Publisher(self, timeout_s=settings.publish_timeout_s or _NO_TIMEOUT_S)
         self.companions: dict[str, Companion] = {}
         self.last_used = 0.0  # in the loop's time
-        self.was_refused = False  # NATS was reached, and did not take the credentials
+        self.was_refused = False  # NATS was reached, and rejected the credentials
         self._settings = settings
         self._is_own = credentials is None
         self._holders = 0
-        self._complaint = ""  # what is wrong, as the log has it
+        self._complaint = ""  # the last problem that was logged
         self._look: asyncio.Task[None] | None = None
 
     async def store(
         self, subject: str, payload: bytes, headers: bytes = b"", timeout_s: float = 0.0
     ) -> PubAck:
-        """Store a message in the stream that takes `subject`; back when JetStream says that it did."""
+        """Store a message in the stream of `subject`; returns JetStream's acknowledgement."""
         if not timeout_s:
             return await self.publisher.publish(subject.encode(), payload, headers)
         try:
@@ -91,11 +91,11 @@ class CallerLink(Link):
     # -- who uses it --------------------------------------------------------------------------------
 
     def held(self) -> _Hold:
-        """Keep the link from being closed as idle, for the life of a request or stream."""
+        """Keep the link open for the life of a request or stream, even if it is idle."""
         return _Hold(self)
 
     def hold(self, difference: int) -> None:
-        """Called by what `held` gives."""
+        """Count a user of the link up or down; `held` calls it."""
         self._holders += difference
         self.last_used = asyncio.get_running_loop().time()
 
@@ -117,13 +117,13 @@ class CallerLink(Link):
         if state is LinkState.CONNECTED:
             self.was_refused = False
             self.last_used = asyncio.get_running_loop().time()
-            level = logging.WARNING if self._complaint else logging.INFO  # after bad news the good ones
+            level = logging.WARNING if self._complaint else logging.INFO  # a logged problem is over
             self._complaint = ""
             if self._is_own:
                 _LOG.log(level, "connected to NATS at %s", self.where)
                 self._look = asyncio.get_running_loop().create_task(self._look_for_jetstream())
         elif state is LinkState.LOST:
-            self._complain(f"the connection to NATS was lost: {error}; trying to get it back")
+            self._complain(f"the connection to NATS was lost: {error}; reconnecting")
         elif state is LinkState.RETRYING:
             self.was_refused = isinstance(error, AuthorizationViolation)
             if self.was_refused:
@@ -134,23 +134,23 @@ class CallerLink(Link):
             _LOG.error("%s; restart the gateway, or set nats.reconnect.max_attempts", error)
 
     async def _look_for_jetstream(self) -> None:
-        """Say at once what every call would be told."""
+        """Log at once if JetStream is not available, because every call would fail."""
         try:
             await self.api("INFO")
         except JetStreamOff as error:
             _LOG.warning("%s", error)
         except LinkError:
-            return  # it may not ask, or the connection is lost again
+            return  # the user may not ask, or the connection is lost again
 
     def _complain(self, text: str) -> None:
-        """Log what is wrong, once until it changes; of links of callers, only to those who look for it."""
+        """Log a problem, once until it changes; problems of callers' links are logged at level DEBUG."""
         level = logging.WARNING if self._is_own and text != self._complaint else logging.DEBUG
         self._complaint = text
         _LOG.log(level, "%s", text)
 
 
 def link_options(settings: Nats, credentials: Credentials | None) -> LinkOptions:
-    """The options of a link; nothing of the gateway's own helps a caller in."""
+    """Return the options of a link; a caller's link has none of the gateway's own credentials."""
     own = dataclasses.replace(settings.link, name="millstream gateway")
     if credentials is None:
         return own

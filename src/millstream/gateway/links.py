@@ -1,4 +1,4 @@
-"""The links of one gateway: its own, and those with callers' credentials, pooled until they are idle."""
+"""The links of one gateway: its own, and a pool of those with callers' credentials."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LONGEST_NAP_S: Final = 5.0
 
 
 class Links:
-    """`own` is there from the start; others are made when somebody passes credentials."""
+    """The links; `own` exists from the start, others are opened for callers that pass credentials."""
 
     def __init__(self, options: Nats) -> None:
         self._options = options
         self.own = CallerLink(options)
-        check_files(self.own.options)  # what it can not use is told at the start, not to every caller
+        check_files(self.own.options)  # unusable files are reported at the start, not to every caller
         self._pool: dict[str, CallerLink] = {}
         self._opening: dict[str, asyncio.Task[CallerLink]] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -34,7 +34,7 @@ class Links:
         return 1 + len(self._pool)
 
     def start(self) -> None:
-        """Connect in the background; `own.is_up` says when."""
+        """Connect in the background; `own.is_up` becomes true when the connection is open."""
         self.own.connect_in_background()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
 
@@ -51,15 +51,16 @@ class Links:
         self._pool.clear()
 
     def knows(self, credentials: Credentials) -> bool:
-        """Whether NATS has taken these credentials lately."""
+        """Return whether NATS has accepted these credentials recently."""
         link = self._pool.get(credentials.digest)
         return link is not None and not link.is_closed
 
     async def link_for(self, credentials: Credentials | None, address: str = "") -> CallerLink:
-        """The gateway's own link, or the one of these credentials, if NATS takes them.
+        """Return the link of these credentials, or the gateway's own; raises Unauthorized on a rejection.
 
-        `address` is the caller's.  Credentials that NATS has not taken yet cost others nothing: they wait for
-        a place, and no link is closed in their favour."""
+        `address` is the caller's.  Credentials that NATS has not accepted yet cost others nothing: they wait
+        for a place, and no link is closed for them.
+        """
         if credentials is None:
             return self.own
         digest = credentials.digest
@@ -81,7 +82,8 @@ class Links:
                 await link.connect()
             except AuthorizationViolation:
                 self._admission.forget(digest)
-                raise Unauthorized("NATS does not take the credentials") from None  # and not where NATS is
+                # without the address of NATS
+                raise Unauthorized("NATS rejected the credentials") from None
         self._admission.learn(digest)
         try:
             await self._make_room()
@@ -92,7 +94,7 @@ class Links:
         return link
 
     async def _make_room(self) -> None:
-        """Close the link that was idle for longest, if there are as many as there may be."""
+        """Close the link that was idle for longest, if the pool is full."""
         most = self._options.pooled_links
         while most and len(self._pool) >= most:
             idle = [key for key, link in self._pool.items() if not link.is_held]

@@ -1,4 +1,4 @@
-"""Where a gateway's log lines go: to the standard error stream, for people or as JSON."""
+"""The log of a gateway: lines on standard error, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Lines(logging.Formatter):
 
 
 def set_up_logs(settings: Logging) -> None:
-    """Of the whole process; access lines come whenever they are asked for, whatever the level."""
+    """Set up the log of the process; access lines do not depend on the level."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(as_json=settings.json))
     for name in (_OURS, *_THEIRS):

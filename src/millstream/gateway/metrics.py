@@ -1,7 +1,6 @@
-"""What Prometheus may know about a gateway.
+"""The Prometheus metrics of a gateway.
 
-Requests are counted in plain numbers, which cost next to nothing; Prometheus' own objects are made of them
-when somebody asks.
+Requests are counted in plain numbers, which are cheap; Prometheus' objects are made from them at a scrape.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST.encode()
 _PREFIX: Final = "millstream_gateway_"
 _METHODS: Final = frozenset(
     ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
-)  # HTTP/2 lets callers make up others, and each would be a label for good
+)  # HTTP/2 callers can invent methods, and each would stay as a label
 _OTHER_METHOD: Final = "OTHER"
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _BOUNDS: Final = (*(str(bound) for bound in _BUCKETS), "+Inf")
 
 
 class Tally:
-    """A number that goes up, and down if it is a gauge."""
+    """A counter or gauge."""
 
     __slots__ = ("value",)
 
@@ -56,7 +55,7 @@ class Tallies:
 
 
 class _Timer:
-    """How many requests of one route took how long."""
+    """A histogram of the durations of one route."""
 
     __slots__ = ("buckets", "sum")
 
@@ -66,7 +65,7 @@ class _Timer:
 
 
 class Metrics(Collector):
-    """Of one gateway, in a registry of its own; `registry` takes further ones."""
+    """The metrics of one gateway, in a registry of its own; others can be added to `registry`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -81,7 +80,7 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def count(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """One request; `seconds` is None for a stream."""
+        """Count one request; `seconds` is None for a stream."""
         if method not in _METHODS:
             method = _OTHER_METHOD
         key = (method, route, status)
@@ -94,7 +93,7 @@ class Metrics(Collector):
             timer.sum += seconds
 
     def collect(self) -> Iterator[Metric]:
-        """Make Prometheus' objects of the numbers."""
+        """Yield Prometheus' objects for the numbers."""
         http = self.http
         requests = _counter("requests", "Requests answered", ["method", "route", "status"])
         for (method, route, status), number in self._requests.items():

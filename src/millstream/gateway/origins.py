@@ -1,14 +1,14 @@
-"""Which pages may call: those of the gateway's own origin, and those that the settings name.
+"""The pages that may call: those of the gateway's own origin, and those that the settings name.
 
-A browser sends requests of any page to any address that it reaches, the user's own machine included, and
-tells in headers who made it do so:
+A browser sends requests of any page to any address that it reaches, the user's own machine included.  Headers
+name the page:
 
     Origin            the page's origin: with WebSockets, events, and everything that is no plain GET
     Sec-Fetch-Site    how far the page is from here, on GETs without an Origin (over TLS and on loopback)
     Host              the name in the page's address: another one than ours if a name was made to point here
 
-Callers that are no browsers send neither of the first two and pass.  What a proxy in front adds
-(`X-Forwarded-Host`) is not looked at: any page can send it.
+Callers that are not browsers send neither of the first two, and pass.  Headers of proxies
+(`X-Forwarded-Host`) are ignored, because any page can send them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ANY: Final = "*"
 _MOST_SERVED: Final = 256
 _LONGEST_SERVED: Final = 255
-_OPAQUE: Final = "null"  # of sandboxed frames, files and redirected requests: anybody's
+_OPAQUE: Final = "null"  # the origin of sandboxed frames, files and redirected requests
 _ELSEWHERE: Final = ("cross-site", "same-site")
-# What a link on another page may lead to.
+# Paths that links on other pages may lead to.
 _OPEN_TO_LINKS: Final = ("/", "/docs", "/ui", "/ui/", "/v2/docs", "/v2/openapi.json")
 
 
 class PageOrigin(NamedTuple):
-    """Where a page comes from."""
+    """The origin of a page: scheme, host and port."""
 
     scheme: str
     host: str
@@ -41,7 +41,7 @@ class PageOrigin(NamedTuple):
 
 
 def parse_origin(text: str) -> PageOrigin | None:
-    """None if `text` is no origin: a scheme, a host and perhaps a port, and nothing else."""
+    """Return an origin; None if `text` is not just a scheme, a host and optionally a port."""
     try:
         parts = urlsplit(text.strip().lower())
         port = parts.port
@@ -56,7 +56,7 @@ def parse_origin(text: str) -> PageOrigin | None:
 
 
 def _plain(host: str) -> str:
-    """A host in the one form it is compared in."""
+    """Return a host in the form in which hosts are compared."""
     host = host.rstrip(".")
     try:
         return ip_address(host).compressed
@@ -65,7 +65,7 @@ def _plain(host: str) -> str:
 
 
 class OriginGate:
-    """Refuses what pages of other origins send; `listens_on` is the address of the listener."""
+    """Refuses requests of pages of other origins; `listens_on` is the address of the listener."""
 
     def __init__(self, origins: Iterable[str], hosts: Iterable[str], listens_on: str) -> None:
         listed = tuple(origins)
@@ -73,7 +73,7 @@ class OriginGate:
         self._opaque = _OPAQUE in listed
         self._origins = frozenset(origin for text in listed if (origin := parse_origin(text)) is not None)
         self._hosts = frozenset(_plain(host.strip("[]").lower()) for host in hosts)
-        self._served: set[str] = set()  # values of Host that were found to be ours
+        self._served: set[str] = set()  # values of Host that passed the check
         self._checks_names = bool(self._hosts) or is_loopback(listens_on)
 
     def check(self, exchange: Exchange, path: str | None) -> None:
@@ -103,8 +103,11 @@ class OriginGate:
             raise Forbidden("pages of other origins may not call here; see gateway.cors.origins")
 
     def _check_name(self, authority: str) -> None:
-        """A name that somebody made point to this machine makes his pages those of our own origin.  It has a
-        dot, unlike names of a local network, and is no address."""
+        """Raise Forbidden for a foreign name that points to this machine (DNS rebinding).
+
+        Pages under such a name would have our own origin.  It has a dot, unlike names of a local network, and
+        is no address.
+        """
         if not authority or authority in self._served:
             return
         here = parse_origin(f"http://{authority}")
@@ -121,7 +124,8 @@ class OriginGate:
         if origin is not None:
             if origin in self._origins:
                 return
-            # A proxy in front may speak TLS for us; if we do, a page that came without it is another origin.
+            # A proxy may add TLS in front of us.  If we use TLS ourselves, a page without it is another
+            # origin.
             schemes = ("https",) if scope.get("scheme") in ("https", "wss") else ("http", "https")
             if origin.scheme in schemes and parse_origin(f"{origin.scheme}://{authority}") == origin:
                 return
@@ -129,7 +133,7 @@ class OriginGate:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is this machine's own."""
+    """Return whether an address to listen on is a loopback address."""
     try:
         return ip_address(host.strip("[]").partition("%")[0]).is_loopback
     except ValueError:

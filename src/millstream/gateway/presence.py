@@ -1,4 +1,4 @@
-"""Working for a caller for as long as it is there."""
+"""Work that ends when its caller disconnects."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from millstream.http.asgi import Receive, WaitingCaller
 
 
 class WhileThere:
-    """Cancels what is done within ``async with`` when the caller leaves, and raises Disconnected instead.
+    """Cancels the body of ``async with`` when the caller disconnects, and raises Disconnected.
 
-    Our own HTTP server calls back when a caller is gone; with others a task has to wait for it.
+    Our own HTTP server calls back when a caller disconnects; with other servers a task waits for it.
     """
 
     __slots__ = ("_caller", "_cancelling", "_is_gone", "_later", "_receive", "_release", "_task", "_watcher")
@@ -26,7 +26,7 @@ class WhileThere:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the caller is known to be gone; the work is cancelled soon."""
+        """Return whether the caller is known to have disconnected; the work is cancelled soon."""
         if self._caller is not None:
             return self._caller.is_gone
         return self._watcher is not None and self._watcher.done()
@@ -60,8 +60,8 @@ class WhileThere:
 
     def _gone(self) -> None:
         if self._watcher is None and self._caller is None:
-            return  # it was over before
-        # Not at once: it may be our own task that has just noticed.
+            return  # the work had ended
+        # Not at once: the notification may come from within our own task.
         self._later = asyncio.get_running_loop().call_soon(self._cancel)
 
     def _cancel(self) -> None:
@@ -70,6 +70,6 @@ class WhileThere:
 
 
 async def until_gone(receive: Receive) -> None:
-    """Return when the caller is gone."""
+    """Wait until the caller disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""What a route of the gateway is, and how one is found; the tree of paths is `http.router`'s."""
+"""Routes of the gateway and their lookup; `http.router` has the tree of paths."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOTHING_HERE: Final = "there is nothing at this path; /v2/docs shows what there 
 
 
 class Route(NamedTuple):
-    """One method of one path; `is_open` needs no credentials, `is_stream` has no end of its own.
+    """One method of one path; `is_open` needs no credentials, an `is_stream` answer does not end by itself.
 
-    What takes GET takes HEAD as well: the same answer without its body.
+    A route for GET serves HEAD, too: the answer without its body.
     """
 
     method: str
@@ -30,7 +30,7 @@ class Route(NamedTuple):
 
 
 def read_only(route: Route) -> Route:
-    """Return the route, with a refusal in its place if it changes something; to consume is to change."""
+    """Return the route, or one that refuses if it changes something; consuming counts as a change."""
     return route._replace(handler=_refuse) if route.method != "GET" or route.is_stream else route
 
 
@@ -39,7 +39,7 @@ async def _refuse(_exchange: Exchange, _core: Core) -> None:
 
 
 def find(router: Router[Target], method: str, path: str) -> Match[Target]:
-    """Return what serves a path as it was sent; raises NotFound, MethodNotAllowed or BadRequest."""
+    """Return the route of an undecoded path; raises NotFound, MethodNotAllowed or BadRequest."""
     try:
         return router.find(method, path)
     except NoRoute:

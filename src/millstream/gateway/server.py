@@ -1,7 +1,7 @@
-"""A running gateway: its listeners, its links and how it stops.
+"""A running gateway: its listeners, its links and its stop.
 
-A stop is announced first (`ready` says no, nothing new is accepted), then streams say goodbye and end, then
-what is left is cut off.
+A stop first makes `ready` fail and accepts nothing new, then ends streams with their last line, then cuts off
+the rest.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _HEADERS: Final = ((b"content-type", b"application/json"), (b"x-content-type-opt
 
 
 class GatewayNotStarted(MillstreamError):
-    """The settings ask for what can not be."""
+    """Raised if a gateway with these settings cannot start."""
 
 
 class GatewayServer:
-    """Use with ``async with``, or `run` it until a signal comes."""
+    """A gateway; use it with ``async with``, or call `run`, which serves until a signal."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -63,7 +63,7 @@ class GatewayServer:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where it listens, in the order of the settings."""
+        """Return the addresses of the listeners, in the order of the settings."""
         return [listener.address for listener in self._listeners]
 
     async def start(self) -> None:
@@ -81,7 +81,7 @@ class GatewayServer:
         await self.core.start()
 
     def _warn(self) -> None:
-        """Name the risk of a gateway that others reach."""
+        """Log the risks of a gateway that other machines can reach."""
         settings = self._settings
         for host, port in self.addresses:
             if is_loopback(host):
@@ -102,7 +102,7 @@ class GatewayServer:
                 )
 
     async def stop(self) -> None:
-        """Once is enough; what is under way has `stop_timeout_s` to end."""
+        """Stop the gateway; open requests have `stop_timeout_s` to end.  Further calls do nothing."""
         self.core.stopping.set()
         for listener in self._listeners:
             listener.stop_accepting()
@@ -138,7 +138,7 @@ class GatewayServer:
 
 
 def refusal(status: int, detail: str) -> bytes:
-    """Return an answer in an envelope, for a connection on which no request was understood."""
+    """Return an answer in an envelope for a connection without a readable request."""
     title = "Overloaded" if status == 503 else PHRASES[status]
     body = envelope(str(uuid4()), status, title, detail)
     return whole(status, _HEADERS, body)

@@ -1,4 +1,4 @@
-"""What a gateway can be told, as frozen values; reading files, flags and environment is `config_file`'s.
+"""The settings of a gateway as frozen values; `config_file` reads files, flags and the environment.
 
 Every duration is in seconds and every size in bytes; zero switches a limit or a timeout off.
 """
@@ -23,7 +23,7 @@ _ORIGIN: Final = re.compile(
 
 
 class Group(StrEnum):
-    """One half of the API: the administration of streams and consumers, or publishing and consuming."""
+    """A half of the API: the administration of streams and consumers, or publishing and consuming."""
 
     MANAGEMENT = "management"
     DATAPLANE = "dataplane"
@@ -37,18 +37,18 @@ class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     certificate: Path | None = None
     key: Path | None = None
-    authorities: Path | None = None  # who signs the peers' certificates; a listener then asks for one
+    authorities: Path | None = None  # CA of client certificates; a listener then requires one
 
 
 class Nats(msgspec.Struct, frozen=True):
-    """The broker, and what the gateway's connections to it have beside the options of every connection.
+    """The broker, and the gateway's own options of its connections beside `LinkOptions`.
 
-    `link` says who the gateway is when the caller of a request does not say who he is.
+    `link` has the gateway's own credentials, which are used for callers without any.
     """
 
     link: LinkOptions = LinkOptions(**LINK_DEFAULTS)
     reconnect_wait_s: float = 2.0
-    reconnect_attempts: int = -1  # in a row; -1 is for ever
+    reconnect_attempts: int = -1  # in a row; -1 is no limit
     publish_timeout_s: float = 5.0
     pooled_links: int = 256  # connections with credentials of callers
     pooled_link_idle_s: float = 60.0
@@ -61,12 +61,12 @@ class Nats(msgspec.Struct, frozen=True):
         return cls(link=link, **own)
 
     def __repr__(self) -> str:
-        """Addresses only: neither they nor anything else here may show who the gateway is."""
+        """Return the addresses only, without credentials."""
         return f"<Nats {self.link}>"
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """One address, and what is served there."""
+    """An address, and the groups that are served there."""
 
     host: str = "127.0.0.1"
     port: int = MANAGEMENT_PORT
@@ -75,12 +75,12 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may call.
+    """The callers that are allowed.
 
     With `pass_through`, user and password (Basic), a token (Bearer) or an nkey seed (Nkey) of the
-    `Authorization` header (or a credentials file: Creds) make a connection of their own to NATS, whose
-    permissions then rule. `tokens_file` names callers by bearer tokens of the gateway's own.  `required`
-    refuses calls that say nothing.
+    `Authorization` header (or a credentials file: Creds) open a connection of their own to NATS, whose
+    permissions then apply.  `tokens_file` has callers with bearer tokens of the gateway's own.  `required`
+    refuses calls without credentials.
     """
 
     required: bool = False
@@ -89,10 +89,10 @@ class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which pages of other origins may call; no origins: none."""
+    """The other origins whose pages may call; by default none."""
 
     origins: tuple[str, ...] = ()  # `*` is any
-    headers: tuple[str, ...] = ()  # besides those that the API itself knows
+    headers: tuple[str, ...] = ()  # in addition to those of the API
     credentials: bool = False
     max_age_s: int = 600
 
@@ -107,31 +107,31 @@ class Cors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one gateway, and one caller, may take."""
+    """Limits of a gateway and of each caller."""
 
-    max_body: int = 8 * 1024 * 1024  # of one request that is read as a whole
-    bodies: int = 256 * 1024 * 1024  # of all requests together, while they are served
+    max_body: int = 8 * 1024 * 1024  # bytes of a request that is read as a whole
+    bodies: int = 256 * 1024 * 1024  # bytes of all requests together, while they are served
     max_head: int = 64 * 1024
-    rate: float = 0.0  # requests a second of one caller (credentials that NATS takes, else address)
-    burst: int = 0  # requests at once; 0 is one second's worth
+    rate: float = 0.0  # requests a second of one caller (credentials that NATS accepts, else address)
+    burst: int = 0  # requests at once; 0 is `rate`
     connections: int = 10_000
     connections_per_address: int = 0
     streams: int = 10_000  # open subscriptions
-    stream_buffer: int = 256 * 1024  # bytes that wait for a reader before its consumer is held back
+    stream_buffer: int = 256 * 1024  # bytes that wait for a reader before its consumer is paused
     head_timeout_s: float = 15.0  # for the head of a request to arrive
     body_timeout_s: float = 60.0  # for the body of a request to arrive
     idle_timeout_s: float = 600.0  # between requests of a connection
-    write_timeout_s: float = 60.0  # for an answer, that is no stream, to be taken
+    write_timeout_s: float = 60.0  # for an answer to be read, unless it is a stream
     stop_timeout_s: float = 10.0
 
 
 class Logging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is written about requests, and what never is."""
+    """The contents of the log, and the headers that are never logged."""
 
     level: str = "warn"
     json: bool = False
     access: bool = False
-    headers: bool = False  # of requests, in the access log
+    headers: bool = False  # log the headers of requests in the access log
     do_not_log_headers: tuple[str, ...] = (
         "WWW-Authenticate",
         "Authorization",
@@ -141,7 +141,7 @@ class Logging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Everything a gateway is told."""
+    """All settings of a gateway."""
 
     nats: Nats = Nats()
     listeners: tuple[Listener, ...] = (Listener(),)
@@ -151,14 +151,14 @@ class Settings(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     logging: Logging = Logging()
     request_id_header: str = "Httpmq-Request-ID"
-    hosts: tuple[str, ...] = ()  # names under which the gateway is called, besides those of this machine
+    hosts: tuple[str, ...] = ()  # names of the gateway, in addition to those of this machine
     h2c_upgrade: bool = False  # HTTP/2 by upgrade, which proxies in front must not forward
-    strict: bool = True  # /v1 answers with the statuses of httpmq, also where others would say more
-    relaxed_names: bool = False  # /v1 takes any name and subject that NATS takes
+    strict: bool = True  # /v1 answers with httpmq's statuses, even where others are more specific
+    relaxed_names: bool = False  # /v1 accepts every name and subject that NATS accepts
     metrics_path: str = "/metrics"  # empty: not served
     read_only: bool = False  # refuse every request that changes something
 
     @property
     def groups(self) -> frozenset[Group]:
-        """What is served anywhere."""
+        """Return the groups that any listener serves."""
         return frozenset().union(*(listener.groups for listener in self.listeners))

@@ -1,4 +1,4 @@
-"""Paths that people and probes try first: the root, `/docs`, and whether the gateway is healthy."""
+"""Paths that people and probes try first: the root, `/docs` and the health check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEALTH: Final = ("/healthz", "/health")
 
 
 def welcome_routes(prefix: str, metrics_path: str, *, has_dashboard: bool) -> list[Route]:
-    """The routes; addresses in their answers begin with `prefix`."""
+    """Return the routes; addresses in their answers begin with `prefix`."""
     places = {"docs": DOCS, "openapi": "/v2/openapi.json", "health": _HEALTH[0]}
     if has_dashboard:
         places = {"dashboard": DASHBOARD} | places
@@ -27,7 +27,7 @@ def welcome_routes(prefix: str, metrics_path: str, *, has_dashboard: bool) -> li
     body = _line({"service": "millstream gateway"} | {name: prefix + path for name, path in places.items()})
 
     async def welcome(exchange: Exchange, core: Core) -> None:
-        """Say where everything is; a browser is sent to the dashboard, or from `/v2` to the documentation."""
+        """List the paths; a browser is redirected to the dashboard, or from `/v2` to the documentation."""
         if "text/html" not in exchange.header(b"accept"):
             await exchange.answer(200, body)
         elif has_dashboard and exchange.scope["path"] == f"{prefix}/":
@@ -49,7 +49,7 @@ def welcome_routes(prefix: str, metrics_path: str, *, has_dashboard: bool) -> li
 
 
 async def _health(exchange: Exchange, core: Core) -> None:
-    """Say whether calls have a chance, as `ready` of `/v1` does."""
+    """Answer whether calls can succeed, as `ready` of `/v1` does."""
     if await is_ready(core):
         await exchange.answer(200, _line({"status": "ok"}))
     else:

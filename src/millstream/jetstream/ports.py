@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Requester(Protocol):
-    """Who sent a request: a client, or this server itself."""
+    """The sender of a request: a client, or this server itself."""
 
     @property
     def closed(self) -> bool:

@@ -1,12 +1,12 @@
-"""Dead letters: messages that a consumer gave up, or that a pipeline could not write, kept with the reason.
+"""Dead letters: messages that reached max_deliver, or that a pipeline could not write, with the reason.
 
     for stream in await letter_streams(link): …
     page = await read_letters(link, "DLQ", limit=50)
     outcome = await redrive(link, "DLQ", page.letters[0].seq)
 
 Millstream's pipelines write letters (jobs `dead-letters` and `transform`, and the sink's
-`onBadRow=deadLetter`).  The advisories of a server about given-up messages are no letters: where nobody kept
-them, they are gone.
+`onBadRow=deadLetter`).  The advisories of a server about such messages are no letters, and are lost unless a
+pipeline keeps them.
 """
 
 from millstream.letters.letter import Letter, LetterOrigin, letter_of

@@ -1,4 +1,4 @@
-"""A dead letter, as its headers describe it."""
+"""A dead letter, read from its headers."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ _MOST_DIGITS = 19
 
 
 class LetterOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the message of a letter was first; what is not known is empty."""
+    """The original place of a letter's message; unknown fields are empty."""
 
     subject: str = ""
     stream: str = ""
@@ -30,18 +30,18 @@ class Letter(msgspec.Struct, frozen=True):
     origin: LetterOrigin
     consumer: str
     deliveries: int
-    is_gone: bool  # the original was gone before it could be kept, or was too large: there is no payload
+    is_gone: bool  # there is no payload: the original was removed before it could be kept, or was too large
     headers: Pairs  # of the original
     payload: bytes
 
     @property
     def can_be_redriven(self) -> bool:
-        """Return whether the letter has the message and says where it belongs."""
+        """Return whether the letter has the message and its original subject."""
         return not self.is_gone and bool(self.origin.subject)
 
 
 def letter_of(stored: Stored) -> Letter | None:
-    """Return the letter that a message is; None if it is none."""
+    """Return the letter in a message; None if it is no letter."""
     reason = stored.header(names.DLQ_REASON) or stored.header(names.ROW_REASON)
     if not reason:
         return None

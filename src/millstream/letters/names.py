@@ -1,7 +1,7 @@
 """The headers of dead letters and of messages that came from elsewhere.
 
-``Millstream-Orig-*`` identifies a message as it was first stored; ``Millstream-Dlq-*`` says why it is a
-letter.  Headers of the server (``Nats-…``) describe a message in *its* stream and are not copied.
+``Millstream-Orig-*`` identifies the original message; ``Millstream-Dlq-*`` has the reason of a letter.
+Headers of the server (``Nats-…``) describe a message in *its* stream and are not copied.
 """
 
 from typing import Final
@@ -10,13 +10,13 @@ ORIG_STREAM: Final = "Millstream-Orig-Stream"
 ORIG_SEQ: Final = "Millstream-Orig-Seq"
 ORIG_TIME: Final = "Millstream-Orig-Time"
 ORIG_SUBJECT: Final = "Millstream-Orig-Subject"
-ORIG_ROW: Final = "Millstream-Orig-Row"  # of a data frame, where a row could not be written
+ORIG_ROW: Final = "Millstream-Orig-Row"  # the row of a data frame that could not be written
 ORIG_SIZE: Final = "Millstream-Orig-Size"  # set if the payload was too large to be kept
 DLQ_CONSUMER: Final = "Millstream-Dlq-Consumer"
 DLQ_DELIVERIES: Final = "Millstream-Dlq-Deliveries"
 DLQ_REASON: Final = "Millstream-Dlq-Reason"
-DLQ_GONE: Final = "Millstream-Dlq-Gone"  # the original no longer existed
-ROW_REASON: Final = "Millstream-Reason"  # why a row could not be written
+DLQ_GONE: Final = "Millstream-Dlq-Gone"  # set if the original no longer existed
+ROW_REASON: Final = "Millstream-Reason"  # the reason why a row could not be written
 
 OUR_PREFIX: Final = "millstream-"
 SERVER_PREFIX: Final = "nats-"

@@ -1,8 +1,8 @@
-"""Find streams that hold dead letters, and read the letters.
+"""Streams that have dead letters, and reading of the letters.
 
-Nothing marks a stream as one of letters but what is in it.  Looking into every stream costs a request each,
-so those are looked into whose name, subjects, description or metadata speak of dead letters; any other can be
-named by the caller.
+Only its messages show that a stream has letters.  A look into every stream would cost a request each, so only
+streams are checked whose name, subjects, description or metadata suggest dead letters.  Callers can name any
+other stream.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from millstream.link.link import Link
 from millstream.link.listing import ListedConfig, ListedStream, stream_page
 from millstream.link.stored import last_message, message_at, next_message
 
-METADATA: Final = "millstream.dead_letters"  # a stream with this key in its metadata is looked into
+METADATA: Final = "millstream.dead_letters"  # a stream with this key in its metadata is checked
 _SPEAKS_OF: Final = re.compile(r"dlq|dead", re.IGNORECASE)
 _MOST_STREAMS: Final = 256
 _AT_ONCE: Final = 16
@@ -26,7 +26,7 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 class LetterStream(msgspec.Struct, frozen=True):
-    """A stream that holds dead letters."""
+    """A stream that has dead letters."""
 
     stream: str
     messages: int
@@ -37,20 +37,20 @@ class LetterStream(msgspec.Struct, frozen=True):
 
 
 class LetterPage(msgspec.Struct, frozen=True):
-    """Letters in stream order; `next` is where the next page begins, 0 after the last."""
+    """Letters in stream order; `next` is the start of the next page, 0 after the last."""
 
     letters: list[Letter]
     next: int
 
 
 def may_hold_letters(config: ListedConfig) -> bool:
-    """Return whether a stream's configuration speaks of dead letters."""
+    """Return whether a stream's configuration suggests dead letters."""
     words = (config.name, config.description, *(config.subjects or ()))
     return METADATA in (config.metadata or {}) or any(_SPEAKS_OF.search(word) for word in words)
 
 
 async def letter_streams(link: Link) -> list[LetterStream]:
-    """Return the streams that hold dead letters; see the module for where they are looked for."""
+    """Return the streams that have dead letters, among those whose configuration suggests it."""
     candidates: list[ListedStream] = []
     offset = 0
     while len(candidates) < _MOST_STREAMS:
@@ -64,7 +64,7 @@ async def letter_streams(link: Link) -> list[LetterStream]:
 
 
 async def confirmed(link: Link, candidates: list[ListedStream]) -> list[LetterStream]:
-    """Return those of the streams whose last message is a letter."""
+    """Return the streams whose last message is a letter."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def look(info: ListedStream) -> LetterStream | None:
@@ -93,13 +93,13 @@ async def confirmed(link: Link, candidates: list[ListedStream]) -> list[LetterSt
 
 
 async def read_letter(link: Link, stream: str, seq: int) -> Letter | None:
-    """Return one letter; None if there is no message, or one that is no letter."""
+    """Return one letter; None if there is no message, or it is no letter."""
     stored = await message_at(link, stream, seq)
     return letter_of(stored) if stored is not None else None
 
 
 async def read_letters(link: Link, stream: str, *, start: int = 1, limit: int = 100) -> LetterPage:
-    """Return letters from a sequence on; a page ends early when it has looked at much."""
+    """Return letters from a sequence on; a page ends early after a bounded number of messages."""
     letters: list[Letter] = []
     size = 0
     for _ in range(_MOST_LOOKED_AT):

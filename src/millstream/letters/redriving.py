@@ -1,15 +1,15 @@
-"""Put dead letters back where they belong.
+"""Publishing of dead letters to their original subjects.
 
     publish to the original subject, with the id  redrive:<stream of letters>:<seq>
     ack  ──▶  delete the letter, and the original if it still blocks a work queue
 
-A letter is deleted only after the server has stored its message, so a cut loses nothing.  A letter that is
-redriven again after a cut is a duplicate to the server within the `duplicate_window` of the target stream,
-and stored once; after that time it would be stored twice, so finish an interrupted redrive soon, or give the
-target a longer window. The Spark job `redrive` uses the same ids.
+A letter is deleted only after the server has stored its message, so an interruption loses nothing.  A letter
+that is redriven again within the `duplicate_window` of the target stream is a duplicate and stored once;
+after that time it would be stored twice, so finish an interrupted redrive soon, or give the target a longer
+window. The Spark job `redrive` uses the same ids.
 
-A letter names its own target, and whoever can write letters is not whoever redrives them: subjects that
-belong to a server (`$JS…`, `$SYS…`, inboxes) are refused.
+A letter names its own target, and its writer may have fewer rights than the user who redrives it.  So
+subjects that belong to a server (`$JS…`, `$SYS…`, inboxes) are refused.
 """
 
 from enum import StrEnum
@@ -36,14 +36,14 @@ _PAGE: Final = 100
 
 
 class RedriveOutcome(StrEnum):
-    """What became of a letter."""
+    """The result of redriving a letter."""
 
-    REDRIVEN = "redriven"  # it is back, and the letter is deleted
-    DUPLICATE = "duplicate"  # it was back already, and the letter is deleted
-    KEPT = "kept"  # it is back, but the letter could not be deleted
+    REDRIVEN = "redriven"  # the message is stored, and the letter is deleted
+    DUPLICATE = "duplicate"  # the message was stored before, and the letter is deleted
+    KEPT = "kept"  # the message is stored, but the letter could not be deleted
     NOT_FOUND = "not_found"  # there is no such letter
-    REFUSED = "refused"  # it can not be put back; the letter stays
-    FAILED = "failed"  # the server did not store it, or did not answer; the letter stays
+    REFUSED = "refused"  # the letter cannot be redriven, and stays
+    FAILED = "failed"  # the server did not store the message, or did not answer; the letter stays
 
 
 class Redriven(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,27 +52,27 @@ class Redriven(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int
     outcome: RedriveOutcome
     subject: str = ""
-    stream: str = ""  # where it is stored now
+    stream: str = ""  # the stream that stored the message
     stored_seq: int = 0
     error: str = ""
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """Changes to a letter before it goes back; None leaves a part as it is."""
+    """Changes to a letter before it is redriven; None leaves a part unchanged."""
 
     payload: bytes | None = None
     headers: Pairs | None = None
 
 
 class RedrivenPage(msgspec.Struct, frozen=True):
-    """Results; `next` is where to go on, 0 if nothing was left."""
+    """Results; `next` is the sequence to continue at, 0 if no letter is left."""
 
     results: list[Redriven]
     next: int
 
 
 async def redrive(link: Link, stream: str, seq: int, edit: Edit | None = None) -> Redriven:
-    """Put one letter back; every failure is a result, but for a stream that is not there."""
+    """Redrive one letter; failures are results, except a missing stream, which raises."""
     letter = await read_letter(link, stream, seq)
     if letter is None:
         return Redriven(seq, RedriveOutcome.NOT_FOUND)
@@ -80,7 +80,7 @@ async def redrive(link: Link, stream: str, seq: int, edit: Edit | None = None) -
 
 
 async def redrive_all(link: Link, stream: str, *, start: int = 1, limit: int = 1000) -> RedrivenPage:
-    """Put back the letters that are there now, up to `limit` from a sequence on, and stop at a failure."""
+    """Redrive the present letters, up to `limit` from a sequence on, and stop at a failure."""
     about = (await link.ask(STREAM_INFO, stream)).info
     last = about.state.last_seq if about is not None else 0
     results: list[Redriven] = []
@@ -124,7 +124,7 @@ async def _put_back(link: Link, stream: str, letter: Letter, edit: Edit | None) 
 
 
 def _problem(link: Link, letter: Letter, edit: Edit | None) -> str:
-    """Return why a letter can not be put back; nothing if it can."""
+    """Return the reason why a letter cannot be redriven; empty if it can."""
     subject = letter.origin.subject
     if not subject:
         return "the letter does not say where it belongs"
@@ -138,7 +138,7 @@ def _problem(link: Link, letter: Letter, edit: Edit | None) -> str:
 
 
 async def _delete_original(link: Link, letter: Letter) -> None:
-    """Delete the original from a work queue, where it would stay for ever, if it is that very message."""
+    """Delete the original from a work queue, where it would stay for ever, if it is the same message."""
     origin = letter.origin
     if not origin.stream or not origin.seq or not letter.consumer:
         return
@@ -156,7 +156,7 @@ async def _delete_original(link: Link, letter: Letter) -> None:
 
 
 def _same_time(stored: int, text: str) -> bool:
-    """Compare to the microsecond, which is what pipelines keep."""
+    """Return whether two times are equal to the microsecond, the precision that pipelines keep."""
     return format_time(stored)[:26].rstrip("Z0.") == text[:26].rstrip("Z0.")
 
 

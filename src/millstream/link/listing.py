@@ -24,7 +24,7 @@ Answer = TypeVar("Answer", "ListedStreams", "ListedConsumers", "ListedStream")
 
 
 class External(msgspec.Struct):
-    """Where the API of another account or domain is."""
+    """The address of the API of another account or domain."""
 
     api: str = ""
 
@@ -37,7 +37,7 @@ class ListedOrigin(msgspec.Struct):
 
 
 class Cluster(msgspec.Struct):
-    """Who leads a stream or consumer; a single server has no cluster name."""
+    """The leader of a stream or consumer; a single server has no cluster name."""
 
     name: str = ""
     leader: str = ""
@@ -93,7 +93,7 @@ class ListedStream(msgspec.Struct):
 
 
 class ListedPosition(msgspec.Struct):
-    """How far a consumer is."""
+    """The progress of a consumer."""
 
     stream_seq: int = 0
     last_active: str | None = None

@@ -54,7 +54,7 @@ _CRLF = b"\r\n"
 
 
 class StoredIn(NamedTuple):
-    """Where a message was stored."""
+    """The place of a stored message."""
 
     stream: str
     domain: str

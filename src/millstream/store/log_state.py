@@ -2,7 +2,7 @@
 
 
 class LogState:
-    """Where a log begins and ends, what is durable, and how much it has."""
+    """The bounds of a log, its durable part, and its size."""
 
     def __init__(self) -> None:
         self.first_seq = 1  # of the first live message; `last_seq` + 1 if there is none

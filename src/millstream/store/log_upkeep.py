@@ -1,4 +1,4 @@
-"""How removed messages leave the disk: files are given up, rewritten, compressed or erased in place.
+"""Removal of deleted messages from disk: files are deleted, rewritten, compressed or erased in place.
 
     next_job ──▶ (a commit, until it is `ready`) ──▶ SegmentJob.run (any thread) ──▶ end_job
 

@@ -14,7 +14,7 @@ from tests.kits.patience import PATIENCE_S
 
 @dataclass
 class Answer:
-    """What came for a request, to its end."""
+    """The complete answer to a request."""
 
     schema: pa.Schema
     batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -43,7 +43,7 @@ def read_now(url: str, stream: str, query: str = "", authorization: str = "") ->
 
 
 async def read(url: str, stream: str, query: str = "", authorization: str = "") -> Answer:
-    """The same beside a server in this event loop."""
+    """Read from a server in this event loop."""
     return await asyncio.to_thread(read_now, url, stream, query, authorization)
 
 
@@ -61,7 +61,7 @@ def parse(source: Any) -> Answer:
 
 
 async def ask(connection: Client) -> dict[str, Any]:
-    """Where the endpoint is."""
+    """Return the announcement of the endpoint."""
     reply = await connection.request("$MILLSTREAM.ARROW.INFO", b"", timeout=PATIENCE_S)
     info: dict[str, Any] = json.loads(reply.data)
     return info

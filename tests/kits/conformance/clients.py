@@ -29,7 +29,7 @@ ServerFactory = Callable[..., ServerProcess]
 
 @dataclass(frozen=True)
 class Message:
-    """What a server sent to a subscription."""
+    """A message that a server sent to a subscription."""
 
     subject: str
     sid: str
@@ -97,7 +97,7 @@ def header_block(headers: Mapping[str, str] | None) -> bytes:
 
 
 def text_block(lines: str) -> bytes:
-    """The same, of lines that are ready."""
+    """Return a header block of given lines."""
     return f"NATS/1.0\r\n{lines}\r\n\r\n".encode() if lines else b""
 
 

@@ -55,7 +55,7 @@ class Suite:
         return _GOLDEN / f"{self.name}.json"
 
     def recorded(self) -> dict[str, list[Answer]]:
-        """What nats-server said to each step of each scenario."""
+        """Return the recorded answers of nats-server to each step of each scenario."""
         text = re.sub(r"<(\w)\*(\d+)>", lambda run: run[1] * int(run[2]), self.golden.read_text())
         return {name: [_compared(step) for step in told["steps"]] for name, told in json.loads(text).items()}
 
@@ -65,7 +65,7 @@ class Suite:
         self.golden.write_text(re.sub(r"(\w)\1{999,}", lambda run: f"<{run[1]}*{len(run[0])}>", text))
 
     def accounts_of(self, server: str) -> Iterator[tuple[str, Scenario]]:
-        """Which account belongs to which scenario of a server."""
+        """Yield the account of each scenario of a server."""
         return ((f"a{index}", each) for index, each in enumerate(self.scenarios) if each.server == server)
 
     def config_text(self, server: str) -> str:
@@ -82,7 +82,7 @@ class Suite:
         return f"max_payload: 2MB\njetstream: {jetstream}\n{patience}\naccounts: {{\n{lines}\n}}\n"
 
     async def answers(self, url: str, account: str, scenario: Scenario) -> list[Answer]:
-        """What the server says to each step.  Leaves no stream behind."""
+        """Return the server's answer to each step; leaves no stream behind."""
         connection = await nats.connect(url, user=account, password="p", allow_reconnect=False)
         try:
             found = [await self._answer(connection, step) for step in scenario.steps]

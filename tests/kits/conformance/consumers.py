@@ -42,7 +42,7 @@ class Inbox:
         return self.waiting.popleft()
 
     def rest(self) -> list[Message]:
-        """What has come by now."""
+        """Return the messages that have come."""
         self._js.catch_up()
         found = list(self.waiting)
         self.waiting.clear()
@@ -99,11 +99,11 @@ class Client:
         return message
 
     def answer(self, verb: str, body: Body = b"", headers: dict[str, str] | None = None) -> Message:
-        """What the API says, whatever it is."""
+        """Return the answer of the API, even if it is an error."""
         return self.request(f"$JS.API.{verb}", body, headers)
 
     def ask(self, verb: str, body: Body = b"", headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """What the API says if it does what it is asked to."""
+        """Return the answer of the API, which must be a success."""
         found: dict[str, Any] = self.answer(verb, body, headers).json
         assert "error" not in found, found["error"]
         return found

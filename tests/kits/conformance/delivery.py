@@ -115,7 +115,7 @@ class Scene(Conversation[Heard]):
         self.note(f"publish {' '.join(subjects)}")
 
     def stored(self) -> None:
-        """Which messages the stream has."""
+        """Record the messages of the stream."""
         state = self.ask("STREAM.INFO.S", {"deleted_details": True})["state"]
         gone = state.get("deleted") or []
         left = [seq for seq in range(state["first_seq"], state["last_seq"] + 1) if seq not in gone]

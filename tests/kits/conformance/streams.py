@@ -72,7 +72,7 @@ class Session:
         return reply.json if not reply.block else None
 
     def ask_subject(self, subject: str, body: Body = b"", headers: dict[str, str] | None = None) -> Any:
-        """As `ask`, for any other subject."""
+        """Send a request on any other subject."""
         reply = self.request(subject, body, headers)[0]
         self._note(subject, [reply])
         return reply.json if not reply.block else None
@@ -89,7 +89,7 @@ class Session:
         self.hear_subject(f"$JS.API.{verb}", body, headers)
 
     def hear_subject(self, subject: str, body: Body = b"", headers: dict[str, str] | None = None) -> None:
-        """As `hear`, for any other subject."""
+        """Hear a request on any other subject."""
         self._send(subject, body, headers)
         silent = self._asked
         self._send("$JS.API.INFO", b"", None)

@@ -94,7 +94,7 @@ class Gateway:
 
 
 class Lines:
-    """What comes over a subscription, line by line."""
+    """The lines of a subscription."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self.headers = answer.headers
@@ -113,7 +113,7 @@ class Lines:
             return await anext(self._lines, None) is None
 
     async def silent_for(self, seconds: float) -> bool:
-        """Whether nothing comes; of use where a message would have to be there already."""
+        """Return whether no line comes; useful where a message would have come already."""
         waiting = asyncio.ensure_future(anext(self._lines))
         await asyncio.wait([waiting], timeout=seconds)
         if waiting.done():
@@ -257,7 +257,7 @@ class GatewayProcess:
 
 
 async def curl(*arguments: str, check: bool = True) -> str:
-    """What curl prints."""
+    """Return the output of curl."""
     process = await asyncio.create_subprocess_exec(
         "curl", "-sS", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

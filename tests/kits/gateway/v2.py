@@ -1,4 +1,4 @@
-"""What the tests of /v2 share: a running gateway with a client of it, and readers of its streams."""
+"""Helpers of the tests of /v2: a running gateway with a client, and readers of its streams."""
 
 import asyncio
 import json

@@ -66,7 +66,7 @@ class Desk:
         self.settle()
 
     def copy(self) -> Desk:
-        """What another process would find if this one was killed now."""
+        """Return a copy of what another process would find after a kill."""
         fs = CrashFileSystem()
         for path in self.fs.paths():
             file = fs.open(path, create=True)

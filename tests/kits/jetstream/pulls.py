@@ -41,7 +41,7 @@ class Desk:
         return self.pulls.ask(inbox.encode(), body.encode(), b"", self.now, self.pending, self.again)
 
     def statuses(self) -> list[Status]:
-        """What was to be sent since the last call, headers joined by blanks."""
+        """Return the statuses sent since the last call, headers joined by blanks."""
         sent = [(inbox.decode(), block) for inbox, block in self.pulls.statuses]
         self.pulls.statuses.clear()
         assert all(block.startswith(b"NATS/1.0 ") and block.endswith(b"\r\n\r\n") for _, block in sent)

@@ -21,7 +21,7 @@ NO_SPACE = "No space left on device"
 
 
 class Disk:
-    """See ``store.fs.FileSystem``: files in memory."""
+    """Files in memory, as a ``store.fs.FileSystem``."""
 
     def __init__(self) -> None:
         self.full = False  # every write and every sync fails
@@ -174,7 +174,7 @@ class Site:
         return self.ask(f"STREAM.INFO.{name}", request)["state"]  # type: ignore[no-any-return]
 
     def subjects(self, name: str = "S") -> list[str]:
-        """Of all messages, in order."""
+        """Return the subjects of all messages, in order."""
         log = self.account.streams[name].log
         found = []
         for seq in log.sequences(log.first_seq, log.last_seq):

@@ -1,4 +1,4 @@
-"""What a log should do, in the plainest way: a dict, looked through from end to end."""
+"""A naive model of a log: a dict that is scanned from end to end."""
 
 from __future__ import annotations
 

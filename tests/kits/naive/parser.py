@@ -129,7 +129,7 @@ def _message(argument: bytes, after: bytes, limits: Limits, *, with_headers: boo
 
 
 def real_events(chunks: Iterable[bytes], limits: Limits) -> list[Event]:
-    """The same from the parser under test; stops at the first error, as a connection does."""
+    """Return the events of the parser under test, up to the first error."""
     parser = Parser(limits.max_control_line, limits.max_payload)
     parser.headers_allowed = limits.headers_allowed
     parser.connect_first = limits.connect_first

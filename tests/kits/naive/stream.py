@@ -1,4 +1,4 @@
-"""What a stream should hold, the slow way: a dictionary and loops."""
+"""A naive model of a stream: a dictionary and loops."""
 
 from __future__ import annotations
 

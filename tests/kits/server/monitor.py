@@ -1,4 +1,4 @@
-"""What the tests of monitoring share: a server in a thread, and how to ask it."""
+"""Helpers of the tests of monitoring: a server in a thread, and requests to it."""
 
 import json
 import ssl

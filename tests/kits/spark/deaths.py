@@ -76,7 +76,7 @@ class Streams:
         self.count += count
 
     def copies(self) -> Counter[int]:
-        """How often each number is in OUT; markers are left out."""
+        """Return the count of each number in OUT, without markers."""
         last = self.api("STREAM.INFO.OUT")["state"]["last_seq"]
         inbox = f"{self.link.inbox}.copies"
         sid = self.link.subscribe(inbox)
@@ -93,7 +93,7 @@ class Streams:
 
 
 class ClusterStreams(Streams):
-    """The same on three servers, each stream on all of them."""
+    """Streams on three servers, each with a replica on all of them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -205,7 +205,7 @@ class Driver:
         return (self.folder / "driver.log").read_text()[-6000:]
 
     def results(self, streams: Streams) -> Counter[int]:
-        """How often each sequence has arrived."""
+        """Return the number of arrivals of each sequence."""
         if self.target == "table":
             return Counter(pq.read_table(self.folder / "table", columns=["seq"]).column("seq").to_pylist())
         if self.target == "files":

@@ -67,7 +67,7 @@ def pass_by(place: str) -> None:
 
 
 def committed(checkpoint: Path) -> int:
-    """How many batches are in Spark's commit log."""
+    """Return the number of batches in Spark's commit log."""
     try:
         return sum(name.isdecimal() for name in os.listdir(checkpoint / "commits"))
     except FileNotFoundError:

@@ -160,7 +160,7 @@ def partitions(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLU
 
 
 def rows(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLUMNS) -> list[Row]:
-    """What a batch query reads."""
+    """Return the rows of a batch query."""
     reader = source_of(options).reader(schema_of(columns))
     planned = pickle.loads(pickle.dumps(list(reader.partitions())))
     return read(pickle.loads(pickle.dumps(reader)), planned)
@@ -209,7 +209,7 @@ class Query:
 
     @property
     def start(self) -> str:
-        """Where the next batch starts, as Spark knows it."""
+        """Return the start of the next batch, as Spark has it."""
         if self.committed:
             return self.planned[self.committed - 1]
         return json.dumps(self.driver.initialOffset())

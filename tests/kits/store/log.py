@@ -1,4 +1,4 @@
-"""What the tests of the store share: logs with known content, and ways to look at all of it."""
+"""Helpers of the tests of the store: logs with known content, and readers of all of it."""
 
 from __future__ import annotations
 

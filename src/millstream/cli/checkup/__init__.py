@@ -1,1 +1,1 @@
-"""The checks of `millstream doctor`: each looks at one thing and says what to change."""
+"""The checks of `millstream doctor`: each examines one thing and adds findings with advice."""

@@ -1,4 +1,4 @@
-"""What a check found: a fact, whether it is good, and what to do if it is not."""
+"""The findings of a check: a fact, a verdict, and advice."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 
 
 class FindingVerdict(StrEnum):
-    """How good a fact is."""
+    """The verdict on a fact."""
 
     OK = "ok"
     WARNING = "warning"
     FAILURE = "failure"
-    SKIPPED = "skipped"  # it could not be looked at
+    SKIPPED = "skipped"  # it could not be checked
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Finding(msgspec.Struct, frozen=True):
     topic: str
     verdict: FindingVerdict
     text: str
-    advice: str = ""  # one sentence; empty if there is nothing to do
+    advice: str = ""  # one sentence; empty if no change is needed
 
     @property
     def document(self) -> dict[str, Any]:
@@ -33,34 +33,34 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings:
-    """All facts, in the order in which they were found."""
+    """All findings, in their order."""
 
     def __init__(self) -> None:
         self.all: Final[list[Finding]] = []
 
     def ok(self, topic: str, text: str) -> None:
-        """Add something good."""
+        """Add a fact that is as it should be."""
         self.all.append(Finding(topic, FindingVerdict.OK, text))
 
     def warn(self, topic: str, text: str, advice: str) -> None:
-        """Add something that works and should be changed."""
+        """Add a fact that works and should be changed."""
         self.all.append(Finding(topic, FindingVerdict.WARNING, text, advice))
 
     def fail(self, topic: str, text: str, advice: str) -> None:
-        """Add something that does not work."""
+        """Add a failure."""
         self.all.append(Finding(topic, FindingVerdict.FAILURE, text, advice))
 
     def skip(self, topic: str, text: str, advice: str = "") -> None:
-        """Add something that could not be looked at."""
+        """Add a check that could not be made."""
         self.all.append(Finding(topic, FindingVerdict.SKIPPED, text, advice))
 
     def judge(self, good: bool, topic: str, text: str, advice: str) -> None:
-        """Add a fact that is good, or is a warning."""
+        """Add a fact as ok if `good`, or else as a warning."""
         if good:
             self.ok(topic, text)
         else:
             self.warn(topic, text, advice)
 
     def count(self, verdict: FindingVerdict) -> int:
-        """Return how many there are of one kind."""
+        """Return the number of findings with a verdict."""
         return sum(each.verdict is verdict for each in self.all)

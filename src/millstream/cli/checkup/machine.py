@@ -1,4 +1,4 @@
-"""Checks of this machine: the folder of the store, how long its disk takes to sync, limits, our own build."""
+"""Checks of this machine: the folder of the store, the sync time of its disk, limits, our own build."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _check_descriptors(found: Findings) -> None:
 
 
 def check_store(folder: Path, found: Findings) -> None:
-    """Check a folder that a server keeps its streams in; a file without a name is written there."""
+    """Check the store folder of a server; an unnamed file is written there."""
     try:
         mode = folder.stat()
     except OSError as error:
@@ -87,7 +87,7 @@ def _check_file_system(folder: Path, found: Findings) -> None:
 
 
 def _file_system(folder: Path) -> str:
-    """Return the kind of the file system that a folder is on; empty if it is not known."""
+    """Return the type of a folder's file system; empty if it is not known."""
     best, kind = "", ""
     with contextlib.suppress(OSError):
         real = str(folder.resolve())
@@ -110,7 +110,7 @@ def _check_space(folder: Path, found: Findings) -> None:
 
 
 def _check_sync(folder: Path, found: Findings) -> None:
-    """Measure how long a small write takes until it is durable: what a publisher waits for."""
+    """Measure the time until a small write is durable, for which publishers wait."""
     try:
         with tempfile.TemporaryFile(dir=folder.resolve()) as file:
             times = []

@@ -16,7 +16,7 @@ _FULL: Final = 0.8
 
 
 def check_monitoring(url: str, found: Findings) -> str:
-    """Check what a monitoring port says; return the folder of the store, if it names one."""
+    """Check a server by its monitoring port; return the folder of the store, if it is reported."""
     base = url.rstrip("/")
     try:
         health = _get(f"{base}/healthz")
@@ -55,7 +55,7 @@ def _get(url: str) -> dict[str, Any]:
     try:
         with urlopen(url, timeout=_WAIT_S) as answer:
             data = answer.read(_MOST_BYTES)
-    except HTTPError as error:  # health has a body, too, when it is bad
+    except HTTPError as error:  # a failed health check has a body, too
         data = error.read(_MOST_BYTES)
     fields = json.loads(data)
     if not isinstance(fields, dict):

@@ -1,4 +1,4 @@
-"""Checks over a connection, which any user may make: the server, the login, the clock, JetStream, streams."""
+"""Checks over a connection, possible for any user: the server, the login, the clock, JetStream, streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOCAL: Final = ("127.", "localhost", "::1")
 
 
 async def check_server(api: JetStreamApi, options: LinkOptions, found: Findings) -> None:
-    """Check everything that can be asked over this connection."""
+    """Make all checks over this connection."""
     await _check_connection(api.link, options, found)
     user = await _check_user(api.link, found)
     _check_clock(user, found)
@@ -44,7 +44,7 @@ def is_local(options: LinkOptions) -> bool:
 
 
 async def ask(link: Link, subject: str, body: bytes = b"") -> dict[str, Any] | None:
-    """Return the answer of the system; None if there is none that makes sense."""
+    """Return the answer of the server; None if there is no readable one."""
     try:
         answer = await link.request(subject, body, timeout_s=_ASK_S)
         fields = msgspec.json.decode(answer.payload)
@@ -140,7 +140,7 @@ async def _check_connections(link: Link, found: Findings) -> None:
 
 
 async def _check_account(api: JetStreamApi, found: Findings) -> bool:
-    """Check the limits of the account; return whether there is JetStream."""
+    """Check the limits of the account; return whether it has JetStream."""
     try:
         fields = await api.ask("INFO")
     except LinkError as error:
@@ -165,7 +165,7 @@ async def _check_account(api: JetStreamApi, found: Findings) -> bool:
 
 
 async def _check_streams(api: JetStreamApi, found: Findings) -> None:
-    """Look at every stream once, in pages."""
+    """Check every stream, page by page."""
     count = 0
     async for info in api.pages("STREAM.LIST", "streams"):
         count += 1

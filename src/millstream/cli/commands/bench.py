@@ -1,7 +1,7 @@
-"""`millstream bench`: simple rates of a server, from this machine: publish, consume, request, kv.
+"""`millstream bench`: simple rates of a server, measured from this machine: publish, consume, request, kv.
 
-Each measurement makes a stream of its own with a random name, and deletes it at the end, also after Ctrl-C.
-One connection, so the figures are those of one program and not the limits of a server.
+Each measurement creates a stream with a random name and deletes it at the end, even after Ctrl-C.  It uses
+one connection, so the figures are those of one program and not the limits of a server.
 """
 
 from __future__ import annotations
@@ -36,18 +36,22 @@ _PULL: Final = 500
 _SILENCE_S: Final = 30.0
 
 Messages = Annotated[
-    int, typer.Option("--messages", "-n", metavar="NUMBER", min=1, max=100_000_000, help="So many messages.")
+    int,
+    typer.Option("--messages", "-n", metavar="NUMBER", min=1, max=100_000_000, help="Number of messages."),
 ]
-Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Of each payload.")]
+Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Size of each payload.")]
 Parallel = Annotated[
-    int, typer.Option("--parallel", metavar="NUMBER", min=1, max=10_000, help="So many at a time.")
+    int,
+    typer.Option("--parallel", metavar="NUMBER", min=1, max=10_000, help="Number of concurrent operations."),
 ]
-Storage = Annotated[str, typer.Option("--storage", metavar="file|memory", help="Of the stream.")]
-Replicas = Annotated[int, typer.Option("--replicas", metavar="NUMBER", min=1, max=5, help="Of the stream.")]
+Storage = Annotated[str, typer.Option("--storage", metavar="file|memory", help="Storage of the stream.")]
+Replicas = Annotated[
+    int, typer.Option("--replicas", metavar="NUMBER", min=1, max=5, help="Replicas of the stream.")
+]
 
 
 class _Figures:
-    """Counts messages, and the times of some of them."""
+    """Counts messages, and collects the times of some."""
 
     def __init__(self, size: int) -> None:
         self.size: Final = size
@@ -60,7 +64,7 @@ class _Figures:
         self._ended = time.perf_counter()
 
     def report(self, output: CommandOutput, name: str) -> None:
-        """Print a line: rate, bytes, and times of single ones if they were taken."""
+        """Print a line: rate, bytes, and the times of single messages if they were measured."""
         seconds = max((self._ended or time.perf_counter()) - self._began, 1e-9)
         rate = self.count / seconds
         document: dict[str, Any] = {
@@ -104,7 +108,7 @@ def _payload(size: str) -> bytes:
 async def _stream(
     api: JetStreamApi, storage: str, replicas: int, **more: Any
 ) -> AsyncIterator[tuple[str, str]]:
-    """Yield a stream of our own and its subject; it is deleted at the end."""
+    """Yield a new stream and its subject; the stream is deleted at the end."""
     if storage not in ("file", "memory"):
         raise UsageError(f"--storage: {storage!r} is neither file nor memory")
     name = f"BENCH_{secrets.token_hex(6)}"
@@ -118,7 +122,7 @@ async def _stream(
 
 
 async def _store(link: Link, subject: bytes, payload: bytes, count: int, figures: _Figures | None) -> None:
-    """Publish messages into a stream, some at a time; each has been acknowledged at the end."""
+    """Publish messages into a stream, some at a time; returns when all are acknowledged."""
     publisher = Publisher(link)
     try:
         left = count
@@ -141,7 +145,7 @@ async def _store(link: Link, subject: bytes, payload: bytes, count: int, figures
 @talks_to_a_server
 def publish(
     *, server: LinkOptions, messages: Messages = 100_000, size: Size = "128",
-    core: Annotated[bool, typer.Option("--core", help="Without a stream: nobody confirms anything.")] = False,
+    core: Annotated[bool, typer.Option("--core", help="Without a stream and confirmations.")] = False,
     storage: Storage = "file", replicas: Replicas = 1, json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Publish messages into a stream, which confirms each of them.
@@ -248,7 +252,7 @@ def request(
     parallel: Parallel = 16,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Send requests to a responder of our own, on another connection.
+    """Send requests to a responder of this program on another connection.
 
     \b
     Examples:
@@ -290,7 +294,7 @@ def request(
 @talks_to_a_server
 def kv(
     *, server: LinkOptions, messages: Messages = 20_000, size: Size = "128",
-    keys: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="So many different keys.")] = 1000,
+    keys: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Number of different keys.")] = 1000,
     parallel: Parallel = 16,
     storage: Storage = "file", replicas: Replicas = 1, json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -328,7 +332,7 @@ def kv(
 async def _repeat(
     figures: _Figures, count: int, parallel: int, keys: int, call: Callable[[str], Awaitable[Any]]
 ) -> None:
-    """Call with one key after the other, `parallel` at a time."""
+    """Make `count` calls with successive keys, `parallel` at a time."""
     number = 0
 
     async def go() -> None:

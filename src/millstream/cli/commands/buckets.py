@@ -1,4 +1,4 @@
-"""What the commands of `kv` and `obj` share: a connection on which errors of buckets become exit codes."""
+"""Shared code of `kv` and `obj`: a connection on which errors of buckets become exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 def bucket_config(kind: type[Config], bucket: str, changes: Changes, settings: Iterable[Setting]) -> Config:
-    """Return the configuration of a new bucket; UsageError names the flag that it cannot have."""
+    """Return the configuration of a new bucket; raises UsageError with the invalid flag."""
     values = {key: value / SECOND if key.endswith("_s") else value for key, value in changes.items()}
     try:
         return msgspec.convert({"bucket": bucket, **values}, kind)
@@ -42,7 +42,7 @@ def bucket_config(kind: type[Config], bucket: str, changes: Changes, settings: I
 
 @asynccontextmanager
 async def bucket_link(server: LinkOptions, name: str, prefix: str, bucket: str = "") -> AsyncIterator[Link]:
-    """Yield a link; an error about a bucket that is not there suggests one with `prefix` that is."""
+    """Yield a link; the error for a missing bucket suggests an existing one with `prefix`."""
     async with connected(server, name) as api:
         try:
             yield api.link

@@ -1,4 +1,4 @@
-"""`millstream consumer`: list consumers, look at one, create, change, pause, reset and delete it."""
+"""`millstream consumer`: list, show, create, change, pause, reset and delete consumers."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def edit(
 
 
 def _replaced(field: str, given: Changes) -> bool:
-    """Return whether another field says the same: one filter, or several."""
+    """Return whether another field replaces this one: one filter, or several."""
     filters = ("filter_subject", "filter_subjects")
     return field in filters and any(each in given for each in filters)
 
@@ -263,7 +263,7 @@ def rm(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete a consumer, with what it remembers of deliveries and acks.
+    """Delete a consumer, with its state of deliveries and acks.
 
     \b
     Examples:
@@ -347,9 +347,9 @@ def reset(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Begin again at a sequence or a time, and forget what was delivered and not acknowledged.
+    """Continue at a sequence or a time, and forget pending messages.
 
-    Without --seq and --since, it goes on behind its last acknowledged message.
+    Without --seq and --since, the consumer continues after its last acknowledged message.
 
     \b
     Examples:

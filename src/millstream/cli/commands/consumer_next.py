@@ -1,4 +1,4 @@
-"""`millstream consumer next`: take messages of a pull consumer, and acknowledge them."""
+"""`millstream consumer next`: fetch messages of a pull consumer, and acknowledge them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 from millstream.protocol.headers import read_pairs
 from millstream.transfer.api import JetStreamApi
 
-_GRACE_S: Final = 2.0  # for the server to say that a request has expired
+_GRACE_S: Final = 2.0  # seconds for the server to report that a request has expired
 _NO_MESSAGES, _TIMED_OUT, _CONFLICT = 404, 408, 409
 
 
 class AckChoice(StrEnum):
-    """What the server is told about each message."""
+    """The acknowledgement of each message."""
 
     ACK = "ack"
     NAK = "nak"
@@ -48,19 +48,19 @@ def next_messages(
     stream: StreamName,
     consumer: ConsumerName,
     count: Annotated[
-        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="At most so many.")
+        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="Maximum number of messages.")
     ] = 1,
     wait: Annotated[
-        str, typer.Option("--wait", metavar="TIME", help="How long to wait for messages; 0: not.")
+        str, typer.Option("--wait", metavar="TIME", help="Time to wait for messages; 0 does not wait.")
     ] = "5s",
     answer: Annotated[
-        AckChoice, typer.Option("--answer", help="What to answer to each message.")
+        AckChoice, typer.Option("--answer", help="Acknowledgement of each message.")
     ] = AckChoice.ACK,
     no_ack: Annotated[
-        bool, typer.Option("--no-ack", help="The same as --answer none: they come again.")
+        bool, typer.Option("--no-ack", help="Short for --answer none: messages are redelivered.")
     ] = False,
-    delay: Annotated[str, typer.Option(metavar="TIME", help="With nak: deliver again after this time.")] = "",
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="With term: why.")] = "",
+    delay: Annotated[str, typer.Option(metavar="TIME", help="With nak: redeliver after this time.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="With term: the reason.")] = "",
     group: Annotated[str, typer.Option(metavar="NAME", help="Priority group, if the consumer has one.")] = "",
     raw: RawOption = False,
     json: JsonOption = False,
@@ -99,7 +99,7 @@ def next_messages(
                 _show(output, message, raw=raw)
                 taken += 1
                 if word and acked and message.reply:
-                    await api.link.request(message.reply, word)  # the answer says that the server knows
+                    await api.link.request(message.reply, word)  # the answer confirms the ack
             if not taken:
                 output.note(f"consumer {consumer} of stream {stream} has no message")
         return 0 if taken else NOTHING
@@ -119,7 +119,7 @@ def _word(kind: AckChoice, delay: str, reason: str) -> bytes:
 
 
 async def _pull(api: JetStreamApi, subject: str, request: dict[str, Any], wait_s: float) -> Any:
-    """Send one pull request, and yield its messages until it is over."""
+    """Send one pull request, and yield its messages until it ends."""
     with api.inbox() as (inbox, messages):
         api.link.publish(subject, msgspec.json.encode(request), reply=inbox)
         left = int(request["batch"])

@@ -25,14 +25,14 @@ SETTINGS: Final = (
         "deliver",
         "--deliver",
         SettingForm.TEXT,
-        "Where it begins.",
+        "First message to deliver.",
         metavar="all|new|last|subject|SEQUENCE|TIME",
     ),
-    Setting("ack_policy", "--ack", SettingForm.CHOICE, "What has to be acknowledged.", _ACKS),
-    Setting("ack_wait", "--wait", SettingForm.DURATION, "Deliver again without an ack after this time."),
-    Setting("max_deliver", "--max-deliver", SettingForm.LIMIT, "Deliver at most so often."),
+    Setting("ack_policy", "--ack", SettingForm.CHOICE, "Ack policy.", _ACKS),
+    Setting("ack_wait", "--wait", SettingForm.DURATION, "Redeliver without an ack after this time."),
+    Setting("max_deliver", "--max-deliver", SettingForm.LIMIT, "Maximum number of deliveries of a message."),
     Setting("backoff", "--backoff", SettingForm.DURATIONS, "Pauses before the second, third … delivery."),
-    Setting("max_ack_pending", "--max-pending", SettingForm.LIMIT, "At most so many without an ack."),
+    Setting("max_ack_pending", "--max-pending", SettingForm.LIMIT, "Maximum number of pending messages."),
     Setting("description", "--description", SettingForm.TEXT, "What the consumer is for."),
     Setting(
         "deliver_subject",
@@ -48,11 +48,11 @@ SETTINGS: Final = (
         "Push to one of this queue group.",
         metavar="NAME",
     ),
-    Setting("idle_heartbeat", "--heartbeat", SettingForm.DURATION, "Push: say so when there is nothing."),
-    Setting("flow_control", "--flow-control", SettingForm.SWITCH, "Push: not faster than it is taken."),
+    Setting("idle_heartbeat", "--heartbeat", SettingForm.DURATION, "Push: send heartbeats when idle."),
     Setting(
-        "rate_limit_bps", "--bps", SettingForm.SIZE, "Push: at most so many bits a second.", metavar="NUMBER"
+        "flow_control", "--flow-control", SettingForm.SWITCH, "Push: wait for slow clients (flow control)."
     ),
+    Setting("rate_limit_bps", "--bps", SettingForm.SIZE, "Push: maximum bits a second.", metavar="NUMBER"),
     Setting(
         "replay_policy",
         "--replay",
@@ -61,17 +61,15 @@ SETTINGS: Final = (
         {"instant": "instant", "original": "original"},
     ),
     Setting("headers_only", "--headers-only", SettingForm.SWITCH, "Headers without payloads."),
-    Setting("max_waiting", "--max-waiting", SettingForm.LIMIT, "Pull: at most so many requests at once."),
-    Setting(
-        "max_batch", "--max-pull-batch", SettingForm.LIMIT, "Pull: at most so many messages in a request."
-    ),
-    Setting("max_expires", "--max-pull-expire", SettingForm.DURATION, "Pull: the longest request."),
-    Setting("max_bytes", "--max-pull-bytes", SettingForm.SIZE, "Pull: at most so many bytes in a request."),
+    Setting("max_waiting", "--max-waiting", SettingForm.LIMIT, "Pull: maximum number of waiting requests."),
+    Setting("max_batch", "--max-pull-batch", SettingForm.LIMIT, "Pull: maximum messages in a request."),
+    Setting("max_expires", "--max-pull-expire", SettingForm.DURATION, "Pull: maximum duration of a request."),
+    Setting("max_bytes", "--max-pull-bytes", SettingForm.SIZE, "Pull: maximum bytes in a request."),
     Setting(
         "inactive_threshold",
         "--inactive-threshold",
         SettingForm.DURATION,
-        "Delete it when unused for so long.",
+        "Delete it when unused for this time.",
     ),
     Setting("num_replicas", "--replicas", SettingForm.LIMIT, "Servers that keep its state, in a cluster."),
     Setting("mem_storage", "--memory", SettingForm.SWITCH, "Keep its state in memory."),
@@ -79,7 +77,7 @@ SETTINGS: Final = (
         "sample_freq",
         "--sample",
         SettingForm.TEXT,
-        "Publish how long acks took, for so many percent.",
+        "Publish the time to the ack, for this percentage.",
         metavar="PERCENT",
     ),
     Setting("pause_until", "--pause", SettingForm.MOMENT, "Begin paused: until a time, or for a duration."),
@@ -90,18 +88,18 @@ SETTINGS: Final = (
         "priority_policy",
         "--priority",
         SettingForm.CHOICE,
-        "How the group shares.",
+        "Policy of the priority group.",
         {"overflow": "overflow", "pinned": "pinned_client", "prioritized": "prioritized"},
     ),
     Setting(
-        "priority_timeout", "--pinned-ttl", SettingForm.DURATION, "How long a silent client stays pinned."
+        "priority_timeout", "--pinned-ttl", SettingForm.DURATION, "Time that a silent client stays pinned."
     ),
     Setting("metadata", "--metadata", SettingForm.PAIRS, "Notes for programs; several times."),
 )
 
 
 def config_changes(changes: Changes) -> Changes:
-    """Return the fields that the server knows: one filter has another field than several."""
+    """Return the fields of the server's API, where one filter has another field than several."""
     changes = dict(changes)
     if "deliver" in changes:
         changes |= _start(changes.pop("deliver"))

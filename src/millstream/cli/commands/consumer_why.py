@@ -1,4 +1,4 @@
-"""`millstream consumer why`: why a consumer does not deliver, and what to do about it."""
+"""`millstream consumer why`: the reasons why a consumer does not deliver, with advice."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from millstream.link.options import LinkOptions
 
 @talks_to_a_server
 def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json: JsonOption = False) -> None:
-    """Say why a consumer does not deliver: causes, the facts that show them, and what to do.
+    """Explain why a consumer does not deliver: causes, evidence and advice.
 
-    Ends with 1 if it is blocked.
+    Ends with 1 if the consumer is blocked.
 
     \b
     Examples:

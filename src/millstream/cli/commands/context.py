@@ -1,4 +1,4 @@
-"""`millstream context`: the contexts of the `nats` tool, which say where to connect and as whom."""
+"""`millstream context`: the contexts of the `nats` tool, with addresses and credentials of servers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def add(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Keep the flags of a connection under a name.
+    """Save the flags of a connection under a name.
 
     Both tools write secrets as they are into a file that only you can read. Instead of a secret, a
     reference can be given: env://NAME or file://PATH.
@@ -121,7 +121,7 @@ def add(
     if not fields.get("url"):
         raise UsageError("--server is missing: a context says where to connect")
     path = files.context_path(name, os.environ)
-    try:  # it has to make sense before it is written
+    try:  # check it before it is written
         environment = _Anything(os.environ)
         together([read_context(msgspec.json.encode(fields), path, environment)])
     except BadLinkOptions as error:
@@ -134,7 +134,7 @@ def add(
 
 
 class _Anything(dict[str, str]):
-    """An environment in which every variable is set: a reference is checked where it is used."""
+    """An environment in which every variable is set, because references are checked when they are used."""
 
     def get(self, key: str, default: str = "") -> str:  # type: ignore[override]
         return super().get(key) or default or "x"
@@ -147,7 +147,7 @@ def select(
     none: Annotated[bool, typer.Option("--none", help="Select none.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Use a context from now on, wherever no server is named; also for the nats tool.
+    """Use a context whenever no server is named; the nats tool uses it, too.
 
     \b
     Examples:
@@ -173,7 +173,7 @@ def rm(*, name: ContextName, force: ForceOption = False, json: JsonOption = Fals
       millstream context rm old
     """
     if not files.context_path(name, os.environ).exists():
-        files.read_document(name, os.environ)  # says so
+        files.read_document(name, os.environ)  # raises if it does not exist
     confirm(f"delete the context {name}", force=force)
     files.remove_document(name, os.environ)
     if selected_context(os.environ) == name:

@@ -1,8 +1,8 @@
-"""The files of NATS contexts, written: one file for each context, and one with the name of the selected one.
+"""Writing of NATS contexts: a file for each context, and one with the name of the selected context.
 
-The `nats` tool owns the folder, so only what was asked for is written: fields that this release does not
-know stay in a file as they are.  A file is replaced as a whole, and only its owner may read it.
-Not here: reading one to connect (`link.contexts`).
+The `nats` tool owns the folder, so only the given fields are written: fields that this release does not know
+stay unchanged.  A file is replaced as a whole, and only its owner may read it.  `link.contexts` reads a
+context to connect.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HIDDEN: Final = "********"
 
 
 def check_context_name(name: str) -> str:
-    """Return a name that can be one of a file of contexts; UsageError otherwise."""
+    """Return the name; raises UsageError if a context cannot have it."""
     if not name or name.startswith(".") or ".." in name or any(each in name for each in "/\\\0 "):
         raise UsageError(f"no NATS context can have the name {name!r}")
     if not name.isprintable():
@@ -41,7 +41,7 @@ def check_context_name(name: str) -> str:
 
 
 def context_path(name: str, environment: Mapping[str, str]) -> Path:
-    """Return the file of a context, whether it exists or not."""
+    """Return the path of a context, which need not exist."""
     return contexts_folder(environment) / f"{check_context_name(name)}.json"
 
 
@@ -54,7 +54,7 @@ def context_names(environment: Mapping[str, str]) -> list[str]:
 
 
 def read_document(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a context as they are in its file."""
+    """Return the unchanged fields of a context's file."""
     path = context_path(name, environment)
     try:
         found = msgspec.json.decode(path.read_bytes())
@@ -71,7 +71,7 @@ def read_document(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def fields_of_layer(layer: Layer) -> dict[str, Any]:
-    """Return the fields of a context for what flags say; UsageError for a flag that it has no field for."""
+    """Return the fields of a context for flags; raises UsageError for a flag without a field."""
     fields: dict[str, Any] = {}
     for each in FIELDS:
         if each.path not in layer.values:
@@ -116,7 +116,7 @@ def remove_document(name: str, environment: Mapping[str, str]) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole: whoever reads it sees the old one or the new one."""
+    """Replace a file atomically: readers see the old or the new content."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -134,7 +134,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields with secrets hidden, also those in addresses; references to secrets stay."""
+    """Return the fields with secrets hidden, those in addresses included; references to secrets stay."""
     shown = {}
     for key, value in document.items():
         if key in _SECRETS and value and not str(value).startswith(("env://", "file://", "op://")):

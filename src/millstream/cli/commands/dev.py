@@ -1,7 +1,7 @@
-"""`millstream dev`: broker, gateway and dashboard on this machine, with one command and without a file.
+"""`millstream dev`: broker, gateway and dashboard on this machine, without a configuration file.
 
-Both are the commands that a user would type, in processes of their own, kept running until Ctrl-C.
-Everything is kept in one folder of ours; a folder that holds anything else is never used.
+Each runs as its own command in a process of its own, and is restarted until Ctrl-C.  All data is in one
+folder; a folder with files of others is refused.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def dev(
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """Return where data belongs by the XDG rules."""
+    """Return the folder for data by the XDG rules."""
     home = environment.get("XDG_DATA_HOME", "")
     base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "share"
     return base / "millstream" / "dev"
 
 
 def own_folder(folder: Path) -> Path:
-    """Return the folder, made if it is not there; UsageError if it holds what we did not write."""
+    """Return the folder, and create it if needed; raises UsageError if it has files of others."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         mark = folder / MARK
@@ -118,7 +118,7 @@ def _check_ports(ports: dict[str, int]) -> None:
 
 
 async def _run(parts: list[StartedPart], addresses: dict[str, str], json: bool) -> None:
-    """Start the parts one after the other, say where they are, and keep them until a signal comes."""
+    """Start the parts in order, print their addresses, and keep them running until a signal."""
     stop = asyncio.Event()
     _on_signals(parts, stop)
     output = CommandOutput(json=json)
@@ -140,7 +140,7 @@ async def _run(parts: list[StartedPart], addresses: dict[str, str], json: bool) 
 
 
 def _on_signals(parts: list[StartedPart], stop: asyncio.Event) -> None:
-    """Stop at the first signal, and end everything at the second one."""
+    """Stop at the first signal, and kill everything at the second."""
     loop = asyncio.get_running_loop()
 
     def stop_or_kill(number: signal.Signals) -> None:
@@ -151,12 +151,12 @@ def _on_signals(parts: list[StartedPart], stop: asyncio.Event) -> None:
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves SIGHUP
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores SIGHUP
             loop.add_signal_handler(number, stop_or_kill, number)
 
 
 async def _watch(parts: list[StartedPart], stop: asyncio.Event) -> None:
-    """Say it when a part ends or runs again, until it is time to stop."""
+    """Print a line when a part ends or runs again, until the stop."""
     told = {part.name: "" for part in parts}
     while not stop.is_set():
         for part in parts:

@@ -1,4 +1,4 @@
-"""`millstream dlq`: dead letters, which pipelines keep: read them, and send them again."""
+"""`millstream dlq`: read and redrive the dead letters of pipelines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def ls(
     ] = "",
     seq: Annotated[int, typer.Option("--seq", metavar="NUMBER", min=1, help="Begin at this sequence.")] = 1,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1000, help="At most so many letters.")
+        int,
+        typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1000, help="Maximum number of letters."),
     ] = 50,
     json: JsonOption = False,
 ) -> None:

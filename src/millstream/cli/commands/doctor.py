@@ -1,4 +1,4 @@
-"""`millstream doctor`: check a server and this machine, and say what to change."""
+"""`millstream doctor`: check a server and this machine, and print advice."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def doctor(
 
 
 def _check_store(given: Path | None, told: str, found: Findings) -> None:
-    """Check the folder that was given, or the one that monitoring tells of if it is on this machine."""
+    """Check the given folder, or the one that monitoring reports if it is on this machine."""
     if given is not None:
         check_store(given, found)
     elif told and Path(told).is_dir():

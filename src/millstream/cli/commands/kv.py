@@ -35,14 +35,18 @@ _SECOND: Final = 1_000_000_000
 _SETTINGS: Final = (
     Setting("description", "--description", SettingForm.TEXT, "What the bucket is for."),
     Setting("history", "--history", SettingForm.LIMIT, "Revisions of a key that are kept, 1 to 64."),
-    Setting("ttl_s", "--ttl", SettingForm.DURATION, "Keys go after this time."),
+    Setting("ttl_s", "--ttl", SettingForm.DURATION, "Remove keys after this time."),
     Setting(
-        "marker_ttl_s", "--marker-ttl", SettingForm.DURATION, "Markers of keys that went stay for this time."
+        "marker_ttl_s", "--marker-ttl", SettingForm.DURATION, "Keep markers of removed keys for this time."
     ),
     Setting("max_value_size", "--max-value-size", SettingForm.SIZE, "The largest value."),
-    Setting("max_bytes", "--max-bucket-size", SettingForm.SIZE, "At most so many bytes."),
+    Setting("max_bytes", "--max-bucket-size", SettingForm.SIZE, "Maximum size in bytes."),
     Setting(
-        "storage", "--storage", SettingForm.CHOICE, "Where it is kept.", {"file": "file", "memory": "memory"}
+        "storage",
+        "--storage",
+        SettingForm.CHOICE,
+        "Storage: file or memory.",
+        {"file": "file", "memory": "memory"},
     ),
     Setting("replicas", "--replicas", SettingForm.LIMIT, "Servers that keep a copy, in a cluster."),
     Setting("compression", "--compress", SettingForm.SWITCH, "Compress files."),

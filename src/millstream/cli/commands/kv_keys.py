@@ -40,7 +40,7 @@ Value = Annotated[
     ),
 ]
 Expected = Annotated[
-    int | None, typer.Option("--revision", metavar="NUMBER", help="Only if it is at this revision.")
+    int | None, typer.Option("--revision", metavar="NUMBER", help="Only if the key is at this revision.")
 ]
 Ttl = Annotated[str, typer.Option("--ttl", metavar="TIME", help="The server removes it after this time.")]
 
@@ -51,7 +51,7 @@ def get(
     server: LinkOptions,
     bucket: BucketName,
     key: Key,
-    revision: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="This revision of it.")] = 0,
+    revision: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Revision to show.")] = 0,
     raw: RawOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -150,7 +150,7 @@ def create(
 def update(
     *, server: LinkOptions, bucket: BucketName, key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The value; - is standard input.")],
-    revision: Annotated[int, typer.Argument(metavar="REVISION", min=0, help="The revision it must have.")],
+    revision: Annotated[int, typer.Argument(metavar="REVISION", min=0, help="Expected revision.")],
     ttl: Ttl = "", json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Store a value if nobody has changed the key since a revision. Ends with 6 if somebody has.
@@ -242,9 +242,9 @@ def history(*, server: LinkOptions, bucket: BucketName, key: Key, json: JsonOpti
 @talks_to_a_server
 def keys(
     *, server: LinkOptions, bucket: BucketName,
-    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only keys that begin so.")] = "",
-    limit: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="At most so many; 0: all.")] = 0,
-    after: Annotated[int, typer.Option(metavar="REVISION", min=0, help="Go on behind this revision.")] = 0,
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only keys with this prefix.")] = "",
+    limit: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Maximum number; 0 is all.")] = 0,
+    after: Annotated[int, typer.Option(metavar="REVISION", min=0, help="Continue after this revision.")] = 0,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """List keys, one in a line, by the time of their last change. Ends with 7 if there are none.
@@ -282,12 +282,12 @@ def keys(
 def watch(
     *, server: LinkOptions, bucket: BucketName,
     patterns: Annotated[
-        list[str] | None, typer.Argument(metavar="PATTERN", help="Which keys, with * and >; all if none.")
+        list[str] | None, typer.Argument(metavar="PATTERN", help="Keys, with * and >; by default all.")
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="Begin with all revisions.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Begin with nothing old.")] = False,
-    after: Annotated[int | None, typer.Option(metavar="REVISION", help="Begin behind this revision.")] = None,
-    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=0, help="End after so many.")] = 0,
+    new: Annotated[bool, typer.Option("--new", help="Show only new changes.")] = False,
+    after: Annotated[int | None, typer.Option(metavar="REVISION", help="Begin after this revision.")] = None,
+    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=0, help="Maximum number.")] = 0,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Show changes of keys as they come, until Ctrl-C; begins with the present values.

@@ -31,7 +31,7 @@ async def stream_info(
 
 
 async def no_stream(api: JetStreamApi, name: str) -> Ending:
-    """Return the failure that there is no such stream."""
+    """Return the failure for a missing stream."""
     hint = did_you_mean(name, await _names(api, "STREAM.NAMES", "streams"))
     return missing(f"there is no stream {name} on {api.where}{hint or '; see millstream stream ls'}")
 
@@ -47,7 +47,7 @@ async def consumer_info(api: JetStreamApi, stream: str, name: str) -> dict[str, 
 
 
 async def better(api: JetStreamApi, error: LinkApiError, stream: str, name: str) -> Exception:
-    """Return the failure of a request about a consumer, with a suggestion if something is not there."""
+    """Return the failure of a request about a consumer, with a suggestion if a name is unknown."""
     if error.err is Err.STREAM_NOT_FOUND:
         return await no_stream(api, stream)
     if error.err is not Err.CONSUMER_NOT_FOUND:

@@ -1,9 +1,9 @@
-"""Messages of streams and subjects: a range of a stream, read without a consumer, and how they are shown.
+"""Messages of streams and subjects: reading a range without a consumer, and printing.
 
-    async for message in stored_range(link, "JOBS", Place(seq=1), limit=10): …
+    async for message in stored_range(link, "JOBS", StreamPlace(seq=1), limit=10): …
 
-One message after the other is asked for, so nothing is consumed: it works on work queues, and leaves no
-consumer behind.
+Messages are requested one by one, so nothing is consumed: this works on work queues, and leaves no consumer
+behind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from millstream.protocol.headers import Pairs
 
 
 class StreamPlace(NamedTuple):
-    """Where to begin to read: at a sequence, or at a time."""
+    """The position to start reading at: a sequence, or a time."""
 
     seq: int = 1
-    time: str = ""  # RFC 3339; it counts if it is not empty
+    time: str = ""  # RFC 3339; takes precedence unless it is empty
 
 
 async def next_stored(link: Link, stream: str, place: StreamPlace, subject: str = ">") -> Stored | None:

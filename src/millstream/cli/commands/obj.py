@@ -32,10 +32,14 @@ _PREFIX: Final = "OBJ_"
 _SECOND: Final = 1_000_000_000
 _SETTINGS: Final = (
     Setting("description", "--description", SettingForm.TEXT, "What the bucket is for."),
-    Setting("ttl_s", "--ttl", SettingForm.DURATION, "Objects go after this time."),
-    Setting("max_bytes", "--max-bucket-size", SettingForm.SIZE, "At most so many bytes."),
+    Setting("ttl_s", "--ttl", SettingForm.DURATION, "Remove objects after this time."),
+    Setting("max_bytes", "--max-bucket-size", SettingForm.SIZE, "Maximum size in bytes."),
     Setting(
-        "storage", "--storage", SettingForm.CHOICE, "Where it is kept.", {"file": "file", "memory": "memory"}
+        "storage",
+        "--storage",
+        SettingForm.CHOICE,
+        "Storage: file or memory.",
+        {"file": "file", "memory": "memory"},
     ),
     Setting("replicas", "--replicas", SettingForm.LIMIT, "Servers that keep a copy, in a cluster."),
     Setting("compression", "--compress", SettingForm.SWITCH, "Compress files."),
@@ -127,7 +131,7 @@ def _target(link: ObjectLink) -> str:
 @app.command("info")
 @talks_to_a_server
 def info(*, server: LinkOptions, bucket: StoreName, name: ObjectName, json: JsonOption = False) -> None:
-    """Show what is known about an object.
+    """Show the description of an object.
 
     \b
     Examples:
@@ -228,7 +232,7 @@ def link_command(
 def seal(
     *, server: LinkOptions, bucket: StoreName, force: ForceOption = False, json: JsonOption = False
 ) -> None:
-    """Allow no change of a bucket any more, for good.
+    """Make a bucket read-only; this cannot be undone.
 
     \b
     Examples:
@@ -251,8 +255,10 @@ def watch(
     *,
     server: LinkOptions,
     bucket: StoreName,
-    new: Annotated[bool, typer.Option("--new", help="Begin with nothing old.")] = False,
-    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=0, help="End after so many.")] = 0,
+    new: Annotated[bool, typer.Option("--new", help="Show only new changes.")] = False,
+    count: Annotated[
+        int, typer.Option("--count", metavar="NUMBER", min=0, help="End after this number.")
+    ] = 0,
     json: JsonOption = False,
 ) -> None:
     """Show changes of objects as they come, until Ctrl-C; begins with those that are there.

@@ -1,4 +1,4 @@
-"""`millstream obj put` and `get`: objects from files and into files, in pieces, so that any size fits."""
+"""`millstream obj put` and `get`: transfer of objects of any size from and to files, in pieces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def put(
     bucket: StoreName,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; - is standard input.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="Its name in the bucket; else the file's.")] = "",
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is.")] = "",
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Description.")] = "",
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME:VALUE", help="A header; several times."),
@@ -96,13 +96,13 @@ def put(
 
 
 def _slow(size: int) -> bool:
-    """Return whether something takes so long that people want to see how far it is."""
+    """Return whether a transfer takes long enough for a progress bar."""
     return size == 0 or size > 16 * _PIECE
 
 
 @contextlib.contextmanager
 def _source(file: Path, stdin: bool) -> Any:
-    """Yield what is read, and its size, 0 if it is not known."""
+    """Yield the input and its size, 0 if it is not known."""
     if stdin:
         yield sys.stdin.buffer, 0
         return
@@ -128,9 +128,9 @@ def get(
     bucket: StoreName,
     name: ObjectName,
     out: Annotated[
-        Path | None, typer.Option("--output", "-O", metavar="FILE", help="Where to; - is standard output.")
+        Path | None, typer.Option("--output", "-O", metavar="FILE", help="Target file; - is standard output.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Write an object to a file, by default of its own name in this folder; follows links.
@@ -173,7 +173,7 @@ def get(
 
 
 def _file_name(name: str) -> str:
-    """Return the last part of an object's name; UsageError if that is no safe name of a file."""
+    """Return the last part of an object's name; raises UsageError if it is no safe file name."""
     last = name.replace("\\", "/").rpartition("/")[2]
     if not last or last in (".", "..") or not last.isprintable():
         raise UsageError(f"{name!r} is no name for a file; say where to with --output")
@@ -182,7 +182,7 @@ def _file_name(name: str) -> str:
 
 @contextlib.contextmanager
 def _sink(target: Path, stdout: bool) -> Any:
-    """Yield a file that takes its name at the end, or is removed if anything goes wrong."""
+    """Yield a file that gets its name at the end, or is removed after an error."""
     if stdout:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

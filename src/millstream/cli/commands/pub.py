@@ -45,7 +45,7 @@ HeaderOption = Annotated[
 
 
 def read_body(body: str | None, file: Path | None) -> bytes:
-    """Return the payload: of the command line, of a file, or of standard input."""
+    """Return the payload from the command line, a file or standard input."""
     if file is not None:
         if body is not None:
             raise UsageError("BODY and --file exclude each other")
@@ -84,9 +84,9 @@ def pub(
     ttl: Annotated[
         str, typer.Option("--ttl", metavar="TIME", help="The stream removes it after this time.")
     ] = "",
-    reply: Annotated[str, typer.Option("--reply", metavar="SUBJECT", help="Where answers go.")] = "",
+    reply: Annotated[str, typer.Option("--reply", metavar="SUBJECT", help="Reply subject.")] = "",
     count: Annotated[
-        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="So many messages.")
+        int, typer.Option("--count", "-n", metavar="NUMBER", min=1, help="Number of messages.")
     ] = 1,
     pause: Annotated[str, typer.Option("--sleep", metavar="TIME", help="Pause between two messages.")] = "",
     lines: Annotated[bool, typer.Option("--lines", help="Each line of the input is a message.")] = False,
@@ -94,7 +94,7 @@ def pub(
 ) -> None:
     """Publish a message; {n} in the payload is the number of the message, with --count.
 
-    Without --jetstream nobody confirms anything but that the server took it.
+    Without --jetstream, only the receipt by the server is confirmed.
 
     \b
     Examples:
@@ -140,7 +140,7 @@ def _headers(header: list[str] | None, expect_seq: int | None, ttl: str) -> list
 
 
 async def _send_lines(sender: _Sender) -> None:
-    """Send lines as they come; whenever none waits, everything so far is confirmed."""
+    """Send lines as they come; wait for confirmations whenever no line is ready."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes] = asyncio.Queue(_BATCH)
 
@@ -149,7 +149,7 @@ async def _send_lines(sender: _Sender) -> None:
             asyncio.run_coroutine_threadsafe(queue.put(line), loop).result()
         asyncio.run_coroutine_threadsafe(queue.put(b""), loop).result()
 
-    Thread(target=read, daemon=True).start()  # a daemon: Ctrl-C does not wait for a line
+    Thread(target=read, daemon=True).start()  # a daemon thread, so that Ctrl-C does not wait for a line
     while line := await queue.get():
         await sender.send(line.rstrip(b"\r\n"))
         if queue.empty():
@@ -157,7 +157,7 @@ async def _send_lines(sender: _Sender) -> None:
 
 
 class _Sender:
-    """Publishes messages, confirmed by a stream or not, and says what became of them."""
+    """Publishes messages, with or without a stream, and prints the result."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Sender:
         self._began = time.monotonic()
 
     async def send(self, payload: bytes) -> None:
-        """Send one message; some are sent together."""
+        """Send one message; messages are sent in groups."""
         self._sent += 1
         self._bytes += len(payload)
         headers = list(self._headers)
@@ -197,7 +197,7 @@ class _Sender:
             await self.settle()
 
     async def settle(self) -> None:
-        """Return when all that was sent is confirmed."""
+        """Wait until all sent messages are confirmed."""
         if self._publisher is None:
             await self._link.flush()
             return
@@ -215,7 +215,7 @@ class _Sender:
             raise Ending("nothing was confirmed", FAILED)
 
     async def end(self) -> None:
-        """Wait for the last ones, and print what was done."""
+        """Wait for the last confirmations, and print the result."""
         await self.settle()
         document: dict[str, Any] = {"subject": self._subject, "messages": self._sent, "bytes": self._bytes}
         text = f"{count_text(self._sent)} message{'s' if self._sent != 1 else ''} to {self._subject}"

@@ -26,12 +26,14 @@ _NO_RESPONDERS: Final = 503
 def req(
     *,
     server: LinkOptions,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Whom to ask.", show_default=False)],
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT", help="Subject of the request.", show_default=False)
+    ],
     body: Body = None,
     file: BodyFile = None,
     header: HeaderOption = None,
     replies: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, help="Wait for so many answers; 0: for all that come.")
+        int, typer.Option(metavar="NUMBER", min=0, help="Number of answers to wait for; 0 is all that come.")
     ] = 1,
     gap: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""`millstream stream`: list streams, look at one, create, change, purge and delete it."""
+"""`millstream stream`: list, show, create, change, purge and delete streams."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def info(
         str, typer.Option("--filter", metavar="SUBJECT", help="Which subjects; with --subjects.")
     ] = ">",
     limit: Annotated[
-        int, typer.Option(min=1, max=100_000, metavar="NUMBER", help="At most so many subjects.")
+        int, typer.Option(min=1, max=100_000, metavar="NUMBER", help="Maximum number of subjects.")
     ] = 100,
     json: JsonOption = False,
 ) -> None:
@@ -150,7 +150,7 @@ def info(
 
 
 async def _subject_counts(api: JetStreamApi, stream: str, pattern: str, limit: int) -> dict[str, int]:
-    """Return subjects and their numbers of messages, page by page, the most first."""
+    """Return subjects with their numbers of messages, those with most messages first."""
     found: dict[str, int] = {}
     while len(found) < limit:
         page = await api.look(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
@@ -225,7 +225,7 @@ def add(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Create a stream. What is not given is the server's default.
+    """Create a stream. Fields that are not given get the server's default.
 
     \b
     Examples:
@@ -337,7 +337,7 @@ def purge(
     before: Annotated[
         int, typer.Option("--seq", metavar="NUMBER", min=0, help="Only those before this sequence.")
     ] = 0,
-    keep: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Keep so many of the newest.")] = 0,
+    keep: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Keep this number of the newest.")] = 0,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """`millstream stream copy`: a new stream with the configuration of another, and its messages if asked for.
 
-The messages are copied by the server: the new stream has the old one as its source until it has everything
-that the old one had when the copy began.
+The server copies the messages: the new stream has the old one as its source until it has all messages that
+the old one had at the start of the copy.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def copy(
 
 
 def _configuration(config: dict[str, Any], target: str, given: Changes) -> Changes:
-    """Return the configuration of the copy: what belongs to the old stream alone is left out."""
+    """Return the configuration of the copy, without fields that belong to the old stream alone."""
     left_out = (
         "name",
         "subjects",
@@ -122,7 +122,7 @@ async def _copy_messages(api: JetStreamApi, info: dict[str, Any], wanted: Change
 
 
 async def _wait(api: JetStreamApi, target: str, last_seq: int, progress: Any) -> None:
-    """Wait until the source's message `last_seq`, and all before it, are copied."""
+    """Wait until all messages of the source up to `last_seq` are copied."""
     seen, changed = -1, time.monotonic()
     while last_seq:
         info = await api.look(f"STREAM.INFO.{target}")

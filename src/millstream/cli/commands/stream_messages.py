@@ -1,4 +1,4 @@
-"""`millstream stream view` and `tail`: messages of a stream, on every retention, without consuming any."""
+"""`millstream stream view` and `tail`: show messages of any stream without consuming them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ SinceOption = Annotated[
 ]
 WidthOption = Annotated[
     int,
-    typer.Option("--width", metavar="NUMBER", min=0, help="Cut payloads after so many characters; 0: never."),
+    typer.Option(
+        "--width", metavar="NUMBER", min=0, help="Cut payloads after this number of characters; 0 is never."
+    ),
 ]
 
 
@@ -51,9 +53,11 @@ def view(
     seq: SeqOption = 0,
     since: SinceOption = "",
     subject: FilterOption = ">",
-    last: Annotated[int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="The newest so many.")] = 0,
+    last: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="Number of the newest messages.")
+    ] = 0,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="At most so many messages.")
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="Maximum number of messages.")
     ] = 10,
     width: WidthOption = 1000,
     raw: RawOption = False,
@@ -99,7 +103,8 @@ def view(
 async def newest(link: Link, stream: str, state: dict[str, Any], subject: str, count: int) -> deque[Stored]:
     """Return the last messages that match, the oldest first.
 
-    Begins so many sequences before the end, and further back while gaps or other subjects leave too few.
+    The search begins `count` sequences before the end, and further back while gaps or other subjects leave
+    too few messages.
     """
     first, end = int(state["first_seq"]), int(state["last_seq"]) + 1
     found: deque[Stored] = deque()
@@ -129,9 +134,11 @@ def tail(
     since: SinceOption = "",
     subject: FilterOption = ">",
     last: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="First the newest so many.")
+        int, typer.Option(metavar="NUMBER", min=0, max=10_000, help="Begin with this number of the newest.")
     ] = 0,
-    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=0, help="End after so many.")] = 0,
+    count: Annotated[
+        int, typer.Option("--count", metavar="NUMBER", min=0, help="End after this number.")
+    ] = 0,
     width: WidthOption = 1000,
     raw: RawOption = False,
     json: JsonOption = False,
@@ -191,13 +198,13 @@ async def _followed(link: Link, stream: str, place: StreamPlace, subject: str) -
 
 
 def _micro(text: str) -> str:
-    """Return a time with microseconds at most, as `datetime` has it."""
+    """Return a time with at most microseconds, the precision of `datetime`."""
     head, dot, rest = text.partition(".")
     return f"{head}.{rest.rstrip('Z')[:6]}+00:00" if dot else text.replace("Z", "+00:00")
 
 
 async def _polled(link: Link, stream: str, place: StreamPlace, subject: str) -> Any:
-    """Yield messages by looking for the next one again and again."""
+    """Yield messages by polling for the next one."""
     while True:
         message = await next_stored(link, stream, place, subject)
         if message is None:

@@ -25,31 +25,34 @@ SETTINGS: Final = (
         metavar="SUBJECT",
     ),
     Setting("description", "--description", SettingForm.TEXT, "What the stream is for."),
-    Setting("storage", "--storage", SettingForm.CHOICE, "Where messages are kept.", STORAGE),
-    Setting("retention", "--retention", SettingForm.CHOICE, "When messages go.", RETENTION),
+    Setting("storage", "--storage", SettingForm.CHOICE, "Storage of messages.", STORAGE),
+    Setting("retention", "--retention", SettingForm.CHOICE, "Retention of messages.", RETENTION),
     Setting(
         "discard",
         "--discard",
         SettingForm.CHOICE,
-        "Which message goes when it is full.",
+        "Message to discard when full.",
         {"old": "old", "new": "new"},
     ),
     Setting(
-        "discard_new_per_subject", "--discard-per-subject", SettingForm.SWITCH, "The same for each subject."
+        "discard_new_per_subject",
+        "--discard-per-subject",
+        SettingForm.SWITCH,
+        "Apply the discard policy to each subject.",
     ),
-    Setting("max_msgs", "--max-msgs", SettingForm.LIMIT, "At most so many messages."),
-    Setting("max_bytes", "--max-bytes", SettingForm.SIZE, "At most so many bytes."),
+    Setting("max_msgs", "--max-msgs", SettingForm.LIMIT, "Maximum number of messages."),
+    Setting("max_bytes", "--max-bytes", SettingForm.SIZE, "Maximum size in bytes."),
     Setting("max_age", "--max-age", SettingForm.DURATION, "Remove messages after this time; 0 keeps them."),
     Setting(
         "max_msgs_per_subject",
         "--max-msgs-per-subject",
         SettingForm.LIMIT,
-        "At most so many of each subject.",
+        "Maximum number of messages per subject.",
     ),
     Setting("max_msg_size", "--max-msg-size", SettingForm.SIZE, "The largest message."),
-    Setting("max_consumers", "--max-consumers", SettingForm.LIMIT, "At most so many consumers."),
+    Setting("max_consumers", "--max-consumers", SettingForm.LIMIT, "Maximum number of consumers."),
     Setting(
-        "duplicate_window", "--dupe-window", SettingForm.DURATION, "How long message ids are remembered."
+        "duplicate_window", "--dupe-window", SettingForm.DURATION, "Time that message ids are remembered."
     ),
     Setting("num_replicas", "--replicas", SettingForm.LIMIT, "Servers that keep a copy, in a cluster."),
     Setting("placement.cluster", "--cluster", SettingForm.TEXT, "Place it in this cluster.", metavar="NAME"),
@@ -57,12 +60,12 @@ SETTINGS: Final = (
     Setting(
         "compression", "--compression", SettingForm.CHOICE, "Compress files.", {"none": "none", "s2": "s2"}
     ),
-    Setting("no_ack", "--no-ack", SettingForm.SWITCH, "Answer no publisher."),
+    Setting("no_ack", "--no-ack", SettingForm.SWITCH, "Send no acks to publishers."),
     Setting("allow_direct", "--allow-direct", SettingForm.SWITCH, "Let clients read it without a consumer."),
     Setting(
         "allow_rollup_hdrs", "--allow-rollup", SettingForm.SWITCH, "Let a message replace those before it."
     ),
-    Setting("allow_msg_ttl", "--allow-msg-ttl", SettingForm.SWITCH, "Let messages say when they expire."),
+    Setting("allow_msg_ttl", "--allow-msg-ttl", SettingForm.SWITCH, "Allow messages with a TTL."),
     Setting("allow_atomic", "--allow-batch", SettingForm.SWITCH, "Let batches be published as one."),
     Setting("allow_msg_schedules", "--allow-schedules", SettingForm.SWITCH, "Let messages be delayed."),
     Setting("allow_msg_counter", "--allow-counter", SettingForm.SWITCH, "Let messages be counters."),
@@ -96,7 +99,7 @@ SETTINGS: Final = (
 
 
 def config_changes(changes: Changes) -> Changes:
-    """Return the fields that the server knows: a source is an object with a name."""
+    """Return the fields of the server's API, where a source is an object with a name."""
     if "sources" in changes:
         changes["sources"] = [{"name": name} for name in changes["sources"] if isinstance(name, str)]
     return changes

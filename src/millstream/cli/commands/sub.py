@@ -29,14 +29,14 @@ def sub(
     *,
     server: LinkOptions,
     subjects: Annotated[
-        list[str], typer.Argument(metavar="SUBJECT", help="Which; * and > as in NATS.", show_default=False)
+        list[str], typer.Argument(metavar="SUBJECT", help="Subjects; * and > as in NATS.", show_default=False)
     ],
     queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Join this queue group.")] = "",
     count: Annotated[
-        int, typer.Option("--count", "-n", metavar="NUMBER", min=0, help="End after so many.")
+        int, typer.Option("--count", "-n", metavar="NUMBER", min=0, help="End after this number.")
     ] = 0,
     wait: Annotated[
-        str, typer.Option("--wait", metavar="TIME", help="End if nothing comes for so long.")
+        str, typer.Option("--wait", metavar="TIME", help="End if no message comes for this time.")
     ] = "",
     headers_only: Annotated[bool, typer.Option("--headers-only", help="Without payloads.")] = False,
     ack: Annotated[
@@ -45,15 +45,18 @@ def sub(
     width: Annotated[
         int,
         typer.Option(
-            "--width", metavar="NUMBER", min=0, help="Cut payloads after so many characters; 0: never."
+            "--width",
+            metavar="NUMBER",
+            min=0,
+            help="Cut payloads after this number of characters; 0 is never.",
         ),
     ] = 1000,
     raw: RawOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show messages as they come, until Ctrl-C. Messages of before are in streams: see `stream view`.
+    """Show messages as they come, until Ctrl-C. For stored messages, see `stream view`.
 
-    Ends with 7 if --wait is over and no message came.
+    Ends with 7 if no message came within --wait.
 
     \b
     Examples:
@@ -69,7 +72,7 @@ def sub(
         shown = 0
         async with connected(server, "millstream sub") as api:
             feed = _Feed(api.link, subjects, queue)
-            await api.link.flush()  # a subject that may not be listened to is refused by now
+            await api.link.flush()  # a refusal of a subscription arrives before the flush ends
             feed.check()
             while not count or shown < count:
                 message = await feed.next(wait_s)
@@ -94,7 +97,7 @@ def sub(
 
 
 class _Feed:
-    """The messages of several subscriptions, in the order in which they came."""
+    """The messages of several subscriptions, in order of arrival."""
 
     def __init__(self, link: Link, subjects: list[str], queue: str) -> None:
         self._waiting: deque[LinkMessage] = deque()
@@ -103,7 +106,7 @@ class _Feed:
         self._subscriptions = [link.subscribe(each, queue=queue, deliver=self._take) for each in subjects]
 
     def check(self) -> None:
-        """Raise what the server has against one of the subjects."""
+        """Raise if the server has refused one of the subjects."""
         for each in self._subscriptions:
             if each.error is not None:
                 raise each.error

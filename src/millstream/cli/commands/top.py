@@ -1,7 +1,7 @@
 """`millstream top`: streams, consumers and connections, live on a terminal.
 
-Streams are listed anew at each look, and sorted by what they store a second; consumers are asked for of the
-streams that are shown alone, so that a look stays cheap with thousands of streams.
+Each look lists all streams and sorts them by stored messages a second.  Consumers are requested for a few of
+the shown streams only, so that a look is cheap with thousands of streams.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.link.options import LinkOptions
 from millstream.transfer.api import JetStreamApi
 
 _SHORTEST_S: Final = 0.2
-_CONSUMERS_OF: Final = 5  # streams whose consumers are asked for
+_CONSUMERS_OF: Final = 5  # streams whose consumers are requested
 _STREAM_COLUMNS: Final = ("Stream", "#Messages", "#Size", "#Consumers", "#Stored/s", "#Bytes/s")
 _CONSUMER_COLUMNS: Final = ("Consumer", "Stream", "#Pending", "#Ack pending", "#Redelivered", "#Delivered/s")
 _CONNECTION_COLUMNS: Final = ("Connection", "#Pending", "#In/s", "#Out/s", "#Subscriptions")
@@ -35,12 +35,13 @@ _CONNECTION_COLUMNS: Final = ("Connection", "#Pending", "#In/s", "#Out/s", "#Sub
 def top(
     *,
     server: LinkOptions,
-    every: Annotated[str, typer.Option("--interval", metavar="TIME", help="Between two looks.")] = "2s",
+    every: Annotated[str, typer.Option("--interval", metavar="TIME", help="Time between two looks.")] = "2s",
     rows: Annotated[
-        int, typer.Option("--rows", metavar="NUMBER", min=1, max=200, help="In each table.")
+        int, typer.Option("--rows", metavar="NUMBER", min=1, max=200, help="Rows of each table.")
     ] = 10,
     count: Annotated[
-        int, typer.Option("--count", metavar="NUMBER", min=0, help="End after so many looks; 0: never.")
+        int,
+        typer.Option("--count", metavar="NUMBER", min=0, help="End after this number of looks; 0 is never."),
     ] = 0,
     json: JsonOption = False,
 ) -> None:
@@ -96,7 +97,7 @@ async def _show_live(watcher: _Watcher, interval_s: float, count: int) -> None:
 
 
 class _Watcher:
-    """What was seen at the last two looks."""
+    """The figures of the last two looks."""
 
     def __init__(self, api: JetStreamApi, rows: int) -> None:
         self._api = api
@@ -111,7 +112,7 @@ class _Watcher:
         self.connections: list[dict[str, Any]] = []
 
     async def look(self) -> None:
-        """Ask for everything once; a connection that is lost shows as such, and the last figures stay."""
+        """Request all figures once; after a lost connection the last figures stay, and the loss is shown."""
         began = time.monotonic()
         self._before, self._now = self._now, {}
         self._seconds, self._at = (began - self._at if self._at else 0.0), began
@@ -128,7 +129,7 @@ class _Watcher:
             self._trouble = f"   NOT CONNECTED: {safe(str(error), 80)}"
 
     def _rates(self, key: tuple[str, ...], first: int, second: int) -> tuple[float, float]:
-        """Return how much two counters rose in a second since the look before."""
+        """Return the growth a second of two counters since the last look."""
         self._now[key] = (first, second)
         before = self._before.get(key)
         if before is None or self._seconds <= 0:
@@ -160,7 +161,7 @@ class _Watcher:
             try:
                 page = await self._api.ask(f"CONSUMER.LIST.{stream}", {"offset": 0})
             except LinkApiError:
-                continue  # it was deleted meanwhile
+                continue  # the stream was deleted meanwhile
             for info in page.get("consumers") or []:
                 name = str(info["name"])
                 delivered = int((info.get("delivered") or {}).get("consumer_seq", 0))
@@ -200,7 +201,7 @@ class _Watcher:
 
     @property
     def title(self) -> str:
-        """Return a line about everything."""
+        """Return the title line, with totals."""
         messages = sum(each["messages"] for each in self.streams)
         size = sum(each["bytes"] for each in self.streams)
         counts = (
@@ -210,7 +211,7 @@ class _Watcher:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Return what is shown, for JSON."""
+        """Return the figures for JSON."""
         most = self._rows
         return {
             "streams": self.streams[:most],

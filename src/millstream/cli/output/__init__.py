@@ -1,1 +1,1 @@
-"""How commands show things: texts, tables, JSON, questions.  One layer for every command."""
+"""The output of all commands: texts, tables, JSON, questions."""

@@ -2,7 +2,7 @@
 
     confirm("delete stream ORDERS with 1,234 messages", force=force)
 
-A script says ``--force``; nothing is ever destroyed because nobody was there to ask.
+A script uses ``--force``; without a terminal and the flag, nothing is destroyed.
 """
 
 import sys
@@ -17,11 +17,11 @@ ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
 
 
 class Declined(UsageError):
-    """The question was answered with no, or nobody could answer it."""
+    """Raised if the answer was no, or there is no terminal."""
 
 
 def confirm(action: str, *, force: bool) -> None:
-    """Ask before `action`, a verb and what it is done to; raise Declined unless the answer is yes."""
+    """Ask before `action`, a verb with its object; raises Declined unless the answer is yes."""
     if force:
         return
     text = visible(action)

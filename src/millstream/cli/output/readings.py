@@ -1,6 +1,6 @@
-"""Values as people type them in flags: durations, sizes, points in time, headers, names.
+"""Parsing of values of flags: durations, sizes, times, headers, names.
 
-Each function takes the flag that the text came from, for errors: UsageError is one sentence.
+Each function has the name of the flag as a parameter, for the text of UsageError, which is one sentence.
 """
 
 import re
@@ -75,7 +75,7 @@ def read_size(text: str, flag: str) -> int:
 
 
 def read_moment(text: str, flag: str, *, ahead: bool = False) -> str:
-    """Return RFC 3339 of a time, or of a duration before now; with `ahead`, after now."""
+    """Return a time as RFC 3339; a duration counts back from now, or with `ahead` into the future."""
     text = text.strip()
     found = _DATE.fullmatch(text)
     try:
@@ -125,12 +125,12 @@ def read_pairs(values: Iterable[str] | None, flag: str) -> dict[str, str]:
 
 
 def read_list(values: Iterable[str] | None) -> list[str]:
-    """Return the items of flags that may be repeated, and have commas in them."""
+    """Return the items of a flag that may be repeated and may have commas."""
     return [item.strip() for text in values or () for item in text.split(",") if item.strip()]
 
 
 def check_name(name: str, what: str) -> str:
-    """Return a name of a stream, consumer or bucket; UsageError for what no server takes."""
+    """Return a name of a stream, consumer or bucket; raises UsageError if no server accepts it."""
     bad = sorted({each for each in name if each.isspace() or each in ".*>/\\" or not each.isprintable()})
     if not name or bad:
         why = "is empty" if not name else f"has {', '.join(map(repr, bad))} in it"

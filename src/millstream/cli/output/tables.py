@@ -3,10 +3,10 @@
     output = CommandOutput(json=json)
     output.table(document, ("Name", "Messages"), rows)       # rows of texts; document is the JSON
     output.details(document, {"State": {"Messages": "1,234"}})
-    output.event({"seq": 1}, "[1] orders.eu hello")          # one of many: a line, or a line of JSON
+    output.event({"seq": 1}, "[1] orders.eu hello")          # one of many results: a line of text or of JSON
 
-Columns of a pipe have no borders, and no more than one line for each row, so that other programs can read
-them.  Every text is escaped here, whoever made it.
+Columns in a pipe have no borders, and one line for each row, so that other programs can read them.  Every
+text is escaped here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _GAP: Final = "  "
 
 
 def on_terminal() -> bool:
-    """Return whether people read standard output."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 class CommandOutput:
-    """Where a command writes its result; see the module."""
+    """The output of a command's result, as text or JSON."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json: Final = json
@@ -42,7 +42,7 @@ class CommandOutput:
     def table(
         self, document: object, columns: Sequence[str], rows: Iterable[Sequence[str]], empty: str = ""
     ) -> None:
-        """Print rows; a column whose name begins with ``#`` is of numbers.  `empty` is said if none is."""
+        """Print rows, or `empty` if there are none; a column whose name begins with ``#`` has numbers."""
         if self.json:
             self.document(document)
             return
@@ -55,7 +55,7 @@ class CommandOutput:
             _plain_table(columns, found)
 
     def details(self, document: object, sections: Mapping[str, Mapping[str, str]]) -> None:
-        """Print names and values under headings; a section without any is left out."""
+        """Print names and values under headings; an empty section is left out."""
         if self.json:
             self.document(document)
             return
@@ -71,19 +71,19 @@ class CommandOutput:
                 self.line(f"  {safe(name):<{width}}  {safe(value)}", escape=False)
 
     def document(self, value: object) -> None:
-        """Print JSON; everything beyond ASCII is escaped in it."""
+        """Print JSON in ASCII; other characters are escaped."""
         sys.stdout.write(json_text.dumps(value, indent=2, default=str) + "\n")
         sys.stdout.flush()
 
     def done(self, document: object, text: str) -> None:
-        """Print what was done, in one line."""
+        """Print the result of an action in one line."""
         if self.json:
             self.document(document)
         else:
             self.line(text)
 
     def event(self, document: Mapping[str, Any], text: str) -> None:
-        """Print one of many results at once; with JSON, one line for each."""
+        """Print one of many results immediately; with JSON, one line for each."""
         if self.json:
             sys.stdout.write(json_text.dumps(document, default=str) + "\n")
             sys.stdout.flush()
@@ -96,19 +96,19 @@ class CommandOutput:
         sys.stdout.flush()
 
     def raw(self, payload: bytes) -> None:
-        """Print bytes as they are; whoever asked for it was checked by `check_raw`."""
+        """Print bytes unchanged; call `check_raw` first."""
         sys.stdout.flush()
         sys.stdout.buffer.write(payload)
         sys.stdout.buffer.flush()
 
     def note(self, text: str) -> None:
-        """Say something beside the result, on standard error."""
+        """Print a note on standard error, beside the result."""
         if not self.json:
             print(safe(text), file=sys.stderr, flush=True)
 
 
 def check_raw(raw: bool, json: bool = False) -> None:
-    """Raise UsageError if bytes of others would reach a terminal as they are."""
+    """Raise UsageError if unescaped payloads would reach a terminal."""
     if raw and json:
         raise UsageError("--raw and --json exclude each other")
     if raw and on_terminal():
@@ -137,7 +137,7 @@ def _rich_table(columns: Sequence[str], rows: list[list[str]]) -> None:
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Any:
-    """Return a table for a terminal; the texts have no markup in them."""
+    """Return a table for a terminal; texts are not parsed as markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -151,7 +151,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str
 
 
 def print_table(table: Any) -> None:
-    """Print what `make_table` made."""
+    """Print a table of `make_table`."""
     from rich.console import Console
 
     Console(highlight=False, markup=False).print(table)

@@ -1,7 +1,7 @@
-"""Values as people read them: sizes, counts, times, durations, payloads.
+"""Readable texts for values: sizes, counts, times, durations, payloads.
 
-Text from outside (subjects, headers, payloads, names) is never printed as it came: `safe` escapes whatever a
-terminal would act on and whatever would begin another line.
+Text from outside (subjects, headers, payloads, names) is always escaped: `safe` replaces characters that a
+terminal would act on, and line ends.
 """
 
 import base64
@@ -25,7 +25,7 @@ def safe(value: object, most: int = 0) -> str:
 
 
 def payload_text(payload: bytes, most: int = 0) -> str:
-    """Return a payload for people: text with escapes, or a note of how many bytes there are."""
+    """Return a readable payload: text with escapes, or the number of bytes if it is binary."""
     if b"\0" in payload[:1024]:
         return _binary(payload)
     try:
@@ -41,7 +41,7 @@ def _binary(payload: bytes) -> str:
 
 
 def payload_fields(payload: bytes) -> dict[str, str]:
-    """Return a payload for JSON: `data` if it is text, `base64` otherwise, as the gateway's API has it."""
+    """Return a payload for JSON: `data` if it is text, `base64` otherwise, as in the gateway's API."""
     try:
         return {"data": payload.decode()}
     except UnicodeDecodeError:
@@ -71,14 +71,14 @@ def count_text(count: float) -> str:
 
 
 def limit_text(value: object, size: bool = False) -> str:
-    """Return a limit, in which a number that is not positive means none."""
+    """Return the text of a limit; 0 and negative numbers mean no limit."""
     if not isinstance(value, int) or value <= 0:
         return "unlimited"
     return size_text(value) if size else count_text(value)
 
 
 def duration_text(nanoseconds: object) -> str:
-    """Return a duration such as ``2h30m``, ``1.5s`` or ``20ms``; ``-`` for what is none."""
+    """Return a duration such as ``2h30m``, ``1.5s`` or ``20ms``; ``-`` for none."""
     if not isinstance(nanoseconds, int | float) or nanoseconds <= 0:
         return "-"
     seconds = nanoseconds / _SECOND

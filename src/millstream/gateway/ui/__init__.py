@@ -1,1 +1,1 @@
-"""The dashboard: a page of plain modules that calls `/v2` with the credentials of whoever looks at it."""
+"""The dashboard: a page of plain modules that calls `/v2` with the credentials of its user."""

@@ -1,10 +1,10 @@
 """The files of the dashboard: one page at `/ui/`, and what it loads below `/ui/{version}/`.
 
-The version is a digest of all files.  It stands in their addresses, so a browser keeps them for ever and
-still never mixes the modules of two releases: after an update only the page itself is asked for, and it
-names others.  The views of the page have addresses of their own behind `#`, which are not sent to anybody.
+The version is a digest of all files and part of their addresses, so a browser can cache them for ever and
+never mixes modules of two releases: after an update it requests the page, which names the new files.  The
+views of the page have addresses behind `#`, which browsers do not send.
 
-Anybody may load these files.  They hold no data: everything that they show comes from `/v2`.
+These files need no credentials, because they contain no data: everything that they show comes from `/v2`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Dashboard(NamedTuple):
 
 @functools.cache
 def _dashboard() -> _Dashboard:
-    """Read the files, once for all listeners."""
+    """Return the files; they are read once for all listeners."""
     files = StaticFiles(_STATIC)
     template = files.find("index.html")
     assert template is not None, "the package comes with its page"
@@ -41,7 +41,7 @@ def _dashboard() -> _Dashboard:
 
 
 def dashboard_routes(prefix: str) -> list[Route]:
-    """Return the routes; `prefix` is that of the listener."""
+    """Return the routes below the listener's `prefix`."""
     page, files, version = _dashboard()
 
     async def show_page(exchange: Exchange, core: Core) -> None:

@@ -1,1 +1,1 @@
-"""httpmq's API, as its clients know it."""
+"""httpmq's API, compatible with its clients."""

@@ -1,7 +1,7 @@
-"""Acknowledging by the pair of sequences, at any gateway, whether or not a subscription is open.
+"""Acknowledgements by the pair of sequences, at any gateway, with or without an open subscription.
 
-JetStream finds a message that waits for its acknowledgement by the stream's sequence, so the reply subject
-can be made from what the caller knows, and the pair of an earlier attempt is as good as the last one.
+JetStream finds a pending message by its stream sequence, so the reply subject can be made from the sequences
+that the caller sends, and the pair of an earlier delivery works, too.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AckHandler:
 async def _acknowledge(
     link: CallerLink, stream: str, consumer: str, stream_seq: int, consumer_seq: int
 ) -> bool:
-    """Whether JetStream had the message out, and now knows."""
+    """Acknowledge a message; return whether it was pending."""
     try:
         info = await link.api(f"CONSUMER.INFO.{stream}.{consumer}")
     except LinkApiError as error:
@@ -67,7 +67,7 @@ async def _acknowledge(
             return False
         raise
     if not info["ack_floor"]["stream_seq"] < stream_seq <= info["delivered"]["stream_seq"]:
-        return False  # an answer to such an acknowledgement may never come
+        return False  # JetStream does not answer an ack of a message that is not pending
     try:
         await link.request(ack_subject(stream, consumer, stream_seq, consumer_seq), ACK)
     except (NoResponders, RequestTimeout):

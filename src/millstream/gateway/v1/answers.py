@@ -1,4 +1,4 @@
-"""httpmq's envelope: how its routes say yes and no."""
+"""httpmq's envelope for successes and failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9._:/+-]*")
 
 
 def quoted(text: str) -> str:
-    """As JSON; ids and names seldom need more than quotes."""
+    """Return a JSON string; fast for texts that need no escapes, as most ids and names do not."""
     return f'"{text}"' if _PLAIN.fullmatch(text) else ascii_json(text).decode()
 
 
@@ -31,7 +31,7 @@ async def succeed(exchange: Exchange, **extra: Any) -> None:
 
 
 async def refuse(exchange: Exchange, status: int, message: str, detail: str, code: int = 0) -> None:
-    """`code` is the one in the body, where httpmq has another there."""
+    """Send a failure; `code` is the status in the body, if httpmq has another one there."""
     body = envelope(exchange.request_id, code or status, message, detail)
     await exchange.answer(status, body, JSON_TYPE)
 
@@ -39,9 +39,9 @@ async def refuse(exchange: Exchange, status: int, message: str, detail: str, cod
 async def refuse_for(
     exchange: Exchange, core: Core, message: str, error: Exception, status: int = 500, code: int = 0
 ) -> None:
-    """What httpmq says to any failure of its backend, or with relaxed statuses what HTTP has for it.
+    """Send httpmq's answer to a failure of its backend, or with relaxed statuses the specific HTTP status.
 
-    What httpmq does not know (credentials, limits, bodies that are too large) is told in HTTP's words.
+    Failures that httpmq does not have (credentials, limits, oversized bodies) get their HTTP status.
     """
     if isinstance(error, _NOT_OF_HTTPMQ):
         raise error

@@ -1,8 +1,8 @@
-"""The subscriptions that are open on one link, and what concerns them: acks, and consumers that were deleted.
+"""The open subscriptions of one link, and the events that concern them: acks and deletions of consumers.
 
-An acknowledgement may come to any gateway.  It is told to all of them, as httpmq does it, on
-``ack-rx.<stream>.<consumer>``, so that the one with the subscription knows that there is room for more.
-Ours say in it that JetStream knows already; from httpmq's own instances it is the request to acknowledge.
+A caller may acknowledge at any gateway, which publishes the ack on ``ack-rx.<stream>.<consumer>`` as httpmq
+does, so that the gateway with the subscription can send more.  An ack from one of our gateways is marked as
+known to JetStream; one from httpmq still has to be sent to JetStream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key = tuple[str, str]  # stream and consumer
 
 
 class Board:
-    """Of one link; listens to NATS only while there are sessions."""
+    """The sessions of one link; listens to NATS only while there are any."""
 
     def __init__(self, link: CallerLink) -> None:
         self._link = link
@@ -61,13 +61,13 @@ class Board:
             self.close()
 
     def close(self) -> None:
-        """Listen no more; sessions are told by the link itself that it is over."""
+        """Stop listening; the link itself notifies the sessions that it is closed."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for subscription in subscriptions:
             subscription.unsubscribe()
 
     def announce(self, key: Key, stream_seq: int, consumer_seq: int) -> None:
-        """Tell every gateway that a message was acknowledged; it is a courtesy, and may be lost."""
+        """Notify every gateway of an ack, without any guarantee of delivery."""
         self.acked(key, stream_seq)
         told = {
             "stream": key[0],
@@ -79,8 +79,9 @@ class Board:
             self._link.publish(f"{_ACKS}{key[0]}.{key[1]}", msgspec.json.encode(told))
 
     def acked(self, key: Key, stream_seq: int) -> bool:
-        """Free the message's place, wherever it is; whether some session had it."""
-        found = [session.acked(stream_seq) for session in self.at(key)]  # each is told
+        """Free the message's place in its session; return whether a session had it."""
+        # a list, so that all sessions are notified
+        found = [session.acked(stream_seq) for session in self.at(key)]
         return any(found)
 
     def _take_acks(self, messages: list[LinkMessage]) -> None:

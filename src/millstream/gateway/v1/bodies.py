@@ -1,7 +1,7 @@
-"""Bodies of requests, read as generously as httpmq reads them.
+"""Bodies of requests, read as leniently as httpmq reads them.
 
-Whatever the content type says, the first JSON value counts; names of fields in any case, unknown ones
-ignored, null as if absent.  A value of the wrong type is an error.
+The first JSON value counts, with any content type.  Names of fields may be in any case, unknown fields are
+ignored, and null counts as absent.  A value of the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UINT64: Final = (0, 2**64 - 1)
 
 
 class Unreadable(BadRequest):
-    """The body is not what it should be."""
+    """Raised if a body is not valid."""
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -28,7 +28,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class Fields:
-    """The object in a body, by its fields."""
+    """The fields of the object in a body."""
 
     def __init__(self, body: bytes) -> None:
         text = body.decode("utf-8", errors="replace").lstrip(" \t\r\n")
@@ -45,7 +45,7 @@ class Fields:
         self._values: dict[str, Any] = {name.lower(): item for name, item in value.items()}
 
     def text(self, name: str) -> str:
-        """Empty if absent."""
+        """Return a string; empty if it is absent."""
         value = self._values.get(name)
         if value is None:
             return ""

@@ -1,7 +1,7 @@
-"""Management of consumers: what `/v1/admin/stream/{stream}/consumer` does.
+"""Management of consumers: `/v1/admin/stream/{stream}/consumer`.
 
-nats-server once refused what httpmq's clients still expect to be refused: another filter for a consumer
-that is there, and a filter that matches nothing the stream stores.  So both are refused here.
+httpmq's clients expect two refusals of older releases of nats-server: of another filter for an existing
+consumer, and of a filter that matches no subject of the stream.  So both are refused here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRUCT: Final = "JetStreamConsumerParam"
 
 
 class ConsumerRoutes:
-    """Handlers, under one set of rules."""
+    """The handlers for consumers, with one set of rules for names."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -97,7 +97,7 @@ class ConsumerRoutes:
         await succeed(exchange)
 
     async def names_in_path(self, exchange: Exchange) -> tuple[str, ...] | None:
-        """The names if they can be some, else the refusal was sent."""
+        """Return the names in the path; None after a refusal was sent because one is invalid."""
         for name, what in zip(exchange.parameters, ("stream", "consumer"), strict=False):
             if not self._rules.is_name(name):
                 await refuse(exchange, 400, f"Invalid {what} name", failed("", "", "alphanum|uuid"))
@@ -133,7 +133,7 @@ class _Wanted:
 
 
 async def _fitting(link: CallerLink, core: Core, stream: str, wanted: _Wanted) -> dict[str, Any]:
-    """The configuration to ask for, if it goes with the stream and with a consumer of that name."""
+    """Return the configuration to request; raises if it conflicts with the stream or an existing consumer."""
     info = await link.api(f"STREAM.INFO.{stream}")
     if wanted.filter_subject:
         check_filter(wanted.filter_subject, info["config"].get("subjects") or [])

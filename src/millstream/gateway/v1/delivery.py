@@ -1,4 +1,4 @@
-"""One message as JetStream handed it out: what its reply subject tells, and what to answer there."""
+"""A delivery of a message: the numbers in its reply subject, and its acknowledgement."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PROGRESS: Final = b"+WPI"
 
 
 class HttpDelivery(msgspec.Struct):
-    """`consumer_seq` differs with every attempt, `stream_seq` stays.
+    """A delivery; `consumer_seq` is new for each attempt, `stream_seq` stays.
 
-    `message` is dropped when it was written: an acknowledgement needs the reply subject only.
+    `message` is dropped once it was written: an acknowledgement needs the reply subject only.
     """
 
     message: LinkMessage | None
@@ -31,12 +31,12 @@ class HttpDelivery(msgspec.Struct):
     stream_seq: int
     consumer_seq: int
     timestamp_ns: int
-    taken: float  # when it came or was last said to be in progress, in the loop's time
+    taken: float  # loop time of its arrival or of the last in-progress ack
     size: int = 0
 
 
 def delivery_of(message: LinkMessage, now: float) -> HttpDelivery | None:
-    """None if it is no message of a stream."""
+    """Return the delivery of a message; None if it does not come from a stream."""
     told = read_ack_subject(message.reply)
     if told is None:
         return None
@@ -49,17 +49,17 @@ def delivery_of(message: LinkMessage, now: float) -> HttpDelivery | None:
         told.consumer_seq,
         told.timestamp_ns,
         now,
-        size=len(message.payload) + len(message.subject) + 512,  # of the objects around it
+        size=len(message.payload) + len(message.subject) + 512,  # for the objects around it
     )
 
 
 def ack_subject(stream: str, consumer: str, stream_seq: int, consumer_seq: int) -> str:
-    """Where to acknowledge a message by its sequences; JetStream goes by the one of the stream."""
+    """Return the ack subject of a message from its sequences; JetStream uses only the stream sequence."""
     return AckSubject(stream, consumer, 1, stream_seq, consumer_seq, 0, 0).short_form
 
 
 class LineWriter:
-    """httpmq's line for a message; what is further known about it comes behind what httpmq has."""
+    """Writes httpmq's line for a message; further fields follow httpmq's."""
 
     def __init__(self, request_id: str, subject: str, consumer: str) -> None:
         self._head = f'{{"success":true,"request_id":{quoted(request_id)},"stream":'.encode()

@@ -1,4 +1,4 @@
-"""What httpmq tells of streams and consumers, from what JetStream tells; every key is always there."""
+"""httpmq's documents about streams and consumers, made from JetStream's; every key is always present."""
 
 from __future__ import annotations
 

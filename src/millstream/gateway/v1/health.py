@@ -1,4 +1,4 @@
-"""`alive` and `ready`, of either group."""
+"""The health checks `alive` and `ready` of either group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def alive(exchange: Exchange, core: Core) -> None:
 
 
 async def ready(exchange: Exchange, core: Core) -> None:
-    """Whether calls have a chance: NATS is reached, JetStream answers there, and nobody stops the gateway."""
+    """Answer whether calls can succeed: NATS and JetStream answer, and the gateway is not stopping."""
     if await is_ready(core):
         await succeed(exchange)
     else:
@@ -30,12 +30,13 @@ async def is_ready(core: Core) -> bool:
         return False
     own = core.links.own
     if not own.is_up:
-        # A gateway that only passes credentials on needs none of its own; NATS is there, and says so.
+        # A gateway that only passes credentials through needs none of its own; the refusal proves that NATS
+        # is up.
         return own.was_refused and core.settings.auth.pass_through
     try:
         await own.api("INFO", timeout_s=_PATIENCE_S)
     except (NotConnected, RequestTimeout, NoResponders):
         return False
     except LinkError:
-        return True  # it may not ask, or has no account of JetStream; others may
+        return True  # this user may not ask, or its account has no JetStream; callers' accounts may
     return True

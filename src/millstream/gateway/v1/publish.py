@@ -1,4 +1,4 @@
-"""Publishing: base64 in, an envelope out when JetStream has stored it."""
+"""Publishing: the body is base64; the answer is an envelope, sent when JetStream has stored the message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PublishRoute:
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         try:
             if "*" in subject or ">" in subject:
-                raise NoResponders(subject)  # no stream stores it, although the server would let it pass
+                raise NoResponders(subject)  # no stream stores it, although the server would accept it
             ack = await link.store(subject, payload)
         except FAILURES as error:
             if isinstance(error, LinkApiError) and error.err is Err.MESSAGE_EXCEEDS_MAXIMUM:
@@ -60,7 +60,7 @@ class PublishRoute:
 
 
 def _what_is_wrong(body: bytes) -> str:
-    """In Go's words."""
+    """Return the error of a base64 body in Go's words."""
     content = body.rstrip(b"=")
     match = _NOT_BASE64.search(content)
     if match is not None:

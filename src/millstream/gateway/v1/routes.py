@@ -14,7 +14,7 @@ from millstream.gateway.v1.subscribe import SubscribeRoute
 
 
 def routes_for(groups: frozenset[Group], *, relaxed_names: bool, inbox_prefix: str) -> list[Route]:
-    """What a gateway that serves `groups` answers under `/v1`."""
+    """Return the routes under `/v1` of a gateway that serves `groups`."""
     rules = Rules(relaxed_names, inbox_prefix)
     routes: list[Route] = []
     if Group.MANAGEMENT in groups:

@@ -1,4 +1,4 @@
-"""Which names and subjects httpmq takes, and in which words it refuses others."""
+"""The names and subjects that httpmq accepts, and its words for refusing others."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _RELAXED_ILLEGAL: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
 class Invalid(BadRequest):
-    """A field's value is not allowed; httpmq finds out late, and says 500."""
+    """Raised if a field's value is not allowed; httpmq notices this late, and answers 500."""
 
 
 class Rules:
-    """The strict ones of httpmq, or what NATS itself takes."""
+    """The rules for names: httpmq's strict ones, or those of NATS."""
 
     def __init__(self, relaxed: bool, inbox_prefix: str = "_INBOX") -> None:
         self._inbox_prefix = inbox_prefix
@@ -31,15 +31,15 @@ class Rules:
         self._illegal = _RELAXED_ILLEGAL if relaxed else _ILLEGAL
 
     def is_name(self, text: str) -> bool:
-        """Of a stream, a consumer or a delivery group."""
+        """Return whether a stream, a consumer or a delivery group may have this name."""
         return self._name.fullmatch(text) is not None
 
     def is_subject(self, text: str) -> bool:
-        """Of a stream or a subscription; may have wildcards."""
+        """Return whether a stream or a subscription may have this subject; wildcards are allowed."""
         return bool(text) and self._illegal.search(text) is None
 
     def is_publishable(self, text: str) -> bool:
-        """What may stand in the path of a publish; a wildcard passes, and then nobody takes the message."""
+        """Return whether a publish may have this subject; a wildcard passes, but no stream stores it."""
         if not self.is_subject(text) or "" in text.split("."):
             return False
         return not is_management(text) and not is_reserved(text, self._inbox_prefix)
@@ -58,7 +58,7 @@ class Rules:
 
 
 def check_filter(wanted: str, subjects: list[str]) -> None:
-    """A filter selects from what the stream stores, or it is a mistake (newer servers let that pass)."""
+    """Raise unless the filter matches subjects of the stream (newer servers do not check this)."""
     if not valid_subject(wanted.encode()) or _RELAXED_ILLEGAL.search(wanted) is not None:
         raise Invalid(f"nats: invalid filter subject {wanted!r}")
     name = wanted.encode()
@@ -70,5 +70,5 @@ def check_filter(wanted: str, subjects: list[str]) -> None:
 
 
 def failed(struct: str, field: str, tag: str) -> str:
-    """The words of httpmq's validator."""
+    """Return the text of httpmq's validator for a field."""
     return f"Key: '{struct}.{field}' Error:Field validation for '{field}' failed on the '{tag}' tag"

@@ -1,15 +1,14 @@
-"""One open subscription of `/v1`: from a push consumer's deliver subject to the lines of an answer.
+"""An open subscription of `/v1`: from a push consumer's deliver subject to the lines of an answer.
 
-A message is taken from NATS as it comes and held until it can be written: the caller has room for more
-(`max_msg_inflight`) and his socket too.  While it is held, JetStream is told that it is in progress, so
-that only the caller's own time counts against `ack_wait`.  When too much is held, the subscription is given
-up until there is room again, and a consumer without interest stops delivering: that is how a slow reader
-pushes back.
+A message is held until it can be written: until `max_msg_inflight` and the caller's socket have room.  While
+it is held, the session sends in-progress acks, so that only the caller's own time counts against `ack_wait`.
+When too much is held, the session unsubscribes until there is room again; a consumer without interest stops
+delivering, which is the back-pressure of a slow reader.
 
-When the caller is gone, the subscription goes first.  What was written stays the caller's, who may still
-acknowledge it: JetStream delivers it again when `ack_wait` is over, and not before.  What was never written
-is handed back, to be delivered anew at once; only a message that has a single delivery left waits for
-`ack_wait` too, so that callers who come and go do not use up what nobody has seen.
+When the caller disconnects, the session unsubscribes first.  The caller may still acknowledge written
+messages, which JetStream redelivers after `ack_wait`.  Messages that were never written are handed back for
+immediate redelivery.  The exception is a message with a single delivery left: it waits for `ack_wait`, too,
+so that callers who come and go do not use up messages that nobody has seen.
 """
 
 from __future__ import annotations
@@ -30,16 +29,17 @@ from millstream.link.subscriptions import LinkSubscription
 
 _HELD_AT_MOST: Final = 4096  # messages; bytes are limited by a setting
 _CHUNK: Final = 64 * 1024
-_PATIENCE_S: Final = 2.0  # for the server to answer a PING
-_LOOK_AFTER_S: Final = 15.0  # without a message, whether the consumer is still there
+_PATIENCE_S: Final = 2.0  # seconds for the server to answer a PING
+_LOOK_AFTER_S: Final = 15.0  # seconds without a message before the consumer is checked
 _GONE: Final = (Err.CONSUMER_NOT_FOUND, Err.STREAM_NOT_FOUND)
 
-Write = Callable[[bytes], Awaitable[bool]]  # False: the caller was gone before anything was written
+# returns False if the caller disconnected before anything was written
+Write = Callable[[bytes], Awaitable[bool]]
 Frame = Callable[[HttpDelivery], bytes]
 
 
 class Session:
-    """`run` writes until something ends it and returns what that was, empty if the caller just left."""
+    """A subscription; `run` writes until it ends and returns the reason, empty if the caller disconnected."""
 
     def __init__(
         self,
@@ -54,8 +54,9 @@ class Session:
     ) -> None:
         config: dict[str, Any] = info["config"]
         self.key = key
-        self._newest: int = info["delivered"]["stream_seq"]  # of what JetStream has handed out
-        self._asked: set[int] = set()  # sequences that were handed back unseen and did not come yet
+        # the newest sequence that JetStream has delivered
+        self._newest: int = info["delivered"]["stream_seq"]
+        self._asked: set[int] = set()  # sequences that were handed back unseen and not redelivered yet
         self._link = link
         self._deliver_subject: str = config["deliver_subject"]
         self._group: str = config.get("deliver_group") or ""
@@ -78,14 +79,15 @@ class Session:
     # -- its life -----------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Show interest, which lets the consumer begin."""
+        """Subscribe to the deliver subject, which starts the deliveries."""
         self._link.listen(self._link_changed)
         await self._subscribe()
 
     async def run(self, write: Write, ping: bytes, ping_s: float) -> str:
-        """Write messages; `ping` in between, if it is not empty.
+        """Write messages, and `ping` in pauses if it is not empty.
 
-        A write that is cancelled has written nothing, unless parts of it may leave on their own."""
+        A cancelled write has written nothing, unless the server may send parts of it.
+        """
         keeper = self._loop.create_task(self._keep())
         try:
             while True:
@@ -107,7 +109,7 @@ class Session:
             await asyncio.wait([keeper])
 
     async def close(self) -> None:
-        """Let go of the consumer, then hand back what was not written."""
+        """Unsubscribe, then hand back the messages that were not written."""
         self._link.unlisten(self._link_changed)
         if self._subscription is not None:
             self._pause()
@@ -120,25 +122,25 @@ class Session:
             await self._recover(self._newest, is_over=True)
 
     def _has_deliveries_left(self, delivery: HttpDelivery) -> bool:
-        """Whether handing the message back leaves it more than its last delivery."""
+        """Return whether the message has more than one delivery left after it is handed back."""
         return self._max_deliver < 0 or delivery.delivered + 1 < self._max_deliver
 
     def fail(self, reason: str) -> None:
-        """End it; the caller hears why."""
+        """End the session; the caller gets the reason."""
         self._ended = self._ended or reason
         self._wake.set()
 
     # -- acknowledgements ---------------------------------------------------------------------------
 
     def acked(self, stream_seq: int) -> bool:
-        """JetStream knows; whether the message was one of ours."""
+        """Note an ack that JetStream has; return whether the message was in this session."""
         if self._window.acked(stream_seq) is None:
             return False
         self._wake.set()
         return True
 
     def acknowledge(self, stream_seq: int) -> None:
-        """JetStream does not know yet."""
+        """Send an ack to JetStream, which does not have it yet."""
         delivery = self._window.acked(stream_seq)
         if delivery is not None:
             self._wake.set()
@@ -167,7 +169,8 @@ class Session:
                 self._newest = max(self._newest, delivery.stream_seq)
                 self._asked.discard(delivery.stream_seq)
                 self._window.take(delivery)
-            elif message.reply:  # flow control of a consumer that others made: it goes on when answered
+            # flow control of a consumer that another client made: it continues after the answer
+            elif message.reply:
                 with contextlib.suppress(LinkError):
                     self._link.publish(message.reply)
         self._wake.set()
@@ -182,15 +185,18 @@ class Session:
         self._pausing = self._loop.create_task(self._drain(subscription))
 
     async def _drain(self, subscription: LinkSubscription) -> None:
-        """What is on its way still comes."""
+        """Unsubscribe, and take the messages that are still on their way."""
         await subscription.drain(_PATIENCE_S)
 
     async def _recover(self, newest: int, *, is_over: bool = False) -> None:
-        """JetStream goes on for a moment after the interest is gone, and would wait for the acks of what it
-        sent to nobody behind `newest`.  To be asked for when somebody listens again, or nobody will: what is
-        handed back within that moment goes to nobody once more.  When the session `is_over`, somebody else
-        may listen already: what was sent to him is his."""
-        if self._group:  # whose other members have what we have not seen
+        """Hand back messages after `newest` that JetStream sent while nobody was subscribed.
+
+        JetStream delivers for a moment after the interest ends, and would wait for the acks of those
+        messages. Call this when the session listens again or has ended: messages that are handed back during
+        that moment would be lost once more.  When the session `is_over`, another session may be subscribed
+        already, and keeps what was sent to it.
+        """
+        if self._group:  # other members of the group have the messages that we have not seen
             return
         info = await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
         if is_over and info.get("push_bound"):
@@ -208,10 +214,10 @@ class Session:
             return
         if self._pausing is not None:
             await asyncio.wait([self._pausing])
-            self._pausing = None  # not before: `close` waits for it too
+            self._pausing = None  # only now: `close` waits for it, too
         self._is_paused = False
         newest = self._newest
-        with contextlib.suppress(LinkError):  # else the link tells when it is back
+        with contextlib.suppress(LinkError):  # otherwise the link calls back when it has reconnected
             await self._subscribe()
             await self._recover(newest)
 
@@ -221,7 +227,7 @@ class Session:
         self._wake.set()
 
     async def _mend(self) -> None:
-        """After the link was lost and found, which shows interest again: look after the consumer."""
+        """Check the consumer after a reconnect, which has subscribed again."""
         if self._is_paused or not self._link.is_up or self._generation == self._link.generation:
             return
         self._generation = self._link.generation
@@ -231,7 +237,7 @@ class Session:
     # -- to the caller ------------------------------------------------------------------------------
 
     def _gather(self) -> bytes:
-        """As many lines as may go now, up to a chunk."""
+        """Return the lines that may be written now, up to a chunk."""
         now = self._loop.time()
         lines: list[bytes] = []
         size = 0
@@ -240,7 +246,7 @@ class Session:
             if delivery is None:
                 break
             if now - delivery.taken > self._ack_wait_s / 8:
-                self._say_in_progress([delivery])  # the caller's time begins now
+                self._say_in_progress([delivery])  # restarts ack_wait: the caller's time begins now
             line = self._frame(delivery)
             delivery.message = None
             self._unwritten.append(delivery)
@@ -249,7 +255,7 @@ class Session:
         return b"".join(lines)
 
     async def _sleep(self, at_most_s: float) -> bool:
-        """Until there may be something to do; whether there is."""
+        """Wait until there may be something to do; return whether there is."""
         await self._mend()
         now = self._loop.time()
         deadline = self._window.next_deadline() if self._window.held else None
@@ -265,7 +271,7 @@ class Session:
         return True
 
     async def _keep(self) -> None:
-        """Tell JetStream about what is held, and look after the consumer when it is quiet."""
+        """Send in-progress acks for held messages, and check the consumer when no message comes."""
         rest_s = min(max(self._ack_wait_s / 3, 0.05), _LOOK_AFTER_S)
         while True:
             await asyncio.sleep(rest_s)
@@ -283,7 +289,7 @@ class Session:
                 delivery.taken = now
 
     async def _look(self) -> None:
-        """A consumer that is gone delivers nothing, and does not say so."""
+        """Fail if the consumer was deleted: no event says so."""
         try:
             await self._link.api(f"CONSUMER.INFO.{self.key[0]}.{self.key[1]}")
         except LinkApiError as error:

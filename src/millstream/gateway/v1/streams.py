@@ -1,4 +1,4 @@
-"""Management of streams: what `/v1/admin/stream` does."""
+"""Management of streams: `/v1/admin/stream`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.gateway.v1.bodies import Fields, Unreadable
 from millstream.gateway.v1.documents import stream_document
 from millstream.gateway.v1.rules import Invalid, Rules, failed
 
-# Field on the wire, and as the validator calls it.
+# Names of fields on the wire and in the validator's messages.
 _LIMITS: Final = {
     "max_consumers": "MaxConsumers",
     "max_msgs": "MaxMsgs",
@@ -29,7 +29,7 @@ _BAD_NAME: Final = "Invalid stream name"
 
 
 class StreamRoutes:
-    """Handlers, under one set of rules."""
+    """The handlers for streams, with one set of rules for names."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -138,7 +138,7 @@ class StreamRoutes:
         await succeed(exchange)
 
     async def _update(self, exchange: Exchange, core: Core, name: str, changes: dict[str, Any]) -> None:
-        """Everything that is not named stays as it is."""
+        """Change the named fields of a stream's configuration."""
         link = await core.links.link_for(exchange.caller.credentials, exchange.address)
         info = await link.api(f"STREAM.INFO.{name}")
         if changes:
@@ -153,7 +153,7 @@ class StreamRoutes:
 
 
 async def paged(link: CallerLink, suffix: str, key: str) -> AsyncIterator[dict[str, Any]]:
-    """Everything of a list that JetStream hands out in pages."""
+    """Return a whole list that JetStream sends in pages."""
     offset = 0
     while True:
         answer = await link.api(suffix, {"offset": offset})
@@ -166,7 +166,7 @@ async def paged(link: CallerLink, suffix: str, key: str) -> AsyncIterator[dict[s
 
 
 def _limits(fields: Fields) -> dict[str, Any]:
-    """The limits that a body has, and only those."""
+    """Return the limits that a body has."""
     found: dict[str, Any] = {}
     for name in _LIMITS:
         value = fields.integer(name, bits=32 if name == "max_msg_size" else 64)

@@ -1,8 +1,8 @@
-"""Subscribing: the checks before, the session, and the last line.
+"""Subscriptions: the checks, the session, and the last line.
 
-The body is httpmq's: one JSON object for each line, although its content type says something else.  Who
-asks for `application/x-ndjson` gets the same under its right name, and who asks for `text/event-stream`,
-and nothing else, gets events that a browser understands.
+The body is httpmq's: one JSON object for each line, although its content type is another.  A caller that
+accepts `application/x-ndjson` gets the same body with that type; one that accepts only `text/event-stream`
+gets Server-Sent Events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.gateway.v1.session import Session
 from millstream.subjects.match import collide
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-_BOUND_FOR_S: Final = 3.0  # a session that just ended may look alive for a moment
+_BOUND_FOR_S: Final = 3.0  # seconds; a session that has just ended looks alive for a moment
 _BOUND_AGAIN_S: Final = 0.05
 _PING_S: Final = 15.0
 _HEADERS: Final = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
@@ -35,11 +35,11 @@ _BOARD: Final = "board of v1"
 
 
 class Bound(Conflict):
-    """Somebody else reads this consumer."""
+    """Raised if another subscription reads this consumer."""
 
 
 class _Query:
-    """`problem` is what is wrong with it."""
+    """The query of a subscription; `problem` is its error, if any."""
 
     def __init__(self, query: bytes) -> None:
         try:
@@ -52,7 +52,7 @@ class _Query:
         self.problem = ""
         self.subject = subjects[0] if subjects else ""
         self.group = groups[0] if groups else ""
-        self.window = 0  # as many as the consumer lets out
+        self.window = 0  # 0: the consumer's own max_ack_pending is the limit
         if len(subjects) != 1:
             self.problem = "Missing subscribe subject / Multiple subjects"
         elif len(windows) > 1:
@@ -105,7 +105,7 @@ class SubscribeRoute:
                     await self._serve(exchange, core, session, framing)
                 finally:
                     await session.close()
-                    board.remove(session)  # now the next one may come
+                    board.remove(session)  # now another session may subscribe
         finally:
             self._open -= 1
 
@@ -119,7 +119,7 @@ class SubscribeRoute:
         core: Core,
         framing: _Framing,
     ) -> Session:
-        """A session that shows interest, or the reason why there can be none."""
+        """Return a subscribed session; raises if the consumer cannot be subscribed to."""
         info = await self._check(link, board, stream, consumer, query, patience_s=_BOUND_FOR_S)
         session = Session(
             link,
@@ -130,7 +130,7 @@ class SubscribeRoute:
             frame=framing.frame,
             writes_whole=framing.writes_whole,
         )
-        board.add(session)  # before there is interest: an ack may be quick
+        board.add(session)  # before the subscription, because an ack may come at once
         try:
             await session.open()
         except BaseException:
@@ -142,7 +142,7 @@ class SubscribeRoute:
     async def _check(
         self, link: CallerLink, board: Board, stream: str, consumer: str, query: _Query, *, patience_s: float
     ) -> dict[str, Any]:
-        """Return what is known of the consumer, or raise why it can not be read."""
+        """Return the info of the consumer; raises if it cannot be subscribed to."""
         self._rules.check_subject(query.subject)
         if query.group:
             self._rules.check_name("", "DeliveryGroup", query.group)
@@ -169,7 +169,7 @@ class SubscribeRoute:
 
                 async def write(data: bytes) -> bool:
                     await exchange.write(data)
-                    return not presence.is_gone  # it waited for room, and was let go because the caller left
+                    return not presence.is_gone  # the wait for room ended because the caller disconnected
 
                 running = loop.create_task(session.run(write, framing.ping, _PING_S))
                 tasks = {running, loop.create_task(core.stopping.wait())}
@@ -186,7 +186,7 @@ class SubscribeRoute:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
-        # A caller who does not read his messages will not read this either.
+        # A caller that does not read its messages will not read this either.
         last = loop.create_task(exchange.finish(framing.fatal(message, detail)))
         await asyncio.wait([last], timeout=1.0)
         if not last.done():
@@ -194,7 +194,7 @@ class SubscribeRoute:
 
 
 def board_of(link: CallerLink) -> Board:
-    """It lives as long as its link: links come and go with callers' credentials."""
+    """Return the board of a link; it is closed with the link."""
     board = link.companions.get(_BOARD)
     if not isinstance(board, Board):
         board = link.companions[_BOARD] = Board(link)
@@ -202,7 +202,7 @@ def board_of(link: CallerLink) -> Board:
 
 
 class _Framing:
-    """How the messages of one answer are told apart."""
+    """The framing of messages in one answer."""
 
     def __init__(self, exchange: Exchange, subject: str, consumer: str) -> None:
         self._request_id = exchange.request_id
@@ -231,7 +231,7 @@ class _Framing:
 async def _info_when_free(
     link: CallerLink, board: Board, stream: str, consumer: str, query: _Query, patience_s: float
 ) -> dict[str, Any]:
-    """The consumer, if it may be read under these terms and nobody reads it."""
+    """Return the info of the consumer once no other session reads it; raises if the query does not fit."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + patience_s
     while True:

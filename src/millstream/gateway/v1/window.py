@@ -1,11 +1,11 @@
-"""What one subscription has taken from its consumer: messages that wait to be written, and those that were.
+"""The messages of one subscription: those that wait to be written, and those in flight.
 
     JetStream ──► held ──► in flight ──► acknowledged
                    ▲           │
-                   └───────────┘  delivered anew: nobody acknowledged it in time
+                   └───────────┘  redelivered: not acknowledged in time
 
-Never more than `limit` are in flight.  A message in flight whose time is over is JetStream's again and leaves
-its place.  Nothing here waits or writes; times are the caller's.
+At most `limit` messages are in flight.  A message leaves its place when its `ack_wait` is over, because
+JetStream may redeliver it then.  This module does no I/O; callers pass the time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from millstream.gateway.v1.delivery import HttpDelivery
 
 
 class Window:
-    """`limit` zero: as many as the consumer itself lets out."""
+    """The window; with a `limit` of 0 the consumer's own limit applies."""
 
     def __init__(self, limit: int, ack_wait_s: float) -> None:
         self._limit = limit
         self._ack_wait_s = ack_wait_s
-        self._held: dict[int, HttpDelivery] = {}  # by the stream's sequence, in the order of their coming
+        self._held: dict[int, HttpDelivery] = {}  # by stream sequence, in order of arrival
         self._in_flight: dict[int, HttpDelivery] = {}
-        self._deadlines: deque[tuple[float, int, int]] = deque()  # time, both sequences; in order of time
+        self._deadlines: deque[tuple[float, int, int]] = deque()  # time, both sequences; ordered by time
         self.held_bytes = 0
 
     @property
@@ -35,7 +35,7 @@ class Window:
         return len(self._in_flight)
 
     def take(self, delivery: HttpDelivery) -> None:
-        """Keep what JetStream handed out; it replaces an earlier attempt, wherever that is."""
+        """Hold a delivery; it replaces an earlier delivery of the message, held or in flight."""
         sequence = delivery.stream_seq
         self._in_flight.pop(sequence, None)
         old = self._held.get(sequence)
@@ -45,7 +45,7 @@ class Window:
         self.held_bytes += delivery.size
 
     def next(self, now: float) -> HttpDelivery | None:
-        """Move a message in flight and return it, if one waits and there is room."""
+        """Put the next held message in flight and return it; None if there is none or no room."""
         if not self._held:
             return None
         self.expire(now)
@@ -59,7 +59,7 @@ class Window:
         return delivery
 
     def acked(self, stream_seq: int) -> HttpDelivery | None:
-        """The message that was acknowledged, if it was one of these."""
+        """Remove and return the acknowledged message; None if it is neither held nor in flight."""
         delivery = self._in_flight.pop(stream_seq, None)
         if delivery is not None:
             return delivery
@@ -69,13 +69,13 @@ class Window:
         return delivery
 
     def expire(self, now: float) -> None:
-        """Give up places of messages that were not acknowledged in time."""
+        """Free the places of messages that were not acknowledged in time."""
         while (deadline := self.next_deadline()) is not None and deadline <= now:
             _, sequence, _ = self._deadlines.popleft()
             del self._in_flight[sequence]
 
     def next_deadline(self) -> float | None:
-        """When a place may become free without an acknowledgement."""
+        """Return the time at which a place may become free without an acknowledgement."""
         deadlines = self._deadlines
         while deadlines:
             _, sequence, consumer_seq = deadlines[0]
@@ -89,5 +89,5 @@ class Window:
         return stream_seq in self._held or stream_seq in self._in_flight
 
     def waiting(self) -> list[HttpDelivery]:
-        """What was never written."""
+        """Return the messages that were never written."""
         return list(self._held.values())

@@ -28,7 +28,7 @@ _POLICY: Final = (
     answers=(json_answer(200, "OpenAPI 3.1", {"type": "object"}),),
 )
 async def read_description(call: Call) -> Reply:
-    """OpenAPI 3.1, of what this gateway serves."""
+    """The OpenAPI 3.1 document of the operations that this gateway serves."""
     return Whole(200, description_of(call.core.settings.groups), JSON, [("Cache-Control", "max-age=300")])
 
 
@@ -38,14 +38,14 @@ async def read_description(call: Call) -> Reply:
     answers=(Answer(200, "a page", {"text/html": {"type": "string"}}),),
 )
 async def read_docs(call: Call) -> Reply:
-    """It needs nothing from any other server."""
+    """The page is complete: it loads nothing from other servers."""
     return Whole(200, PAGE, _HTML, [("Content-Security-Policy", _POLICY), ("Cache-Control", "max-age=300")])
 
 
 @cache
 def description_of(groups: frozenset[Group]) -> bytes:
-    """The document as it is sent."""
-    from millstream.gateway.v2.routes import operations_of  # the routes know this module
+    """Return the encoded document."""
+    from millstream.gateway.v2.routes import operations_of  # here, because the routes import this module
 
     return to_json(describe(operations_of(groups), _version()))
 

@@ -1,8 +1,8 @@
-"""The name under which a delivered message is acknowledged.
+"""The `ack_id`, by which a caller acknowledges a delivered message.
 
-An `ack_id` is what is left of its reply subject (``protocol.ack_subject``) without stream and consumer, which
-are in the path of the resource.  So it needs no memory in the gateway, any gateway can use it, and it reaches
-no subject but acknowledgements of the consumer that it is used with.
+An `ack_id` is the reply subject (``protocol.ack_subject``) without stream and consumer, which are in the path
+of the resource.  So the gateway stores nothing, every gateway can use the id, and it reaches only ack
+subjects of the consumer in the path.
 """
 
 import re
@@ -27,7 +27,7 @@ def ack_id_of(delivery: AckSubject) -> str:
 
 
 def ack_subject(stream: str, consumer: str, ack_id: str) -> str:
-    """Where a message is acknowledged; 400 if `ack_id` was not handed out by a gateway."""
+    """Return the ack subject of a message; 400 if no gateway can have made this `ack_id`."""
     if _PLAIN.fullmatch(ack_id):
         return f"{ACK_PREFIX}{stream}.{consumer}.{ack_id}"
     found = _WITH_DOMAIN.fullmatch(ack_id)

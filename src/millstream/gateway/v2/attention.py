@@ -1,8 +1,8 @@
-"""What an operator should look at: limits that are near, consumers that are stuck, messages that are lost.
+"""Findings for an operator: limits that are near, consumers that are stuck, messages that are lost.
 
-Streams are judged all at once, from the list that is read anyway.  Consumers have to be listed stream by
-stream, so each look takes the next few streams and keeps what it found of the others: with some thousands of
-streams a problem shows up within a minute of watching, and no look costs more than a moment.
+All streams are checked at once, from the list that is read anyway.  Consumers have to be listed stream by
+stream, so each look lists those of the next few streams and keeps its findings about the others.  With some
+thousands of streams a problem is found within a minute of watching, and no look takes long.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from millstream.golang.time import TimeError, parse_time
 from millstream.link.errors import LinkError
 
 _NAME: Final = "attention"
-_STREAMS_AT_ONCE: Final = 200  # whose consumers one look lists
+_STREAMS_AT_ONCE: Final = 200  # streams whose consumers one look lists
 _REQUESTS_AT_ONCE: Final = 16
 _MOST_ITEMS: Final = 200
 _NEAR: Final = 0.9
-_STALE_S: Final = 60.0  # without a delivery, although there is something to deliver
+_STALE_S: Final = 60.0  # seconds without a delivery although messages wait
 _LOOK_S: Final = 0.5
 _ORDER: Final = {"error": 0, "warning": 1}
 
 
 class Attention(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing to look at."""
+    """One finding."""
 
     severity: Literal["warning", "error"]
     kind: str
@@ -42,14 +42,14 @@ class Attention(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
-    """How many of the streams with consumers have been looked into."""
+    """The number of streams with consumers, and of those that were scanned."""
 
     streams: int
     of: int
 
 
 class Watchman:
-    """Looks into the streams of one link, some at a time."""
+    """Scans the streams of one link, some at a time."""
 
     def __init__(self, link: CallerLink) -> None:
         self._link = link
@@ -58,7 +58,7 @@ class Watchman:
 
     @classmethod
     def of(cls, link: CallerLink) -> Watchman:
-        """Return the one that goes with a link."""
+        """Return the watchman of a link."""
         found = link.companions.get(_NAME)
         if not isinstance(found, Watchman):
             found = link.companions[_NAME] = cls(link)
@@ -68,7 +68,7 @@ class Watchman:
         """Called when the link is closed."""
 
     async def look(self, streams: list[StreamSummary]) -> tuple[list[Attention], ScanProgress]:
-        """Return what is known of all streams, after a look into the next few of them."""
+        """Scan the next few streams, and return the findings about all."""
         with_consumers = sorted(stream.name for stream in streams if stream.consumers)
         wanted = [name for name in with_consumers if name > self._next][:_STREAMS_AT_ONCE]
         wanted += with_consumers[: _STREAMS_AT_ONCE - len(wanted)]
@@ -104,7 +104,7 @@ class Watchman:
 
 
 def about_stream(stream: StreamSummary) -> Iterable[Attention]:
-    """Yield what is wrong with a stream."""
+    """Yield the findings about a stream."""
     if stream.leader == "":
         yield Attention("error", "leader_missing", f"no server leads the stream {stream.name}", stream.name)
     if stream.lost:
@@ -116,13 +116,13 @@ def about_stream(stream: StreamSummary) -> Iterable[Attention]:
 
 
 def is_about_letters(stream: StreamSummary) -> bool:
-    """Return whether name or subjects of a stream speak of dead letters."""
+    """Return whether the name or a subject of a stream suggests dead letters."""
     words = (stream.name, *stream.subjects)
     return any("dlq" in word.lower() or "dead" in word.lower() for word in words)
 
 
 def about_consumer(consumer: ConsumerSummary, now: float) -> Iterable[Attention]:
-    """Yield what is wrong with a consumer, of what its line shows."""
+    """Yield the findings about a consumer, from its summary."""
     names = (consumer.stream, consumer.name)
     if consumer.leader == "":
         yield Attention("error", "leader_missing", f"no server leads the consumer {consumer.name}", *names)
@@ -152,7 +152,7 @@ def _is_stale(time_text: str | None, now: float) -> bool:
 
 
 def about_account(account: dict[str, Any]) -> Iterable[Attention]:
-    """Yield which limits of the account are near."""
+    """Yield the limits of the account that are nearly reached."""
     limits = account.get("limits") or {}
     for what, used, limit in (
         ("storage", account.get("storage"), limits.get("max_storage")),

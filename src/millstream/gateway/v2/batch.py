@@ -1,10 +1,10 @@
-"""Publishing many messages in one request: NDJSON in, a line about each out, in order, while it arrives.
+"""Publishing many messages in one request: NDJSON in, a line of result for each out, in order.
 
     body ─▶ whole lines of a chunk ─▶ decode all at once ─▶ publisher (window) ─▶ queue ─▶ lines of results
             └────────────── reader task ──────────────────────────────────┘      └── the answer's generator
 
-A body of any size flows through: chunks that wait for their answers are few, a reader that does not take
-results stops the reader of the body, and so the caller.  Messages are sent in the order of their lines.
+A body of any size is streamed: few chunks wait for their acknowledgements, and while the caller does not read
+results, the body is not read either.  Messages are sent in the order of their lines.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ WireMessage = tuple[bytes, bytes, bytes]  # subject, header block, body
 
 
 class Results(StrEnum):
-    """Which lines the answer has."""
+    """The lines of the answer."""
 
     ALL = "all"  # one for each message
-    FAILURES = "failures"  # one for each message that was not stored, and a sum at the end
+    FAILURES = "failures"  # one for each message that was not stored, and totals at the end
 
 
 class BatchQuery(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class BatchLine(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BatchResult(msgspec.Struct, omit_defaults=True):
-    """What became of one line; `line` counts from 1 and is told with `results=failures`."""
+    """The result of one line; `line` counts from 1 and is sent with `results=failures`."""
 
     ok: bool = msgspec.field(default_factory=bool)
     stream: str = ""
@@ -86,13 +86,13 @@ class BatchSum(msgspec.Struct):
 
 
 class _Chunk:
-    """Messages that were read together, with the answers that they wait for."""
+    """Messages that were read together, and their pending acknowledgements."""
 
     __slots__ = ("mistakes", "receipts")
 
     def __init__(self, receipts: asyncio.Future[Receipts], mistakes: dict[int, GatewayError]) -> None:
         self.receipts = receipts
-        self.mistakes = mistakes  # by place, of lines that were never sent
+        self.mistakes = mistakes  # by position, for lines that were never sent
 
 
 _decoder: Final = msgspec.json.Decoder(BatchLine)
@@ -108,11 +108,11 @@ _UNSET: Final = msgspec.UNSET
     problems=(415,),
 )
 async def publish_batch(call: Call) -> Reply:
-    """The body may be of any size: results come while it is still being sent, so read them meanwhile (as curl
-    does), or ask for failures only. Messages of one request are stored in their order. A line that fails does
-    not stop the others. Each line of the body is one message, with the limits of a single one."""
+    """Each line of the body is one message, with the limits of a single one. The body may be of any size:
+    results are sent while it arrives, so read them meanwhile (as curl does), or request failures only.
+    Messages of one request are stored in their order. A line that fails does not stop the others."""
     if call.media_type and call.media_type not in _MEDIA_TYPES:
-        raise UnsupportedMedia(f"{call.media_type} is not taken here, only {NDJSON}")
+        raise UnsupportedMedia(f"{call.media_type} is not supported here; send {NDJSON}")
     query: BatchQuery = call.query
     if query.subject is not None:
         check_subject(query.subject)
@@ -134,13 +134,13 @@ class _Batch:
         self._looked_at = (
             "$",
             call.settings.nats.link.inbox_prefix[:1],
-        )  # how subjects begin that are not callers'
+        )  # prefixes of subjects that are not for callers
         self._done = 0
         self._duplicates = 0
         self._failed = 0
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """The lines of the answer."""
+        """Yield the lines of the answer."""
         reader = asyncio.get_running_loop().create_task(self._read())
         try:
             while (chunk := await self._queue.get()) is not None:
@@ -164,7 +164,7 @@ class _Batch:
         chunks = self._call.chunks()
         try:
             while True:
-                async with asyncio.timeout(timeout_s):  # for each piece, not for the whole
+                async with asyncio.timeout(timeout_s):  # for each piece, not for the whole body
                     chunk = await anext(chunks, None)
                 if chunk is None:
                     break
@@ -187,7 +187,7 @@ class _Batch:
             await self._queue.put(None)
         except GatewayError as error:
             await self._queue.put(error)
-        except Exception:  # whatever it is, the answer must not wait for more
+        except Exception:  # any error: the answer must not wait for more
             _LOG.exception("request %s: the body of a batch can not be read", self._call.exchange.request_id)
             await self._queue.put(GatewayError("the rest of the batch was not read"))
 
@@ -232,7 +232,7 @@ class _Batch:
     # -- out ------------------------------------------------------------------------------------------
 
     def _told(self, receipts: Receipts, mistakes: dict[int, GatewayError]) -> bytes:
-        """The lines about one chunk."""
+        """Return the lines about one chunk."""
         sequences = receipts.sequences
         self._duplicates += len(receipts.duplicates)
         first = self._done

@@ -1,4 +1,4 @@
-"""What goes wrong with buckets, as the gateway's errors."""
+"""The mapping of errors of buckets to the gateway's errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millstream.link.errors import LinkError, NotConnected
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Raise errors of buckets and of watches as those that the gateway answers."""
+    """Return a context that turns errors of buckets and watches into the gateway's errors."""
     try:
         yield
     except BucketError as error:
@@ -45,7 +45,7 @@ def _error_of(error: BucketError) -> GatewayError:
 
 
 def error_of_client(error: ClientError) -> Exception:
-    """Return what went wrong between the gateway and NATS, if the client says that; else its words."""
+    """Return the link error behind an error of the client, or else a gateway error with its text."""
     if isinstance(error.__cause__, LinkError):
         return error.__cause__
     if isinstance(error, StreamChanged):

@@ -1,7 +1,7 @@
-"""One call of an operation: what came in, read as it was declared, and the forms of what goes out.
+"""A call of an operation: the request, read as the operation declares it, and the kinds of answers.
 
-It stands on ASGI, not on a framework, because streams need what is underneath: the body as it arrives, the
-reader's pace, and the moment at which the caller is gone.
+Calls use ASGI directly, without a framework, because streams need the body as it arrives, the pace of the
+reader, and the moment at which the caller disconnects.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _JSON_KINDS: Final = ("application/json", "text/json")
 
 
 class Reply(Protocol):
-    """What a handler returns: something that can be sent."""
+    """The result of a handler, which can be sent."""
 
     async def respond(self, exchange: Exchange) -> None: ...
 
 
 class Whole:
-    """An answer that is complete before its first byte leaves; JSON ends its line, for shells."""
+    """An answer that is complete before its first byte is sent; JSON ends with a line end, for shells."""
 
     def __init__(
         self, status: int, body: bytes = b"", media_type: str = JSON, headers: Headers | None = None
@@ -60,7 +60,7 @@ class Whole:
 
 
 class AnswerHead:
-    """The head of an answer in pieces, for who asked with HEAD: nothing is begun that would have to end."""
+    """The head of an answer in pieces, for a HEAD request: no stream is started."""
 
     def __init__(self, media_type: str) -> None:
         self._media_type = media_type
@@ -71,16 +71,16 @@ class AnswerHead:
 
 
 def flow_headers(media_type: str) -> Headers:
-    """The headers of every answer in pieces."""
+    """Return the headers of every answer in pieces."""
     return [("Content-Type", media_type), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")]
 
 
 class Flow:
-    """An answer in pieces, for as long as there are pieces and somebody who takes them.
+    """An answer in pieces, until they end or the caller disconnects.
 
-    `pieces` is closed when the caller goes away, at once and also while it waits: what it holds it gives back
-    in its `finally`.  With `watch=False` it reads the body of the request itself, and so notices on its own.
-    `sent` is called for each piece when it has reached the socket, or when a part of it may have.
+    `pieces` is closed at once when the caller disconnects, even while it waits; it releases its resources in
+    its `finally`.  With `watch=False`, `pieces` reads the body of the request and notices the disconnect
+    itself. `sent` is called for each piece when all or possibly a part of it has reached the socket.
     """
 
     def __init__(
@@ -118,22 +118,25 @@ class Flow:
                 self._sent()
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             if presence is not None and presence.is_gone:
-                return  # it waited for room, and was let go because the caller left
+                return  # the wait for room ended because the caller disconnected
             if self._sent is not None:
                 self._sent()
-            await asyncio.sleep(0)  # neither side may have waited: the others have their turn
+            await asyncio.sleep(0)  # neither side may have waited: let other tasks run
         await send({"type": "http.response.body", "body": b""})
 
 
 async def begun(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """`pieces` behind its first one: a generator that never began is closed without its `finally`, and what
-    it was to give back would be kept by a caller who leaves before the answer begins."""
+    """Return `pieces` after its first piece, so that closing it runs its `finally`.
+
+    A generator that never started is closed without it, and would leak its resources if the caller
+    disconnects before the answer begins.
+    """
     await anext(pieces)
     return pieces
 
 
 def start(status: int, headers: Headers) -> dict[str, Any]:
-    """The ASGI message that begins an answer."""
+    """Return the ASGI message that starts an answer."""
     return {
         "type": "http.response.start",
         "status": status,
@@ -145,7 +148,7 @@ def start(status: int, headers: Headers) -> dict[str, Any]:
 
 
 async def cancelled(*tasks: asyncio.Future[Any] | None) -> None:
-    """Cancel what still runs, and wait until it has ended."""
+    """Cancel the tasks that still run, and wait until they have ended."""
     running = [task for task in tasks if task is not None and not task.done()]
     for task in running:
         task.cancel()
@@ -153,7 +156,7 @@ async def cancelled(*tasks: asyncio.Future[Any] | None) -> None:
 
 
 def answer(value: Any, status: int = 200, headers: Headers | None = None) -> Whole:
-    """`value` as JSON."""
+    """Return an answer with `value` as JSON."""
     return Whole(status, to_json(value), JSON, headers)
 
 
@@ -162,7 +165,7 @@ def nothing(headers: Headers | None = None) -> Whole:
 
 
 class Call:
-    """A call of `operation`, with the link to NATS that its credentials have."""
+    """A call of `operation`, with the link of the caller's credentials."""
 
     def __init__(
         self, operation: Operation, exchange: Exchange, core: Core, link: CallerLink, path: Mapping[str, str]
@@ -182,7 +185,7 @@ class Call:
 
     @property
     def is_head(self) -> bool:
-        """Whether only the head of the answer to a GET is wanted."""
+        """Return whether the request is a HEAD."""
         return self.exchange.is_head
 
     @property
@@ -190,16 +193,16 @@ class Call:
         return list(self.scope["headers"])
 
     def header(self, name: str) -> str:
-        """The value of a header (in lower case, as ASGI has them), empty if it is not there."""
+        """Return the value of a header (its name in lower case), empty if it is missing."""
         return self.exchange.header(name.encode()).strip()
 
     @property
     def media_type(self) -> str:
-        """The content type of the request, without its parameters."""
+        """Return the content type of the request, without its parameters."""
         return self.exchange.header(b"content-type").partition(";")[0].strip().lower()
 
     def accepted(self, *offers: str) -> str:
-        """The offer that the caller likes best, the first one if he does not care; 406 if he takes none."""
+        """Return the offer that the caller prefers, by default the first one; 406 if it accepts none."""
         wanted = self.header("accept")
         if not wanted:
             return offers[0]
@@ -221,13 +224,13 @@ class Call:
         return best[0]
 
     def url(self, path: str) -> str:
-        """`path` as the caller sees it, behind the prefix of the listener."""
+        """Return `path` with the listener's prefix, as the caller sees it."""
         return f"{self.scope.get('root_path') or ''}{path}"
 
     # -- the body -------------------------------------------------------------------------------------
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives; Disconnected if the rest of it will not."""
+        """Yield the body as it arrives; raises Disconnected if the caller disconnects before its end."""
         while not self._ended:
             event = await self.receive()
             if event["type"] == "http.disconnect":
@@ -238,30 +241,30 @@ class Call:
                 yield chunk
 
     async def body(self) -> bytes:
-        """The whole body, within the limits of the gateway."""
+        """Return the whole body, within the limits of the gateway."""
         self._ended = True
         return await self.exchange.body()
 
     async def json(self, kind: type[Result]) -> Result:
-        """The body as JSON of `kind`; 400 if it is something else, 415 if it says so itself."""
+        """Return the JSON body, decoded to `kind`; 400 if it is invalid, 415 for another content type."""
         body = await self.body()
         body_of = self.operation.body
         if not body and body_of is not None and not body_of.required:
             body = b"{}"
         elif self.media_type and self.media_type not in _JSON_KINDS:
-            raise UnsupportedMedia(f"{self.media_type} is not taken here, only {JSON}")
+            raise UnsupportedMedia(f"{self.media_type} is not supported here; send {JSON}")
         return decode(body, kind)
 
     # -- the caller -----------------------------------------------------------------------------------
 
     async def while_there(self, work: Awaitable[Result]) -> Result:
-        """Do `work`, which ends with Disconnected as soon as the caller is gone.  The body must be read."""
+        """Return the result of `work`; raises Disconnected if the caller leaves.  Read the body first."""
         async with self.exchange.while_there():
             return await work
 
 
 def decode(text: bytes, kind: type[Result]) -> Result:
-    """JSON of `kind`, or 400."""
+    """Return JSON decoded to `kind`; 400 if it is invalid."""
     try:
         return msgspec.json.decode(text, type=kind)
     except UNREADABLE_JSON as error:
@@ -269,8 +272,7 @@ def decode(text: bytes, kind: type[Result]) -> Result:
 
 
 def read_query(kind: type | None, query: bytes) -> Any:
-    """The parameters as `kind` has them; 400 for unknown ones, for others than it takes, and for
-    repetition."""
+    """Return the parameters as `kind`; 400 for unknown, invalid and repeated ones."""
     if not query:
         return _without_parameters(kind)
     try:
@@ -303,7 +305,7 @@ def _query(kind: type | None, given: dict[str, Any]) -> Any:
 
 @functools.cache
 def _parameters(kind: type | None) -> dict[str, bool]:
-    """The names of parameters, and whether each may come more than once: dear to find out, so only once."""
+    """Return the names of parameters, and whether each may be repeated; cached, because it is slow."""
     if kind is None:
         return {}
     return {field.encode_name: _is_list(field.type) for field in msgspec.structs.fields(kind)}

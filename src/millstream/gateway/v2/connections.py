@@ -39,7 +39,7 @@ class ConnectionsQuery(msgspec.Struct, frozen=True):
 
 
 class ConnectionPage(msgspec.Struct):
-    """Rows as the server's CONNZ has them, with `server_id` and `server_name`."""
+    """Rows of the servers' CONNZ, with `server_id` and `server_name`."""
 
     connections: list[dict[str, Any]]
     total: int
@@ -54,8 +54,8 @@ class ConnectionPage(msgspec.Struct):
     answers=(json_answer(200, "a page of connections", ConnectionPage),),
 )
 async def list_connections(call: Call) -> Reply:
-    """Those of the caller's account, or of all accounts for the system account. At most 10,000 of each server
-    are looked at."""
+    """Connections of the caller's account, or of all accounts for the system account. At most 10,000 of each
+    server are considered."""
     query: ConnectionsQuery = call.query
     is_system = await system.is_system(call.link)
     body: dict[str, Any] = {"limit": _MOST, "auth": True}
@@ -90,7 +90,7 @@ def _matches(row: dict[str, Any], wanted: str) -> bool:
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
-    """Numbers before texts; what is missing counts as nothing."""
+    """Return a key that sorts numbers before texts, and missing values first."""
     return (0, value) if isinstance(value, int | float) else (1, str(value or ""))
 
 
@@ -101,7 +101,7 @@ def _sort_key(value: Any) -> tuple[int, Any]:
     problems=(404,),
 )
 async def kick_connection(call: Call) -> Reply:
-    """For the system account alone. A client that wants to comes back."""
+    """Needs the system account. The client may reconnect."""
     server, cid = call.path["server_id"], call.path["cid"]
     if not server.isalnum() or not server.isascii():
         raise BadRequest(f"{server!r} is no id of a server")

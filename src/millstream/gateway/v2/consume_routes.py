@@ -1,6 +1,6 @@
-"""Taking messages from a consumer and acknowledging them, call by call; any gateway can do either.
+"""Fetches of messages from a consumer, and acknowledgements, as single calls to any gateway.
 
-Not here: messages as they come (live), and both over one WebSocket (socket).
+`live` has messages as they come, `socket` has both over one WebSocket.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _CONSUMER: Final = "/streams/{stream}/consumers/{consumer}"
 _MOST_MESSAGES: Final = 10_000
 _MOST_ACKS: Final = 10_000
 _LONGEST_S: Final = 300
-_GRACE_S: Final = 2.0  # for the status that ends a request to arrive
+_GRACE_S: Final = 2.0  # seconds for the status that ends a request to arrive
 _MOST_BYTES: Final = 64 * 1024 * 1024
-_BREATH_S: Final = 0.02  # for messages that come together to be answered together
+_BREATH_S: Final = 0.02  # seconds in which messages are collected for one write
 _SECOND: Final = 1_000_000_000
 
 
 class Fetch(msgspec.Struct, forbid_unknown_fields=True):
-    """What to take; it waits until all of it is there, or `expires`."""
+    """The messages to fetch; the answer ends when all have come, or after `expires`."""
 
     batch: Annotated[int, msgspec.Meta(ge=1, le=_MOST_MESSAGES, description="how many at most")] = 1
     max_bytes: Annotated[
@@ -59,13 +59,13 @@ class Fetch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Fetched(msgspec.Struct):
-    """Perhaps none."""
+    """The fetched messages; the list may be empty."""
 
     messages: list[DeliveredMessage]
 
 
 class AckKind(StrEnum):
-    """What is said about a message."""
+    """The kind of an acknowledgement."""
 
     ACK = "ack"  # it is done
     NAK = "nak"  # deliver it again, now or after `delay`
@@ -89,15 +89,15 @@ class Acks(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AckStatus(StrEnum):
-    """What became of an acknowledgement."""
+    """The result of an acknowledgement."""
 
-    CONFIRMED = "confirmed"  # the consumer has it
-    SENT = "sent"  # it was sent; nobody was asked (`confirm` is false)
+    CONFIRMED = "confirmed"  # the consumer has processed it
+    SENT = "sent"  # it was sent without waiting for a confirmation (`confirm` is false)
     UNANSWERED = (
-        "unanswered"  # no confirmation: a sequence that was never delivered, or the server is too slow
+        "unanswered"  # no confirmation came: the sequence was never delivered, or the server is too slow
     )
     GONE = "gone"  # there is no such consumer
-    REFUSED = "refused"  # the ack_id is none, or goes with another operation
+    REFUSED = "refused"  # the ack_id is invalid, or the options do not fit the kind
     FAILED = "failed"  # the connection to NATS was lost
 
 
@@ -109,7 +109,7 @@ class AckResult(msgspec.Struct, omit_defaults=True):
 
 
 class AckResults(msgspec.Struct):
-    """In the order of the request; `ok` if all of them are."""
+    """The results in the order of the request; `ok` if all are."""
 
     ok: bool
     results: list[AckResult]
@@ -128,8 +128,9 @@ def message_of(taken: Taken, form: PayloadForm) -> DeliveredMessage:
 )
 async def fetch(call: Call) -> Reply:
     """Each message has an `ack_id` for the acks of this consumer. The answer begins with the first message
-    and goes on as others come, so nothing waits in the gateway: what was sent to a caller that goes away
-    before the end is delivered again after `ack_wait`, or with `"on_disconnect":"nak"` at once."""
+    and continues as others come, so nothing waits in the gateway. If the caller disconnects before the end,
+    the messages that it was sent are redelivered after `ack_wait`, or with `"on_disconnect":"nak"` at
+    once."""
     fetching = _Fetching(call, await call.json(Fetch))
     fetching.open()
     try:
@@ -141,7 +142,7 @@ async def fetch(call: Call) -> Reply:
 
 
 class _Fetching:
-    """The messages of one fetch: those that wait to be written, and those that were."""
+    """The messages of one fetch: those that wait to be written, and those that were written."""
 
     def __init__(self, call: Call, wanted: Fetch) -> None:
         self._call = call
@@ -152,7 +153,7 @@ class _Fetching:
         wait_s = call.settings.nats.link.request_timeout_s if wanted.no_wait else wanted.expires
         self._deadline = self._loop.time() + wait_s + _GRACE_S
         self._unsent: list[Taken] = []
-        self._sent: list[tuple[str, float]] = []  # where to give back, and until when it is the caller's
+        self._sent: list[tuple[str, float]] = []  # reply subject, and the end of its ack_wait
         self._ack_wait = AckWait({})
         self._is_last = False  # the piece that is being sent ends the answer
         self._is_whole = False  # the answer was sent to its end
@@ -161,7 +162,7 @@ class _Fetching:
         self._inbox.open()
 
     async def begin(self) -> None:
-        """Ask, and wait for messages; raise the reason if there are none."""
+        """Send the pull request and wait for messages; raises if the consumer cannot deliver."""
         wanted = self._wanted
         if wanted.on_disconnect is OnDisconnect.NAK:
             call = self._call
@@ -192,13 +193,13 @@ class _Fetching:
         self._unsent += self._inbox.take(self._wanted.batch)
 
     async def _explain(self) -> None:
-        """Raise what keeps the consumer from giving messages, if anything does."""
+        """Raise the reason why the consumer does not answer, if one is found."""
         call, inbox = self._call, self._inbox
-        outcome = inbox.outcome()  # raises what is wrong with the consumer
+        outcome = inbox.outcome()  # raises if the consumer cannot be pulled from
         if outcome is PullOutcome.TOO_BIG:
             raise Conflict(f"the next message has more than {self._most_bytes} bytes")
         if outcome is not PullOutcome.ENDED or inbox.asking:
-            # Not even a status: the consumer is not there, or does not pull, or JetStream is too slow.
+            # Not even a status: the consumer does not exist, or is a push consumer, or JetStream is too slow.
             info = await call.link.api(f"CONSUMER.INFO.{stream_of(call)}.{consumer_of(call)}")
             if info["config"].get("deliver_subject"):
                 raise Conflict("this is a push consumer; messages are taken from pull consumers")
@@ -208,7 +209,7 @@ class _Fetching:
     # -- the answer -----------------------------------------------------------------------------------
 
     async def reply(self) -> Reply:
-        """The answer: whole if nothing more comes, in pieces otherwise."""
+        """Return the answer: complete if the request has ended, in pieces otherwise."""
         headers: Headers = []
         pieces = self._pieces()
         if not self._may_come:
@@ -244,14 +245,14 @@ class _Fetching:
         return b",".join([encode(message_of(message, form)) for message in self._unsent])
 
     def sent(self) -> None:
-        """The last piece has reached the socket."""
+        """Note that the messages of the last piece have reached the socket."""
         now = self._loop.time()
         self._sent += [(each.reply, now + self._ack_wait.of(each.delivery)) for each in self._unsent]
         self._unsent = []
         self._is_whole = self._is_last
 
     async def close(self) -> None:
-        """Give back what was never sent; and what was, if the caller left early and wanted that."""
+        """Nak messages that were never sent; after an early disconnect, with `nak`, those that were, too."""
         replies = [message.reply for message in self._unsent + await self._inbox.close()]
         self._unsent = []
         if not self._is_whole and self._wanted.on_disconnect is OnDisconnect.NAK:
@@ -268,9 +269,9 @@ class _Fetching:
     problems=(404, 415),
 )
 async def acknowledge(call: Call) -> Reply:
-    """Acks, naks, terms and progress of many messages, by their `ack_id`, wherever they were taken.
-    `confirmed` means that the consumer has it: an ack or term is stored. A nak or progress for a message that
-    is acknowledged already changes nothing, and JetStream does not tell."""
+    """Acks, naks, terms and progress of many messages, by their `ack_id`, from any gateway. `confirmed` means
+    that the consumer has processed it: an ack or term is stored. A nak or progress for a message that is
+    already acknowledged changes nothing, and JetStream does not report that."""
     wanted = await call.json(Acks)
     stream, consumer = stream_of(call), consumer_of(call)
     timeout = wanted.timeout if wanted.confirm else 0.0
@@ -281,7 +282,7 @@ async def acknowledge(call: Call) -> Reply:
 async def acknowledge_all(
     link: CallerLink, stream: str, consumer: str, items: list[AckItem], timeout_s: float
 ) -> list[AckResult]:
-    """The result for each; `timeout_s` 0 does not wait for confirmations."""
+    """Return the result of each item; with a `timeout_s` of 0, do not wait for confirmations."""
     results = await asyncio.gather(*(_acknowledge(link, stream, consumer, item, timeout_s) for item in items))
     return list(results)
 
@@ -313,7 +314,7 @@ async def _acknowledge(
 
 
 def ack_payload(item: AckItem) -> bytes:
-    """What JetStream is told; 400 for what does not go together."""
+    """Return the payload of an acknowledgement; 400 for options that do not fit its kind."""
     if item.delay and item.op is not AckKind.NAK:
         raise BadRequest("only a nak has a `delay`")
     if item.reason and item.op is not AckKind.TERM:

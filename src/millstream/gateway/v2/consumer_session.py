@@ -1,20 +1,19 @@
-"""Reading a pull consumer for as long as somebody wants its messages, whatever happens to the line.
+"""A reader of a pull consumer, which continues after lost connections.
 
     session = ConsumerSession(call, window=…)
     await session.open()
     while True:
-        taken = await session.take(timeout_s)      # some messages, or none if none came in time
+        taken = await session.take(timeout_s)      # messages; empty if none came in time
         …                                          # write them
         session.sent()
 
-Memory: at most `window` messages and `stream_buffer` bytes are asked for at once, and nothing is asked for
-while somebody has not taken what came.
+Memory: at most `window` messages and `stream_buffer` bytes are requested at once, and nothing is requested
+until the caller has taken the messages that came.
 
-Leaving: what was sent stays the reader's, who may still acknowledge it, and JetStream delivers it again when
-`ack_wait` is over.  A reader that wants it delivered again at once says so (`OnDisconnect.NAK`); for this,
-and for readers that hold unacknowledged messages against their window, reply subjects are remembered until
-the message is acknowledged or `ack_wait` is over: from then on it may be somebody else's.  What was never
-sent is always given back.
+Disconnect: the reader may still acknowledge messages that it was sent, and JetStream redelivers them after
+`ack_wait`, or at once with `OnDisconnect.NAK`.  For this, and for readers whose unacknowledged messages count
+against the window, reply subjects are kept until the message is acknowledged or `ack_wait` is over; from then
+on another reader may have it.  Messages that were never sent are always handed back with a nak.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from millstream.protocol.ack_subject import AckSubject, read_ack_subject
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
-_SILENCE_S: Final = 12.5  # two and a half heartbeats
-_LOOK_S: Final = 15.0  # how often to see whether the consumer is there, while nothing is asked of it
+_SILENCE_S: Final = 12.5  # seconds: two and a half heartbeats
+_LOOK_S: Final = 15.0  # seconds between checks that the consumer exists, while no request is open
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 _SECOND: Final = 1_000_000_000
@@ -49,8 +48,10 @@ _sessions: Final[weakref.WeakKeyDictionary[CallerLink, weakref.WeakSet[ConsumerS
 
 
 def settled(link: CallerLink, subject: str, *, acked: bool) -> None:
-    """Messages that are dealt with need not be given back; sessions of other gateways find out by
-    themselves."""
+    """Note in all sessions of the link that a message is acknowledged, and need not be handed back.
+
+    Sessions of other gateways notice it by themselves.
+    """
     delivery = read_ack_subject(subject)
     if delivery is not None:
         for session in _sessions.get(link, ()):
@@ -58,7 +59,7 @@ def settled(link: CallerLink, subject: str, *, acked: bool) -> None:
 
 
 def progressed(link: CallerLink, subject: str) -> None:
-    """The time of a message starts anew."""
+    """Restart the `ack_wait` of a message in all sessions of the link."""
     delivery = read_ack_subject(subject)
     if delivery is not None:
         for session in _sessions.get(link, ()):
@@ -66,27 +67,27 @@ def progressed(link: CallerLink, subject: str) -> None:
 
 
 class OnDisconnect(StrEnum):
-    """What becomes of messages that were sent and not acknowledged when the reader leaves."""
+    """The treatment of sent and unacknowledged messages when the reader disconnects."""
 
-    WAIT = "wait"  # delivered again after ack_wait
-    NAK = "nak"  # delivered again at once
+    WAIT = "wait"  # redelivered after ack_wait
+    NAK = "nak"  # redelivered at once
 
 
 class AckWait:
-    """How many seconds a consumer waits for an acknowledgement."""
+    """The seconds that a consumer waits for an acknowledgement."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         waits = config.get("backoff") or [config.get("ack_wait") or 30 * _SECOND]
         self._waits_s: list[float] = [wait / _SECOND for wait in waits]
 
     def of(self, delivery: AckSubject) -> float:
-        """Of the first delivery of a message, the second, …; the last one holds for those that follow."""
+        """Return the wait after a message's first, second, … delivery; the last value repeats."""
         return self._waits_s[min(max(delivery.delivered, 1), len(self._waits_s)) - 1]
 
 
 class _Sent(NamedTuple):
     reply: str
-    deadline: float  # when JetStream may deliver it to somebody else
+    deadline: float  # time from which JetStream may deliver it to another reader
 
 
 class ConsumerSession:
@@ -106,26 +107,26 @@ class ConsumerSession:
         self._expires_s = _EXPIRES_S
         self._remembered = _MOST_REMEMBERED
         self._acks = True
-        self._acks_all = False  # an ack is one of all messages before, too
+        self._acks_all = False  # an ack covers all earlier messages, too
         self._wait_s = _FIRST_WAIT_S
         self._looked = 0.0
-        self._alone = False  # the next message is bigger than the buffer
-        self.permits: int | None = None  # how many messages may still be handed out; None is any number
+        self._alone = False  # request one message: the next is larger than the buffer
+        self.permits: int | None = None  # messages that may still be handed out; None is no limit
         self._gives_back = on_disconnect is OnDisconnect.NAK
         self._holds_unacked = hold_unacked  # unacknowledged messages count against the window
         self._ack_wait = AckWait({})
         self._max_deliver = -1
-        self._handed: deque[Taken] = deque()  # taken, and not known to be sent
-        self._out: dict[int, _Sent] = {}  # what was sent, by sequence, oldest first
+        self._handed: deque[Taken] = deque()  # taken, and not yet confirmed as sent
+        self._out: dict[int, _Sent] = {}  # messages that were sent, by sequence, oldest first
 
     async def open(self) -> None:
-        """Begin; NotFound, or Conflict if the consumer is none that can be pulled from."""
+        """Start; raises NotFound, or Conflict if the consumer cannot be pulled from."""
         await self.look()
         _sessions.setdefault(self._link, weakref.WeakSet()).add(self)
         self._link.listen(self.wake)
 
     async def look(self) -> None:
-        """Look at the consumer; raises as `open`, and begins nothing."""
+        """Check the consumer without starting; raises what `open` raises."""
         config = (await self._link.api(f"CONSUMER.INFO.{self._stream}.{self._consumer}"))["config"]
         if config.get("deliver_subject"):
             raise Conflict("this is a push consumer; messages are read from pull consumers here")
@@ -151,7 +152,7 @@ class ConsumerSession:
     # -- messages -------------------------------------------------------------------------------------
 
     async def take(self, timeout_s: float) -> list[Taken]:
-        """What there is, up to the window; nothing if nothing came in time.  Raises what ends the session."""
+        """Return messages, up to the window, or none if none came in time; raises if the session ends."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
@@ -171,7 +172,7 @@ class ConsumerSession:
             if now >= deadline:
                 return []
             await self._look(inbox, now)
-            await inbox.wait(min(deadline - now, 1.0))  # the gateway may be stopping
+            await inbox.wait(min(deadline - now, 1.0))  # at most a second: the gateway may be stopping
 
     def _room(self) -> int:
         room = self._window
@@ -189,14 +190,14 @@ class ConsumerSession:
         return taken
 
     def sent(self, count: int | None = None) -> None:
-        """The first `count` messages that were taken, or all of them, have reached the socket."""
+        """Note that the first `count` taken messages, by default all, have reached the socket."""
         handed = self._handed
         remember = self._acks and (self._gives_back or self._holds_unacked)
         now = asyncio.get_running_loop().time()
         for _ in range(len(handed) if count is None else count):
             message = handed.popleft()
             if remember:
-                # One that comes again takes the place of what it was: whichever is acknowledged, it is done.
+                # A redelivery replaces the earlier delivery: an ack of either one settles the message.
                 self._out.pop(message.delivery.stream_seq, None)
                 self._out[message.delivery.stream_seq] = _Sent(
                     message.reply, now + self._ack_wait.of(message.delivery)
@@ -207,14 +208,14 @@ class ConsumerSession:
                 del self._out[next(iter(self._out))]
 
     def _forget_expired(self) -> None:
-        """Give up what was not acknowledged in time: JetStream delivers it again, to anybody."""
+        """Forget messages that were not acknowledged in time: JetStream may deliver them to any reader."""
         now = asyncio.get_running_loop().time()
         out = self._out
         while out and out[oldest := next(iter(out))].deadline <= now:
             del out[oldest]
 
     def settle(self, delivery: AckSubject, *, acked: bool) -> None:
-        """A message needs nothing more, if it is one of this consumer: acknowledged, or given up."""
+        """Forget a message of this consumer that was acknowledged or terminated."""
         if delivery.consumer != self._consumer or delivery.stream != self._stream:
             return
         out, last = self._out, delivery.stream_seq
@@ -225,7 +226,7 @@ class ConsumerSession:
             self.wake()
 
     def progress(self, delivery: AckSubject) -> None:
-        """Somebody works on a message, if it is one of this consumer: it stays his for another ack_wait."""
+        """Restart the ack_wait of a message of this consumer, because its reader sent progress."""
         if delivery.consumer != self._consumer or delivery.stream != self._stream:
             return
         sent = self._out.pop(delivery.stream_seq, None)
@@ -234,21 +235,21 @@ class ConsumerSession:
             self._out[delivery.stream_seq] = _Sent(sent.reply, now + self._ack_wait.of(delivery))
 
     def wake(self) -> None:
-        """Look again: something is different."""
+        """Wake `take`, because the state has changed."""
         if self._inbox is not None:
             self._inbox.wake()
 
     # -- the line -------------------------------------------------------------------------------------
 
     async def _ready(self, deadline: float) -> PullInbox | None:
-        """An inbox on the connection of the moment; None if there was no connection in time."""
+        """Return an inbox on the current connection; None if there was no connection in time."""
         loop = asyncio.get_running_loop()
         while self._inbox is None or self._generation != self._link.generation or not self._link.is_up:
             if self._link.is_closed:
                 raise NotConnected("the link to NATS is closed")
             inbox, self._inbox = self._inbox, None
             if inbox is not None:
-                # What came over a connection that is gone is delivered again by the server, after ack_wait.
+                # The server redelivers messages of a lost connection after ack_wait.
                 await self._give_back_unsent(await inbox.close())
             if self._link.is_up:
                 inbox = PullInbox(self._link, self._stream, self._consumer)
@@ -285,15 +286,14 @@ class ConsumerSession:
             await self._pause()
 
     async def _look(self, inbox: PullInbox, now: float) -> None:
-        """Find out about what nobody told: a request that is no longer known there, a consumer that is
-        gone."""
+        """Check for changes without an event: a pull request that the server lost, a deleted consumer."""
         silent = inbox.asking and now - inbox.heard > _SILENCE_S
         idle = not inbox.asking and now - max(inbox.heard, self._looked) > _LOOK_S
         if silent or idle:
             self._looked = now
             await self._must_be_there()
             if silent:
-                self._generation = -1  # a new inbox: the old request, if there is one, dies with its own
+                self._generation = -1  # use a new inbox: the old request ends with the old one
 
     async def _must_be_there(self) -> None:
         try:
@@ -314,7 +314,7 @@ class ConsumerSession:
     # -- the end --------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Give back what was never sent; and what was, if the reader wanted that."""
+        """Nak messages that were never sent, and with `OnDisconnect.NAK` those that were, too."""
         self._link.unlisten(self.wake)
         _sessions.get(self._link, weakref.WeakSet()).discard(self)
         unsent = list(self._handed)

@@ -59,7 +59,7 @@ class ConsumerPage(msgspec.Struct, omit_defaults=True):
 
 
 class Pause(msgspec.Struct, forbid_unknown_fields=True):
-    """Until when: exactly one of the two."""
+    """The end of a pause: exactly one of the two fields."""
 
     until: Annotated[str, msgspec.Meta(description="RFC 3339")] | None = None
     seconds: Annotated[float, msgspec.Meta(gt=0, le=10**9, description="from now")] | None = None
@@ -72,20 +72,20 @@ class Paused(msgspec.Struct, omit_defaults=True):
 
 
 class Reset(msgspec.Struct, forbid_unknown_fields=True):
-    """Where it goes on: at `seq`, at the first message of `time` or later, or behind its ack floor."""
+    """The position to continue at: `seq`, the first message at `time` or later, or after the ack floor."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     time: Annotated[str, msgspec.Meta(description="RFC 3339")] | None = None
 
 
 class Unpin(msgspec.Struct, forbid_unknown_fields=True):
-    """The priority group; every group that has a pinned client if there is none."""
+    """The priority group to unpin; by default every group that has a pinned client."""
 
     group: str = ""
 
 
 class ResetConsumer(ConsumerInfo):
-    """The consumer, and the sequence at which it goes on."""
+    """The consumer, and the sequence at which it continues."""
 
     reset_seq: int = 0
 
@@ -98,7 +98,7 @@ def consumer_of(call: Call) -> str:
 
 
 def both_of(call: Call) -> str:
-    """Stream and consumer, as they stand in subjects of the API."""
+    """Return stream and consumer, as subjects of the API contain them."""
     return f"{stream_of(call)}.{consumer_of(call)}"
 
 
@@ -110,8 +110,8 @@ def both_of(call: Call) -> str:
     problems=(404,),
 )
 async def list_consumers(call: Call) -> Reply:
-    """Consumers by name. With `summary` the answer has a line for each, of a list that is at most two seconds
-    old."""
+    """Consumers by name. With `summary` the answer has a summary of each, from a list that is at most two
+    seconds old."""
     query: ConsumersQuery = call.query
     if query.summary:
         return await consumer_summaries(call, stream_of(call))
@@ -133,7 +133,7 @@ async def list_consumers(call: Call) -> Reply:
     problems=(404, 409, 415, 422),
 )
 async def create_consumer(call: Call) -> Reply:
-    """Creating a consumer again with the same configuration is no error; with another one it is 409."""
+    """Creating a consumer again with the same configuration is no error; another configuration gets 409."""
     stream = stream_of(call)
     config = await call.json(dict[str, Any])
     name = config.get("name") or config.get("durable_name") or ""
@@ -153,7 +153,7 @@ async def create_consumer(call: Call) -> Reply:
     problems=(404,),
 )
 async def read_consumer(call: Call) -> Reply:
-    """Its configuration and its state."""
+    """The configuration and the state of a consumer."""
     return answer(without_type(await call.link.api(f"CONSUMER.INFO.{both_of(call)}")))
 
 
@@ -164,7 +164,7 @@ async def read_consumer(call: Call) -> Reply:
     problems=(404,),
 )
 async def delete_consumer(call: Call) -> Reply:
-    """Whoever reads from it is told."""
+    """Deletes the consumer; its readers get an error."""
     await call.link.api(f"CONSUMER.DELETE.{both_of(call)}")
     return nothing()
 
@@ -180,7 +180,7 @@ async def delete_consumer(call: Call) -> Reply:
     problems=(404,),
 )
 async def read_consumer_config(call: Call) -> Reply:
-    """Alone, so that it can be changed and sent back."""
+    """The configuration without the state, so that it can be changed and sent back."""
     told = await call.link.api(f"CONSUMER.INFO.{both_of(call)}")
     return config_answer(call, told["config"])
 
@@ -194,7 +194,7 @@ async def read_consumer_config(call: Call) -> Reply:
     problems=(404, 409, 412, 415, 422),
 )
 async def update_consumer_config(call: Call) -> Reply:
-    """Replaces the configuration, as far as JetStream lets a consumer change."""
+    """Replaces the configuration. JetStream refuses changes of some fields."""
     stream, consumer = stream_of(call), consumer_of(call)
     config = await call.json(dict[str, Any])
     for key in ("name", "durable_name"):
@@ -218,7 +218,7 @@ async def update_consumer_config(call: Call) -> Reply:
     problems=(404, 415, 422),
 )
 async def pause_consumer(call: Call) -> Reply:
-    """It delivers nothing until that time."""
+    """The consumer delivers nothing until the given time."""
     pause = await call.json(Pause)
     if (pause.until is None) == (pause.seconds is None):
         raise BadRequest("a pause has one of `until` and `seconds`")
@@ -243,7 +243,7 @@ def _paused(told: dict[str, Any]) -> Reply:
     problems=(404, 422),
 )
 async def resume_consumer(call: Call) -> Reply:
-    """It delivers again."""
+    """Ends a pause: the consumer delivers again."""
     return _paused(await call.link.api(f"CONSUMER.PAUSE.{both_of(call)}", b""))
 
 
@@ -255,9 +255,10 @@ async def resume_consumer(call: Call) -> Reply:
     problems=(404, 415, 422),
 )
 async def reset_consumer(call: Call) -> Reply:
-    """Deliver again from a sequence on, or everything that is not acknowledged."""
+    """Redelivers from a sequence or time on, or everything that is not acknowledged."""
     reset = await call.json(Reset)
-    await call.link.api(f"CONSUMER.INFO.{both_of(call)}")  # a reset of what is not there is not answered
+    # JetStream does not answer the reset of a consumer that does not exist
+    await call.link.api(f"CONSUMER.INFO.{both_of(call)}")
     seq = reset.seq
     if reset.time is not None:
         if reset.seq:
@@ -268,7 +269,7 @@ async def reset_consumer(call: Call) -> Reply:
 
 
 async def _sequence_at(call: Call, text: str) -> int:
-    """Return the sequence of the first message that was stored then or later, or of the next one to come."""
+    """Return the sequence of the first message stored at or after a time, or of the next message."""
     try:
         start = format_time(parse_time(text))
     except (TimeError, ValueError, OverflowError) as error:
@@ -291,7 +292,7 @@ async def _sequence_at(call: Call, text: str) -> int:
     problems=(404, 415, 422),
 )
 async def unpin_consumer(call: Call) -> Reply:
-    """The client that a priority group is pinned to is let go, and the next one that asks is pinned."""
+    """Releases the pinned client of a priority group; the next client that pulls is pinned."""
     unpin = await call.json(Unpin)
     groups = [unpin.group]
     if not unpin.group:

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 description, written from the declarations of the operations.
 
-Shapes come from the structs that requests are read into and answers are written from (msgspec knows their
-JSON schema), configurations from `millstream.jsapi`.  So there is nothing to keep in step by hand.
+msgspec derives the schemas from the structs that requests are decoded into and answers are encoded from;
+configurations come from `millstream.jsapi`.  So no schema is maintained by hand.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PATH_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
-    """The whole document."""
+    """Return the whole document."""
     operations = list(operations)
     shapes = _Shapes(operations)
     paths: dict[str, dict[str, Any]] = {}
@@ -158,7 +158,7 @@ def _name(kind: type) -> str:
 
 
 def _tidy(schema: Any) -> Any:
-    """Without defaults that say nothing, and without `null` where it only stands for absence."""
+    """Return a schema without empty defaults, and without `null` where it only means absence."""
     if isinstance(schema, list):
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
@@ -223,7 +223,7 @@ def _query(operation: Operation, shapes: _Shapes) -> Iterable[dict[str, Any]]:
 def _headers(operation: Operation) -> Iterable[dict[str, Any]]:
     for name, text in operation.headers.items():
         if name == "Accept":
-            continue  # OpenAPI says it by the media types of the answers
+            continue  # in OpenAPI, the media types of the answers express it
         yield {
             "name": name,
             "in": "header",

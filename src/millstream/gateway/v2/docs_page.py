@@ -1,4 +1,4 @@
-"""The page at /v2/docs: one file, nothing from other servers; it draws the description beside it."""
+"""The page at /v2/docs: one file that loads nothing from other servers, and renders the description."""
 
 # ruff: noqa: E501
 

@@ -1,6 +1,6 @@
-"""An answer of known length that is sent in pieces, whole or a part of it; and the headers that ask for one.
+"""Answers of known length that are sent in pieces, as a whole or a range, and the request headers for them.
 
-A piece that can not be had ends the connection, so that nobody takes a part for the whole.
+If a piece cannot be read, the connection is cut, so that no caller takes a part for the whole.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Download:
                 await exchange.send(start(self._status, headers))
                 await exchange.send({"type": "http.response.body", "body": b""})
                 return
-            first = await anext(self._pieces)  # what is wrong from the start is still answered as such
+            # an error before the first piece is still answered with its status
+            first = await anext(self._pieces)
             async with exchange.while_there() as presence:
                 await exchange.send(start(self._status, headers))
                 await exchange.send({"type": "http.response.body", "body": first, "more_body": True})
@@ -56,7 +57,7 @@ class Download:
                     await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
                     if presence is not None and presence.is_gone:
                         return
-                    await asyncio.sleep(0)  # neither side may have waited: the others have their turn
+                    await asyncio.sleep(0)  # neither side may have waited: let other tasks run
                 await exchange.send({"type": "http.response.body", "body": b""})
         except (Disconnected, OSError):
             pass
@@ -65,9 +66,9 @@ class Download:
 
 
 def part_of(call: Call, size: int, etag: str) -> Part | None:
-    """Return the part that a request asks for; None for all of it, 416 if there is no such part.
+    """Return the part that a request asks for; None for all of it, 416 if it does not exist.
 
-    Several parts at once, and what is no range of bytes, are answered with everything, as HTTP allows.
+    Requests for several ranges, or for other units than bytes, get everything, as HTTP allows.
     """
     wanted = call.header("range")
     condition = call.header("if-range")
@@ -91,7 +92,7 @@ def part_of(call: Call, size: int, etag: str) -> Part | None:
 
 
 def tags_in(condition: str) -> list[str]:
-    """Return the ETags that a condition names; 400 for what is none."""
+    """Return the ETags that a condition names; 400 if one is invalid."""
     tags = [tag.strip() for tag in condition.split(",")]
     for tag in tags:
         if tag != "*" and not (len(tag) > 2 and tag.removeprefix("W/").startswith('"') and tag.endswith('"')):
@@ -100,7 +101,7 @@ def tags_in(condition: str) -> list[str]:
 
 
 def is_known(call: Call, etag: str) -> bool:
-    """Return whether the caller of a GET has this already; 412 if If-Match names something else."""
+    """Return whether the caller of a GET has this version; 412 if If-Match names another one."""
     match, none_match = call.header("if-match"), call.header("if-none-match")
     if match and "*" not in tags_in(match) and etag not in tags_in(match):
         raise PreconditionFailed("it is not what If-Match names")

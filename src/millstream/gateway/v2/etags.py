@@ -1,7 +1,7 @@
 """The ETag of a configuration, and the conditions that requests put on it.
 
-It covers what a configuration says, without what the server itself notes in its metadata, so it changes when
-somebody changes the configuration, and at no other time.
+The ETag covers the configuration without the metadata that the server itself adds, so it changes only with
+the configuration.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 def etag(config: dict[str, Any]) -> str:
-    """A strong validator, with its quotes."""
+    """Return a strong validator, with its quotes."""
     said = dict(config)
     metadata = {
         key: value
@@ -30,13 +30,13 @@ def etag(config: dict[str, Any]) -> str:
 
 
 def check_match(condition: str, config: dict[str, Any]) -> None:
-    """If-Match: 412 unless it names the configuration that is there; no condition asks for nothing."""
+    """Raise 412 unless If-Match names the present configuration; an empty condition passes."""
     if condition and condition != "*" and etag(config) not in _listed(condition):
         raise PreconditionFailed("the configuration is not the one that If-Match names")
 
 
 def is_known(condition: str, config: dict[str, Any]) -> bool:
-    """If-None-Match: whether the caller has this configuration already."""
+    """Return whether If-None-Match names this configuration."""
     return condition == "*" or etag(config) in [tag.removeprefix("W/") for tag in _listed(condition)]
 
 

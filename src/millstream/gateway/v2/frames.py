@@ -1,11 +1,11 @@
-"""One stream of messages, two ways to write it: a JSON object on each line, or Server-Sent Events.
+"""The two framings of a stream of messages: a JSON object on each line, or Server-Sent Events.
 
     NDJSON   {"stream":"ORDERS","seq":7,…}\\n          {"problem":{…}}\\n at the end, if it did not end well
     SSE      id: 7\\ndata: {"stream":…}\\n\\n          event: problem\\ndata: {…}\\n\\n, and `: ping` every 15
     s
 
-Proxies and load balancers close lines on which nothing happens; comments keep them open.  NDJSON has no
-comments, so it has `{"ping":true}` lines, for those who ask for them.
+Proxies and load balancers close idle connections; comments keep them open.  NDJSON has no comments, so it has
+`{"ping":true}` lines on request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _line_encoder: Final = msgspec.json.Encoder()
 
 
 class Framing(Protocol):
-    """How messages become bytes; `ping_s` is 0 if there are no pings."""
+    """Encodes messages; `ping_s` is 0 if there are no pings."""
 
     media_type: str
     ping_s: float
@@ -41,7 +41,7 @@ class Framing(Protocol):
 
 
 class Lines:
-    """NDJSON."""
+    """NDJSON: a JSON object on each line."""
 
     media_type = NDJSON
 
@@ -84,7 +84,7 @@ class Events:
 
 
 def framing_of(media_type: str, ping_s: float | None) -> Framing:
-    """The framing of a media type; without `ping_s`, events are kept alive and lines are not."""
+    """Return the framing of a media type; without `ping_s`, events have pings and lines have none."""
     if media_type == EVENTS:
         return Events(PING_S if ping_s is None else ping_s)
     return Lines(ping_s or 0.0)

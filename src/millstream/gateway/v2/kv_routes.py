@@ -114,7 +114,7 @@ class History(msgspec.Struct):
 
 
 class Written(msgspec.Struct):
-    """Where a value is."""
+    """The place of a stored value."""
 
     bucket: str
     key: str
@@ -122,7 +122,7 @@ class Written(msgspec.Struct):
 
 
 def entry_json(bucket: str, entry: KvEntry, form: PayloadForm) -> KeyEntry:
-    """Return an entry as JSON has it."""
+    """Return the JSON form of an entry."""
     made = KeyEntry(
         bucket,
         entry.key,
@@ -150,7 +150,7 @@ async def bucket_of(call: Call) -> KeyValue:
     problems=(404,),
 )
 async def list_buckets(call: Call) -> Reply:
-    """Buckets with their configuration and size."""
+    """The buckets with their configuration and size."""
     found, following = await KeyValue.buckets(call.link, call.query.offset)
     return answer(Buckets(found, following or None))
 
@@ -178,7 +178,7 @@ async def create_bucket(call: Call) -> Reply:
     problems=(404,),
 )
 async def read_bucket(call: Call) -> Reply:
-    """`values` counts revisions, those of deleted keys included."""
+    """The configuration and size of a bucket. `values` counts revisions, those of deleted keys included."""
     return answer(await (await bucket_of(call)).status())
 
 
@@ -189,7 +189,7 @@ async def read_bucket(call: Call) -> Reply:
     problems=(404, 409, 422),
 )
 async def delete_bucket(call: Call) -> Reply:
-    """With everything in it."""
+    """Deletes the bucket with all its keys."""
     with told():
         await KeyValue.remove(call.link, call.path["bucket"])
     return nothing()
@@ -203,9 +203,9 @@ async def delete_bucket(call: Call) -> Reply:
     problems=(404,),
 )
 async def list_keys(call: Call) -> Reply:
-    """Keys in the order of their last change, whatever the size of the bucket. A key that changes while
-    somebody goes through the pages may come twice; one that is there all the time is never left out. A page
-    may be short, or empty, and have a next one."""
+    """Keys in the order of their last change. A key that changes between two pages may come twice; a key that
+    exists all the time is never left out. A page may have fewer keys than `limit`, or none, and still have a
+    next page."""
     query: KeysQuery = call.query
     kv = await bucket_of(call)
     with told():
@@ -241,8 +241,8 @@ async def list_keys(call: Call) -> Reply:
     problems=(404, 406, 412),
 )
 async def read_key(call: Call) -> Reply:
-    """The value as it is, or JSON. With `history`, all revisions that the bucket still has, deletions
-    included. A key called `keys` or `watch` is written with an encoded letter: `%6Beys`, `%77atch`."""
+    """The value in its own bytes, or as JSON. With `history`, all revisions that the bucket still has,
+    deletions included. A key called `keys` or `watch` needs an encoded letter: `%6Beys`, `%77atch`."""
     query: KeyQuery = call.query
     kv, key = await bucket_of(call), call.path["key"]
     if query.history:
@@ -301,8 +301,8 @@ async def _history(call: Call, kv: KeyValue, key: str) -> Reply:
     problems=(404, 412, 422),
 )
 async def write_key(call: Call) -> Reply:
-    """Stores the body as it is. Of two writes that name the same revision, one gets 412. A time to live needs
-    a bucket that allows it, as all that are created here do."""
+    """Stores the body unchanged. Of two writes that name the same revision, one gets 412. A time to live
+    needs a bucket that allows it; all buckets created here do."""
     kv, key = await bucket_of(call), call.path["key"]
     value = await call.body()
     headers = from_http(call.raw_headers)
@@ -341,8 +341,7 @@ def _ttl(call: Call, headers: list[tuple[str, str]]) -> float | None:
     problems=(404, 412, 422),
 )
 async def delete_key(call: Call) -> Reply:
-    """Marks the key as deleted; older revisions stay as far as the bucket keeps history, unless `purge`
-    removes them."""
+    """Marks the key as deleted. Older revisions stay in the history unless `purge` is set."""
     query: DeleteKeyQuery = call.query
     if query.ttl is not None and not query.purge:
         raise BadRequest("`ttl` goes with `purge`")

@@ -1,10 +1,10 @@
 """Changes of a bucket as Server-Sent Events.
 
-id: 17                 the revision, so that whoever comes back goes on behind it
+id: 17                 the revision, after which a reconnecting client continues
 event: entry
 data: {"bucket":…,"key":…,"revision":17,"operation":"put","data":…}
 
-event: caught_up       once: everything that was there at the beginning has been sent
+event: caught_up       once, when all revisions of the start have been sent
 data: {"revision":17}
 """
 
@@ -60,12 +60,12 @@ class WatchQuery(msgspec.Struct, frozen=True):
 )
 async def watch_keys(call: Call) -> Reply:
     """The last revision of each key, then every change. The id of an event is the revision, so `EventSource`
-    goes on where it was. `caught_up` comes once, when everything that was there has been sent. With
-    `payload=none` values are not sent at all."""
+    continues after a reconnect. `caught_up` comes once, when all revisions that existed at the start have
+    been sent. With `payload=none` values are not sent."""
     query: WatchQuery = call.query
     call.accepted(EVENTS)
     if len(query.key) > _MOST_PATTERNS:
-        raise BadRequest(f"at most {_MOST_PATTERNS} patterns are taken")
+        raise BadRequest(f"at most {_MOST_PATTERNS} patterns are allowed")
     kv = await bucket_of(call)
     after = _after(call, query)
     with told():
@@ -124,7 +124,7 @@ async def _events(call: Call, kv: KeyValue, watch: Watch, form: PayloadForm) -> 
 
 
 async def _take(watch: Watch) -> list[KvEntry]:
-    """Return some changes, or none if none came in time."""
+    """Return changes, or none if none came in time."""
     try:
         async with asyncio.timeout(_STOP_LOOK_S):
             with told():

@@ -1,4 +1,4 @@
-"""Dead letters: where there are some, what they say, and back to where they belong."""
+"""Dead letters: list the streams that have some, read them, and redrive them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LetterQuery(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, omit_defaults=True):
-    """A dead letter: why it is one, where its message was, and the message."""
+    """A dead letter: its reason, the origin of its message, and the message."""
 
     seq: int
     subject: str
@@ -79,7 +79,7 @@ class Letters(msgspec.Struct, omit_defaults=True):
 
 
 class RedriveRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Which letters go back: `seqs`, or `all` from `start` on; the message of one letter may be changed."""
+    """The letters to redrive: `seqs`, or `all` from `start` on; a single letter may be changed."""
 
     seqs: Annotated[list[Sequence], msgspec.Meta(max_length=_MOST_AT_ONCE)] = []
     all: bool = False
@@ -92,10 +92,10 @@ class RedriveRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RedriveResults(msgspec.Struct, omit_defaults=True):
-    """What became of each letter."""
+    """The result for each letter."""
 
     results: list[Redriven]
-    next: int | None = None  # `start` to go on with, if letters are left
+    next: int | None = None  # `start` of the next call, if letters are left
 
 
 def _letter(letter: Letter, form: PayloadForm) -> DeadLetter:
@@ -122,9 +122,9 @@ def _letter(letter: Letter, form: PayloadForm) -> DeadLetter:
     problems=(404,),
 )
 async def list_letter_streams(call: Call) -> Reply:
-    """Streams whose name, subjects, description or metadata (`millstream.dead_letters`) speak of dead letters
-    and whose last message is one. Any other stream can be asked by its name. Letters are written by
-    Millstream's pipelines; what a server only announced, and nobody kept, is not here."""
+    """Streams whose name, subjects, description or metadata (`millstream.dead_letters`) suggest dead letters
+    and whose last message is one. Letters of any other stream can be read by its name. Millstream's pipelines
+    write letters; messages that a server gave up and no pipeline kept are not included."""
     return answer(LetterStreams(await letter_streams(call.link)))
 
 
@@ -136,8 +136,8 @@ async def list_letter_streams(call: Call) -> Reply:
     problems=(404,),
 )
 async def list_letters(call: Call) -> Reply:
-    """Messages of the stream that are no letters are left out; a page may be short, or empty, and have a next
-    one."""
+    """The letters of a stream, without its other messages. A page may have fewer than `limit`, or none, and
+    still have a next page."""
     query: LettersQuery = call.query
     stream = stream_of(call)
     await call.link.ask(STREAM_INFO, stream)  # raises if it is not there
@@ -169,9 +169,10 @@ async def read_one_letter(call: Call) -> Reply:
 )
 async def redrive_letters(call: Call) -> Reply:
     """Publishes letters to their original subjects and deletes each when it is stored there. A letter that is
-    sent again after a cut is stored once, within the duplicate window of the stream it goes to. Letters that
-    name a subject of the server are refused. With `all`, it goes on at `next`, and stops at a failure; one
-    letter alone may be given another body (`data`, `json` or `base64`) and other `headers`."""
+    redriven again after an interruption is stored once, within the duplicate window of its stream. Letters
+    that name a subject of the server are refused. With `all`, the call stops at a failure, and the next call
+    continues at `next`. A single letter may get another body (`data`, `json` or `base64`) and other
+    `headers`."""
     wanted = await call.json(RedriveRequest)
     stream = stream_of(call)
     await call.link.ask(STREAM_INFO, stream)  # raises if it is not there
@@ -188,7 +189,7 @@ async def redrive_letters(call: Call) -> Reply:
 
 
 def _edit(wanted: RedriveRequest) -> Edit | None:
-    """Return the changes to a message; None if there are none."""
+    """Return the changes to a message, or None."""
     given = (wanted.data, wanted.json, wanted.base64)
     payload = None if all(each is msgspec.UNSET for each in given) else body_of(*given)
     headers = from_json(wanted.headers) if wanted.headers is not None else None

@@ -1,7 +1,7 @@
-"""Messages as they come, over one answer that does not end: of a stream in order, or of a consumer with acks.
+"""Messages as they come, in one answer without an end: of a stream in order, or of a consumer with acks.
 
-A stream is read by an ordered consumer, so nothing is acknowledged and whoever comes back says where he was.
-A consumer remembers that itself, and its messages are acknowledged by calls of their own.
+A stream is read by an ordered consumer, without acks, and a reconnecting caller names its position.  A
+consumer keeps the position itself, and its messages are acknowledged by separate calls.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ section: Final = Section(Tag.CONSUMING)
 
 _AT_ONCE: Final = 256  # messages in one write
 _STOP_LOOK_S: Final = 1.0
-_HEARTBEAT_S: Final = 2.0  # of the ordered consumer: a deleted stream is missed after two and a half
+_HEARTBEAT_S: Final = 2.0  # of the ordered consumer: a deleted stream is noticed after two and a half
 _MICROSECOND: Final = 1_000
 
 
 class From(StrEnum):
-    """Where to begin."""
+    """The position to start at."""
 
     FIRST = "first"
     LAST = "last"
@@ -104,15 +104,15 @@ _ACCEPT: Final = {"Accept": "`text/event-stream` for Server-Sent Events, else ND
     problems=(404, 406, 409, 422),
 )
 async def read_live(call: Call) -> Reply:
-    """Every message once, in stream order, across lost connections of the gateway. The id of an event is the
-    sequence of its message, so `EventSource` goes on where it was. A slow reader holds back the consumer, not
-    the gateway's memory. Streams with work-queue retention can not be read so."""
+    """Every message once, in stream order, also after lost connections of the gateway. The id of an event is
+    the sequence of its message, so `EventSource` continues after a reconnect. A slow reader slows its
+    consumer and takes no memory of the gateway. Streams with work-queue retention are refused."""
     query: StreamQuery = call.query
     subjects = [check_filter(subject) for subject in query.subject]
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     start = _start(call, query)
     if call.is_head:
-        await call.link.api(f"STREAM.INFO.{stream_of(call)}")  # raises what is wrong
+        await call.link.api(f"STREAM.INFO.{stream_of(call)}")  # raises if it cannot be read
         return AnswerHead(framing.media_type)
     reading = _Reading(call, subjects, start, query.payload)
     await reading.open()
@@ -131,9 +131,9 @@ async def read_live(call: Call) -> Reply:
 )
 async def read_consumer_live(call: Call) -> Reply:
     """Messages of a pull consumer, each with its `ack_id` for the acks of this consumer, which may come after
-    the caller has left. What was sent and not acknowledged is delivered again after `ack_wait`, or with
-    `on_disconnect=nak` as soon as the caller is gone. Many callers may read the same consumer: each message
-    goes to one of them."""
+    the caller has disconnected. Messages that were sent and not acknowledged are redelivered after
+    `ack_wait`, or with `on_disconnect=nak` as soon as the caller disconnects. Many callers may read the same
+    consumer: each message goes to one of them."""
     query: ConsumerQuery = call.query
     framing = framing_of(call.accepted(NDJSON, EVENTS), query.heartbeat)
     session = ConsumerSession(call, window=query.window, on_disconnect=query.on_disconnect)
@@ -194,7 +194,7 @@ async def _flow(call: Call, framing: Framing, reading: _Reading) -> AsyncGenerat
 
 
 class _Reading:
-    """An ordered consumer, whose messages are made ready for the answer."""
+    """An ordered consumer whose messages are converted for the answer."""
 
     def __init__(self, call: Call, subjects: list[str], start: StartAt, form: PayloadForm) -> None:
         self._form = form
@@ -211,14 +211,14 @@ class _Reading:
             raise error_of_client(error) from error
 
     async def open(self) -> None:
-        """Begin; what is wrong is raised as the gateway's errors."""
+        """Start; raises errors of the gateway."""
         try:
             await self._consumer.open()
         except ClientError as error:
             raise error_of_client(error) from error
 
     async def take(self, timeout_s: float) -> list[Message]:
-        """Some messages, or none if none came in time."""
+        """Return messages, or none if none came in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 messages = await self._consumer.take(_AT_ONCE)
@@ -244,7 +244,7 @@ class _Reading:
 
 
 def _start(call: Call, query: StreamQuery) -> StartAt:
-    """Where to begin: behind the last event, if the caller had one; else what the query says."""
+    """Return the start: after the Last-Event-ID, if the caller sent one, or else as the query says."""
     last = call.header("last-event-id")
     if last:
         if not (last.isascii() and last.isdigit() and len(last) < 20):

@@ -1,7 +1,7 @@
-"""Which content types of others' answers are passed on: those of which a browser runs and renders nothing.
+"""The content types of answers that are passed on: those that a browser neither runs nor renders as a page.
 
-Whoever answers a request on NATS chooses the type.  Behind the gateway's address a page or a script of his
-would act for the user who looks at it.
+The responder on NATS chooses the type.  A page or script of a responder would run with the gateway's origin,
+and act for the user who opens it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KINDS: Final = frozenset({"application", "image", "audio", "video", "font"})
 
 
 def passive_type(text: str) -> str:
-    """`text` if nothing runs or renders it as a page, otherwise `application/octet-stream`."""
+    """Return `text` if browsers neither run nor render the type, otherwise `application/octet-stream`."""
     found = _TYPE.fullmatch(text.strip())
     if found is None:
         return BYTES

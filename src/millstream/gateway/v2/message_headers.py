@@ -1,9 +1,9 @@
 """Headers of messages: in HTTP's headers, in JSON, and in the block that NATS stores.
 
-In HTTP, `Nats-…` headers are those of the message, and every other one is written with a prefix:
-`Millstream-Header-Trace: abc` is the message's `Trace`.  HTTP does not keep upper and lower case, NATS does:
-JetStream's own names get their spelling back, others are capitalised word by word.  JSON keeps names as
-they are.
+In HTTP, `Nats-…` headers are those of the message, and every other one has a prefix:
+`Millstream-Header-Trace: abc` is the message's `Trace`.  HTTP does not preserve the case of names, but NATS
+does: JetStream's own names get their spelling back, others are capitalised word by word.  JSON keeps names
+unchanged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,10 +28,10 @@ _BATCH: Final = jetstream.BATCH_PREFIX.lower()
 
 
 def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
-    """The headers of the message in the headers of a request, whose names ASGI has in lower case."""
+    """Return the message headers among the headers of a request, whose names are in lower case."""
     found: Pairs = []
     for raw_name, raw_value in raw:
-        if not raw_name.startswith(_RAW_PREFIXES):  # most are not: told before anything is made of them
+        if not raw_name.startswith(_RAW_PREFIXES):  # most are not, so this check comes first
             continue
         name = raw_name.decode("latin-1")
         if name.startswith(_OWN_PREFIX):
@@ -43,7 +43,7 @@ def from_http(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
 
 
 def to_http(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """The headers of an answer that tell those of a message."""
+    """Return the HTTP headers for the headers of a message."""
     return [
         (name if name.lower().startswith(_OWN_PREFIX) else f"Millstream-Header-{name}", value)
         for name, value in pairs
@@ -52,7 +52,7 @@ def to_http(pairs: Iterable[tuple[str, str]]) -> Pairs:
 
 
 def from_json(headers: Mapping[str, str | list[str]]) -> Pairs:
-    """The headers of a message that is written in JSON."""
+    """Return the headers of a message in JSON."""
     found: Pairs = []
     for name, value in headers.items():
         check_header_name(name)
@@ -64,7 +64,7 @@ def from_json(headers: Mapping[str, str | list[str]]) -> Pairs:
 
 
 def to_json(pairs: Iterable[tuple[str, str]]) -> JsonHeaders:
-    """A header that comes more than once has a list."""
+    """Return headers for JSON; a repeated header has a list."""
     found: JsonHeaders = {}
     for name, value in pairs:
         present = found.get(name)
@@ -78,7 +78,7 @@ def to_json(pairs: Iterable[tuple[str, str]]) -> JsonHeaders:
 
 
 def refuse_batches(pairs: Pairs) -> None:
-    """Atomic batches need one connection from their first message to the last, which HTTP does not give."""
+    """Refuse headers of atomic batches, which need one connection for all their messages."""
     for name, _ in pairs:
         if name.lower().startswith(_BATCH):
             raise BadRequest(f"{name} is not supported: a batch can not span requests")

@@ -1,4 +1,4 @@
-"""Reading what a stream holds, without a consumer, and erasing a message of it."""
+"""Reading the messages of a stream without a consumer, and deleting one."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class PageQuery(msgspec.Struct, frozen=True):
 
 class MessagePage(msgspec.Struct, omit_defaults=True):
     messages: list[Message]
-    next_seq: int | None = None  # where to go on; absent when there was nothing more
-    next: int | None = None  # the same, in the answer to a search
+    next_seq: int | None = None  # start of the next page; absent after the last one
+    next: int | None = None  # start of the next page of a search
 
 
 class DeleteQuery(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class DeleteQuery(msgspec.Struct, frozen=True):
 
 
 class StoredAnswer(msgspec.Struct):
-    """What JetStream gives for a message."""
+    """JetStream's answer to a request for a message."""
 
     subject: str
     seq: int
@@ -102,7 +102,7 @@ _ACCEPT: Final = {"Accept": "`application/octet-stream` for the body alone"}
 
 
 async def read_stored(call: Call, stream: str, request: dict[str, Any]) -> StoredAnswer:
-    """One message of a stream, as JetStream finds it."""
+    """Return the message of a stream that JetStream finds for a request."""
     told = await call.link.api(f"STREAM.MSG.GET.{stream}", request)
     return msgspec.convert(told["message"], StoredAnswer)
 
@@ -150,7 +150,7 @@ async def read_message(call: Call) -> Reply:
     problems=(404, 409, 422),
 )
 async def delete_message(call: Call) -> Reply:
-    """Erases it where it was stored, or with `erase=false` only leaves it out."""
+    """Deletes the message and overwrites its bytes on disk; with `erase=false` it is only deleted."""
     request: dict[str, Any] = {"seq": sequence_of(call)}
     if not call.query.erase:
         request["no_erase"] = True
@@ -159,7 +159,7 @@ async def delete_message(call: Call) -> Reply:
         await call.link.api(f"STREAM.MSG.DELETE.{stream}", request)
     except LinkApiError as error:
         if error.err is Err.STREAM_MESSAGE_DELETE_FAILED:
-            await read_stored(call, stream, {"seq": request["seq"]})  # says so if it is not there
+            await read_stored(call, stream, {"seq": request["seq"]})  # 404 if it does not exist
         raise
     return nothing()
 
@@ -173,7 +173,7 @@ async def delete_message(call: Call) -> Reply:
     problems=(404, 406),
 )
 async def read_last_message(call: Call) -> Reply:
-    """The last message of a subject, or of all that match it."""
+    """The last message of a subject, or of all subjects that match it."""
     query: LastQuery = call.query
     return await _one(call, {"last_by_subj": check_filter(query.subject)}, query.payload)
 
@@ -201,8 +201,8 @@ async def read_next_message(call: Call) -> Reply:
 )
 async def list_messages(call: Call) -> Reply:
     """Messages from a sequence or a time on, in order; the next page begins at `next_seq`. A page ends early
-    when it has 4 MiB of bodies. With `search`, also when it has looked through 5,000 messages, 32 MiB or for
-    two seconds: it may be empty, and the search goes on at `next`."""
+    at 4 MiB of bodies. With `search`, it also ends after 5,000 messages, 32 MiB or two seconds of searching:
+    it may be empty, and the search continues at `next`."""
     query: PageQuery = call.query
     stream = stream_of(call)
     if query.search:
@@ -260,7 +260,7 @@ async def _search(call: Call, stream: str, query: PageQuery) -> Reply:
 
 
 def read_time(text: str) -> str:
-    """`text` as JetStream reads times, or 400."""
+    """Return a time in the form that JetStream reads; 400 if it is invalid."""
     try:
         return format_time(parse_time(text))
     except (TimeError, ValueError, OverflowError) as error:
@@ -268,7 +268,7 @@ def read_time(text: str) -> str:
 
 
 def sequence_of(call: Call) -> int:
-    """Return the sequence in the path, or 400."""
+    """Return the sequence in the path; 400 if it is invalid."""
     text = call.path["seq"]
     if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) <= _BIGGEST:
         raise BadRequest(f"{text!r} is no sequence")

@@ -1,7 +1,7 @@
 """Names that come in from HTTP: streams, consumers, subjects, headers.
 
-They end up in the subjects of NATS commands, so nothing passes here that could end a command, reach
-another subject, or match more than was said.  All of it is refused with 400.
+They become part of NATS commands.  A name that could end a command, reach another subject, or match more than
+intended is refused with 400.
 """
 
 import re
@@ -21,18 +21,18 @@ _MAX_DIGITS: Final = 1000
 _LONG_NUMBER: Final = re.compile(f"[0-9]{{{_MAX_DIGITS + 1}}}")
 _SUBJECTS_IN_HEADERS: Final = frozenset({"nats-trace-dest", "nats-schedule-target", "nats-schedule-source"})
 
-NAME_PATTERN: Final = r"^[^\u0000-\u0020\u007f.*>/\\]{1,255}$"  # of _NAME, for the description
+NAME_PATTERN: Final = r"^[^\u0000-\u0020\u007f.*>/\\]{1,255}$"  # _NAME for the description
 
 
 def check_name(name: str, what: str) -> str:
-    """`name`, if a stream or consumer may be called so."""
+    """Return `name`; 400 if a stream or consumer cannot have it."""
     if _NAME.fullmatch(name) is None:
         raise BadRequest(f"{name!r} can not be the name of a {what}")
     return name
 
 
 def check_subject(subject: str) -> str:
-    """`subject`, if a message can be published to it: no wildcard, no blank, no empty token."""
+    """Return `subject`; 400 if it has a wildcard, a blank or an empty token."""
     _check_tokens(subject)
     if ("*" in subject or ">" in subject) and any(token in "*>" for token in subject.split(".")):
         raise BadRequest(f"{subject!r} has wildcards; messages are published to one subject")
@@ -40,7 +40,7 @@ def check_subject(subject: str) -> str:
 
 
 def check_reach(subject: str, settings: Settings) -> None:
-    """403 for the server's own subjects: of those that administrate, where only the data plane is served."""
+    """Raise 403 for the server's subjects; the management group may use those of the administration."""
     if is_reserved(subject, settings.nats.link.inbox_prefix):
         raise PermissionDenied(f"{subject} belongs to the server, not to callers of the gateway")
     if is_management(subject) and Group.MANAGEMENT not in settings.groups:
@@ -48,14 +48,14 @@ def check_reach(subject: str, settings: Settings) -> None:
 
 
 def check_header_reach(pairs: Iterable[tuple[str, str]], settings: Settings) -> None:
-    """The same for subjects in headers, to which a server publishes on its own."""
+    """Raise 403 for the server's own subjects in headers that make a server publish there."""
     for name, value in pairs:
         if name.lower() in _SUBJECTS_IN_HEADERS:
             check_reach(value.strip(), settings)
 
 
 def check_filter(subject: str) -> str:
-    """`subject`, if messages can be chosen by it."""
+    """Return `subject`; 400 if it cannot be a filter."""
     _check_tokens(subject)
     if ">" in subject and ">" in subject.split(".")[:-1]:
         raise BadRequest(f"{subject!r} has `>` before its end")
@@ -76,7 +76,7 @@ def check_header_name(name: str) -> str:
 
 
 def check_header_value(value: str, name: str = "") -> str:
-    """`value`, if the header `name` may have it: servers read the numbers of their own headers."""
+    """Return `value`; 400 if the header `name` cannot have it.  Servers parse numbers in their headers."""
     if _HEADER_VALUE.fullmatch(value) is None:
         raise BadRequest("the value of a header can not have line ends in it")
     if len(value) > _MAX_DIGITS and name.lower().startswith("nats-") and _LONG_NUMBER.search(value):

@@ -1,6 +1,6 @@
 """Object stores: list, create, seal, delete; objects: list, upload, download, link, delete.
 
-Uploads and downloads are passed on chunk by chunk, so an object of any size takes little memory here.
+Uploads and downloads are streamed chunk by chunk, so an object of any size takes little memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def store_of(call: Call) -> ObjectStore:
     problems=(404,),
 )
 async def list_stores(call: Call) -> Reply:
-    """Stores with their configuration and size."""
+    """The stores with their configuration and size."""
     found, following = await ObjectStore.stores(call.link, call.query.offset)
     return answer(Stores(found, following or None))
 
@@ -92,7 +92,8 @@ async def create_store(call: Call) -> Reply:
     problems=(404,),
 )
 async def list_objects(call: Call) -> Reply:
-    """Objects in the order of their last change. A page may be short, or empty, and have a next one."""
+    """Objects in the order of their last change. A page may have fewer than `limit`, or none, and still have
+    a next page."""
     query: ObjectsQuery = call.query
     store = await store_of(call)
     page = await store.page(after=query.after, limit=query.limit)
@@ -107,7 +108,7 @@ async def list_objects(call: Call) -> Reply:
     problems=(404, 409, 415, 422),
 )
 async def seal_store(call: Call) -> Reply:
-    """Nothing can be added to it or removed from it any more, and that can not be undone."""
+    """Makes the store read-only. This cannot be undone."""
     if not (await call.json(StoreChange)).sealed:
         raise BadRequest("a store can be sealed, and not be opened again")
     return answer(await (await store_of(call)).seal())
@@ -120,7 +121,7 @@ async def seal_store(call: Call) -> Reply:
     problems=(404, 409, 422),
 )
 async def delete_store(call: Call) -> Reply:
-    """With everything in it."""
+    """Deletes the store with all its objects."""
     with told():
         await ObjectStore.remove(call.link, call.path["bucket"])
     return nothing()
@@ -154,9 +155,9 @@ async def delete_store(call: Call) -> Reply:
     problems=(404, 406, 409, 412, 416),
 )
 async def read_object(call: Call) -> Reply:
-    """The bytes of an object, or of what a link leads to. The content type is the one that it was stored
-    with, unless browsers would run or render it. The bytes are compared with the digest while they are sent:
-    if they are not what was stored, the connection is cut before the end."""
+    """The bytes of an object, or of the object that a link leads to. The content type is the stored one,
+    unless browsers would run or render it. The digest is checked while the bytes are sent: if they differ
+    from what was stored, the connection is cut before the end."""
     store = await store_of(call)
     name = call.path["object"]
     with told():
@@ -206,9 +207,9 @@ async def _pieces(
     problems=(404, 409, 412, 422),
 )
 async def write_object(call: Call) -> Reply:
-    """Stores the body, of any size, with its content type and its `Millstream-Header-*`. The object is seen
-    when all of it is stored; one that is cut off leaves nothing. With `link_bucket` it is a link, and has no
-    body."""
+    """Stores the body, of any size, with its content type and its `Millstream-Header-*`. The object becomes
+    visible when all of it is stored; an interrupted upload leaves nothing. With `link_bucket` the object is a
+    link, and has no body."""
     query: PutObjectQuery = call.query
     store = await store_of(call)
     name = call.path["object"]
@@ -239,7 +240,7 @@ async def _no_body(call: Call) -> None:
 
 
 async def _received(call: Call) -> AsyncIterator[bytes]:
-    """Yield the body as it comes; 408 if nothing comes for too long."""
+    """Yield the body as it arrives; 408 if no byte arrives for too long."""
     timeout_s = call.settings.limits.body_timeout_s or None
     pieces = call.chunks().__aiter__()
     while True:
@@ -254,7 +255,7 @@ async def _received(call: Call) -> AsyncIterator[bytes]:
 
 
 def _headers(call: Call) -> dict[str, list[str]]:
-    """Return the headers that are kept with an object."""
+    """Return the headers to store with an object."""
     found: dict[str, list[str]] = {}
     if kind := call.header("content-type"):
         found["Content-Type"] = [kind]
@@ -272,7 +273,7 @@ def _headers(call: Call) -> dict[str, list[str]]:
     problems=(404, 409, 412, 422),
 )
 async def delete_object(call: Call) -> Reply:
-    """Of a link, the link alone."""
+    """Deletes the object. For a link, only the link is deleted."""
     store = await store_of(call)
     with told():
         await store.delete(call.path["object"], condition_of(call))

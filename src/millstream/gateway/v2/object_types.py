@@ -1,4 +1,4 @@
-"""What requests for objects take and answer, and the headers of HTTP that describe an object."""
+"""The queries and answers of object stores, and the HTTP headers that describe an object."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Objects(msgspec.Struct, omit_defaults=True):
 
 
 class StoreChange(msgspec.Struct, forbid_unknown_fields=True):
-    """The only change that a store knows."""
+    """The change of a store: it can only be sealed."""
 
     sealed: bool
 
@@ -66,12 +66,12 @@ class PutObjectQuery(msgspec.Struct, frozen=True):
 
 
 def etag_of(info: ObjectInfo) -> str:
-    """Return the ETag: the digest in hexadecimal, or what else identifies a content that has none."""
+    """Return the ETag: the digest in hexadecimal, or another identifier of an object that has none."""
     return f'"{info.sha256.hex()}"' if info.sha256 else f'"{info.nuid}-{info.size}"'
 
 
 def description_headers(info: ObjectInfo) -> Headers:
-    """Return the headers that say what an object is."""
+    """Return the headers that describe an object."""
     headers: Headers = [("ETag", etag_of(info)), ("Content-Disposition", _disposition(info.name))]
     if info.sha256:
         headers.append(("Repr-Digest", f"sha-256=:{base64.b64encode(info.sha256).decode()}:"))
@@ -81,13 +81,13 @@ def description_headers(info: ObjectInfo) -> Headers:
 
 
 def _disposition(name: str) -> str:
-    """Return what a browser saves an object as: the last part of its name, in harmless characters."""
+    """Return the Content-Disposition: a download with the last part of the name, percent-encoded."""
     last = name.rsplit("/", 1)[-1] or "object"
     return f"attachment; filename*=UTF-8''{quote(last.encode(errors='replace'), safe='')}"
 
 
 def media_type_of(info: ObjectInfo) -> str:
-    """Return the content type that was stored with an object, if no browser runs it."""
+    """Return the content type that was stored with an object, unless browsers would run it."""
     for name, values in info.headers.items():
         if name.lower() == "content-type" and values:
             return passive_type(values[0])
@@ -95,7 +95,7 @@ def media_type_of(info: ObjectInfo) -> str:
 
 
 def announced_digest(call: Call) -> bytes:
-    """Return the SHA-256 that a request announces of its body; nothing if it announces none."""
+    """Return the SHA-256 that a request announces for its body; empty if it announces none."""
     said = call.header("repr-digest") or call.header("content-digest")
     if not said:
         return b""
@@ -109,7 +109,7 @@ def announced_digest(call: Call) -> bytes:
 
 
 def condition_of(call: Call) -> Condition | None:
-    """Return what If-Match and If-None-Match ask of the object that is to be replaced; it raises 412."""
+    """Return a check of If-Match and If-None-Match against the object to be replaced; it raises 412."""
     match, none_match = call.header("if-match"), call.header("if-none-match")
     if not match and not none_match:
         return None

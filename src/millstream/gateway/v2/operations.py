@@ -1,12 +1,12 @@
-"""What an operation of the API is: how it is called, what it takes, what it answers, and who does it.
+"""The declaration of an operation: its path, parameters, body, answers and handler.
 
-One declaration serves three: routing, reading of requests, and the OpenAPI description.  So what is
-described is what is checked.
+Routing, the decoding of requests and the OpenAPI description all use the declaration, so the description
+matches the checks.
 
     @section.get("/streams/{stream}", "Read a stream", answers=(Answer(200, StreamInfo),), problems=(404,))
     async def read_stream(call: Call) -> Reply: ...
 
-Not here: how the description is written (description), how HTTP gets in and out (routing).
+`description` writes the OpenAPI document, `routes` calls the handlers.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ Handler = Callable[["Call"], Awaitable["Reply"]]
 # A Python type whose schema msgspec knows, several of them in a tuple, or a schema itself.
 Shape = Any
 
-# What any operation may answer: bad request, who are you, not allowed, too slow, too much, too often,
-# NATS is not there, NATS does not answer.
+# Errors of every operation: bad request, unauthorized, forbidden, body too slow, too large, too many
+# requests,
+# no connection to NATS, no answer from NATS.
 COMMON_PROBLEMS: Final = (400, 401, 403, 408, 413, 429, 500, 503, 504)
 
 
 class Tag(StrEnum):
-    """The chapters of the description."""
+    """The sections of the description."""
 
     PUBLISHING = "Publishing"
     READING = "Reading messages"
@@ -56,7 +57,7 @@ _MANAGEMENT: Final = frozenset({Tag.STREAMS, Tag.CONSUMERS, Tag.DEAD_LETTERS, Ta
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a request carries; `content` has a shape for each media type."""
+    """The body of a request; `content` has a schema for each media type."""
 
     content: Mapping[str, Shape]
     description: str = ""
@@ -65,7 +66,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A success."""
+    """A successful answer."""
 
     status: int
     description: str
@@ -95,17 +96,17 @@ class Operation:
 
     @property
     def changes(self) -> bool:
-        """Return whether a gateway that is read-only refuses it."""
+        """Return whether a read-only gateway refuses the operation."""
         return self.method != "GET" or self.socket or self.consumes
 
     @property
     def group(self) -> Group:
-        """Which half of the gateway serves it."""
+        """Return the group that serves the operation."""
         return Group.MANAGEMENT if self.tag in _MANAGEMENT else Group.DATAPLANE
 
     @property
     def statuses(self) -> set[int]:
-        """Everything that may be answered."""
+        """Return all statuses that the operation may answer with."""
         return {*COMMON_PROBLEMS, *self.problems, *(answer.status for answer in self.answers)}
 
 

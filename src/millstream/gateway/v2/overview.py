@@ -1,4 +1,4 @@
-"""The whole account at a glance: usage, rates, the servers if they tell, and what needs attention."""
+"""The overview of an account: usage, rates, the servers if permitted, and findings that need attention."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class OverviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to see; null is what these credentials may not ask, and `not_permitted` names it."""
+    """The overview; parts that these credentials may not read are null, and named in `not_permitted`."""
 
     time: str
     account: AccountInfo | None
@@ -44,7 +44,7 @@ class OverviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerVitals | None
     health: Health
     attention: list[Attention]
-    scanned: ScanProgress | None  # whose consumers were looked at so far
+    scanned: ScanProgress | None  # progress of the scan of consumers
     not_permitted: list[str]
 
 
@@ -54,9 +54,9 @@ class OverviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     answers=(json_answer(200, "usage, rates, health, and what needs attention", OverviewAnswer),),
 )
 async def read_overview(call: Call) -> Reply:
-    """Numbers of the account and, as far as these credentials may ask, of the servers. `rates` needs two
-    looks, so it is null in the first answer. Consumers are looked at a few hundred streams at a time, and
-    `scanned` says how far that is."""
+    """Numbers of the account and, as far as these credentials may read them, of the servers. `rates` needs
+    two samples, so it is null in the first answer. Consumers are scanned a few hundred streams at a time;
+    `scanned` has the progress."""
     return answer(await overview(call.link))
 
 
@@ -69,12 +69,12 @@ async def read_overview(call: Call) -> Reply:
     problems=(406,),
 )
 async def read_overview_live(call: Call) -> Reply:
-    """The same as events."""
+    """The overview as Server-Sent Events."""
     return await ticks(call, "overview", lambda: overview(call.link), every_s=call.query.every)
 
 
 async def overview(link: CallerLink) -> dict[str, Any]:
-    """Return everything, asked at the same time."""
+    """Return the overview; all parts are requested at the same time."""
     missing: list[str] = []
     is_system = await system.is_system(link)
     vitals = Vitals.of(link)

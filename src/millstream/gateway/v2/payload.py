@@ -1,4 +1,4 @@
-"""Messages in JSON: the same shape wherever one is read, and wherever one is published.
+"""Messages in JSON, in one form for reading and publishing.
 
 The body of a message is bytes.  In JSON it is exactly one of
 
@@ -6,7 +6,7 @@ The body of a message is bytes.  In JSON it is exactly one of
     "json":   any value, the body is its JSON
     "base64": a string, for bodies that are neither
 
-so a message that was read can be published again as it is.  Without any of them the body is empty.
+so a message that was read can be published again unchanged.  Without any of them the body is empty.
 """
 
 import base64
@@ -25,7 +25,7 @@ from millstream.protocol.ack_subject import AckSubject
 
 
 class PayloadForm(StrEnum):
-    """How bodies are written."""
+    """The form of bodies in answers."""
 
     AUTO = "auto"  # data if it is UTF-8, base64 otherwise
     JSON = "json"  # json if it is JSON, otherwise as AUTO
@@ -66,12 +66,12 @@ class Outgoing(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     base64: str | msgspec.UnsetType = msgspec.UNSET
 
     def body(self) -> bytes:
-        """The bytes that are meant."""
+        """Return the bytes of the body."""
         return body_of(self.data, self.json, self.base64)
 
 
 class HasBody(Protocol):
-    """Something that is written with a body in one of the three forms."""
+    """A struct with a body in one of the three forms."""
 
     data: str | msgspec.UnsetType
     json: msgspec.Raw | msgspec.UnsetType
@@ -84,7 +84,7 @@ _any_json: Final = msgspec.json.Decoder()
 def body_of(
     data: str | msgspec.UnsetType, json: msgspec.Raw | msgspec.UnsetType, base64_text: str | msgspec.UnsetType
 ) -> bytes:
-    """The bytes of a body that is given in one of its forms; 400 if it is given in more than one."""
+    """Return the bytes of a body in one of the three forms; 400 if it has more than one."""
     unset = msgspec.UNSET
     if data is not unset and json is unset and base64_text is unset:
         return data.encode(errors="surrogatepass")
@@ -98,7 +98,7 @@ def body_of(
 
 
 def decode_base64(text: str | bytes) -> bytes:
-    """What standard base64 says; line ends are allowed in it."""
+    """Return the bytes of standard base64, which may have line ends; 400 if it is invalid."""
     if isinstance(text, bytes):
         text = text.decode("latin-1")
     try:
@@ -108,7 +108,7 @@ def decode_base64(text: str | bytes) -> bytes:
 
 
 def fill_body(message: HasBody, body: bytes, form: PayloadForm) -> None:
-    """Write `body` into `message`."""
+    """Set the field of `message` for `body`."""
     if form is PayloadForm.NONE:
         return
     if form is PayloadForm.JSON and body and _is_json(body):
@@ -171,5 +171,5 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def to_json(value: Any) -> bytes:
-    """JSON, as answers have it."""
+    """Return the JSON of an answer."""
     return encode(value)

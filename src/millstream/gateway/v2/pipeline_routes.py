@@ -1,7 +1,7 @@
-"""Pipelines, as their jobs report them on a subject of NATS (`progress.subject` of a pipeline).
+"""Pipelines, from the reports of their jobs on a NATS subject (`progress.subject` of a pipeline).
 
-Reports are plain messages that nobody stores, so the gateway listens from the first question on, and keeps
-the last report of each job while somebody goes on asking.
+Reports are not stored, so the gateway subscribes at the first request and keeps the last report of each job
+while requests continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ section: Final = Section(Tag.ACCOUNT)
 SUBJECT: Final = "millstream.pipeline.>"
 _MOST_JOBS: Final = 1000
 _FORGET_S: Final = 300.0
-_MOST_SUBJECTS: Final = 8  # that one set of credentials listens on
+_MOST_SUBJECTS: Final = 8  # subjects that one set of credentials may listen on
 
 Subject = Annotated[str, msgspec.Meta(description="where pipelines report")]
 
@@ -50,14 +50,14 @@ class ReportedJob(msgspec.Struct, kw_only=True):
     rows: int = 0
     batches: int = 0
     rate: float = 0.0  # rows a second
-    lag: dict[str, int] = msgspec.field(default_factory=dict)  # messages that are left, by stream
+    lag: dict[str, int] = msgspec.field(default_factory=dict)  # messages not yet processed, by stream
     text: str = ""
     subject: str = ""
     time: str = ""  # when the report came
 
 
 class Pipelines(msgspec.Struct):
-    """Jobs that have reported since the gateway listens."""
+    """The jobs that have reported since the gateway subscribed."""
 
     subject: str
     since: str
@@ -81,7 +81,7 @@ class ReportListener:
 
     @classmethod
     def of(cls, link: CallerLink, subject: str) -> ReportListener:
-        """Return the one that listens on a subject, from now on if there is none."""
+        """Return the listener of a subject; start one if there is none."""
         others = [each for each in link.companions.values() if isinstance(each, ReportListener)]
         found = next((each for each in others if each.subject == subject), None)
         if found is None:
@@ -117,7 +117,7 @@ class ReportListener:
                 self._jobs[key] = job
 
     def told(self) -> dict[str, Any]:
-        """Return what is known; raise why the server does not let us listen."""
+        """Return the reports; raises if the server refused the subscription."""
         self._keep()
         if self._subscription.error is not None:
             error: LinkError = self._subscription.error
@@ -135,7 +135,7 @@ async def _listener(call: Call) -> ReportListener:
         raise PermissionDenied(f"{subject} belongs to the server, and pipelines do not report there")
     check_reach(subject, call.settings)
     listener = ReportListener.of(call.link, subject)
-    await call.link.flush()  # a refusal of the subscription has come then
+    await call.link.flush()  # a refusal of the subscription arrives before the flush ends
     return listener
 
 
@@ -146,8 +146,8 @@ async def _listener(call: Call) -> ReportListener:
     answers=(json_answer(200, "the last report of each job", Pipelines),),
 )
 async def read_pipelines(call: Call) -> Reply:
-    """Jobs of pipelines that report on `subject` (`progress.subject` in a pipeline's file). Nobody stores
-    reports, so the first answer has none, and jobs appear with their next batch."""
+    """Jobs of pipelines that report on `subject` (`progress.subject` in a pipeline's file). Reports are not
+    stored, so the first answer has none, and jobs appear with their next batch."""
     return answer((await _listener(call)).told())
 
 
@@ -160,7 +160,7 @@ async def read_pipelines(call: Call) -> Reply:
     problems=(406,),
 )
 async def read_pipelines_live(call: Call) -> Reply:
-    """The same as events."""
+    """The jobs as Server-Sent Events."""
     listener = await _listener(call)
 
     async def look() -> dict[str, Any]:

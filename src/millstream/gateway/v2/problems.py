@@ -1,13 +1,13 @@
-"""What went wrong, as RFC 9457 writes it: application/problem+json, with JetStream's error code.
+"""Problem details (RFC 9457): application/problem+json, with JetStream's error code.
 
-Handlers raise; the gateway's front answers, as it does for every part of it.  Of JetStream's refusals, the
-status is chosen here: JetStream says 400 or 500 to nearly everything.
+Handlers raise, and the gateway's front answers.  The status of JetStream's refusals is chosen here, because
+JetStream uses 400 or 500 for nearly everything.
 
-    400  the request can not be read: JSON, query, names, subjects, headers
-    422  it can be read, but JetStream does not accept what it says
-    409  it does not go with what is there; 412: a condition in the request does not hold
-    404  what it names is not there; 413, 415, 429 as usual
-    503  the NATS server can not be reached or can not do it now; 504: nobody answered in time
+    400  the request cannot be read: JSON, query, names, subjects, headers
+    422  the request can be read, but JetStream does not accept its values
+    409  the request conflicts with the present state; 412: a condition in the request does not hold
+    404  a resource does not exist; 413, 415, 429 as usual
+    503  the NATS server cannot be reached or cannot do it now; 504: no answer came in time
 """
 
 from http import HTTPStatus
@@ -44,7 +44,7 @@ _CONDITIONS: Final = (
     Err.MIN_LAST_SEQUENCE,
     Err.REQUIRED_API_LEVEL,
 )
-_NOT_ACCEPTED: Final = (  # told with 500 by JetStream, although it is the request that is at fault
+_NOT_ACCEPTED: Final = (  # JetStream's code is 500, although the request is at fault
     Err.CONSUMER_CREATE_FAILED,
     Err.STREAM_CREATE_FAILED,
     Err.STREAM_CONFIG_INVALID,
@@ -69,7 +69,7 @@ _STATUS_OF: Final[dict[int, int]] = {
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The body of every answer that is not a success, and the last line of a stream that ended badly."""
+    """The body of every unsuccessful answer, and the last line of a stream that failed."""
 
     status: int
     title: str
@@ -77,11 +77,11 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str = "about:blank"
     instance: str = ""  # the path
     request_id: str = ""
-    err_code: int = 0  # of JetStream, if it was JetStream that refused
+    err_code: int = 0  # JetStream's error code, if JetStream refused
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What the caller is told of `error`."""
+    """Return the outcome of `error`."""
     outcome = outcome_of_any(error)
     if isinstance(error, LinkApiError):
         outcome.status = status_of_refusal(error.code, error.err_code)
@@ -90,13 +90,13 @@ def outcome_of(error: BaseException) -> Outcome:
 
 
 def problem_of(error: BaseException) -> Problem:
-    """The same, for the inside of a stream."""
+    """Return the problem of `error`, for a line of a stream."""
     outcome = outcome_of(error)
     return Problem(outcome.status, outcome.title, outcome.detail, err_code=outcome.err_code)
 
 
 def status_of_refusal(code: int, err_code: int) -> int:
-    """The HTTP status of a refusal of JetStream, which has its own idea of HTTP's codes."""
+    """Return the HTTP status for a refusal of JetStream, from its two codes."""
     known = _STATUS_OF.get(err_code)
     if known is not None:
         return known

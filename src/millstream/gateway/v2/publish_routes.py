@@ -1,7 +1,7 @@
-"""Publishing one message, with or without a stream behind it, and asking somebody a question.
+"""Publishing one message, with or without a stream, and sending a request.
 
-The body of the request is the body of the message, byte for byte and whatever its content type, unless the
-request says otherwise: the media type of the envelope, or `encoding=base64`.
+The body of the HTTP request is the body of the message, byte for byte and with any content type.  The
+exceptions are the media type of the envelope and `encoding=base64`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ section: Final = Section(Tag.PUBLISHING)
 
 ENVELOPE: Final = "application/vnd.millstream.message+json"
 _LONGEST_S: Final = 300
-_PATIENCE_S: Final = 2.0  # for the server to say that it has a message that is not stored
+_PATIENCE_S: Final = 2.0  # seconds for the server to confirm a message that is not stored
 
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST_S, description="how many seconds to wait")]
 
 
 class Encoding(StrEnum):
-    """How the body of the request is to be read."""
+    """The encoding of the body of the request."""
 
     RAW = "raw"
     BASE64 = "base64"
 
 
 class Ack(StrEnum):
-    """Who says that the message has arrived."""
+    """The confirmation that a publish waits for."""
 
     STREAM = "stream"
     NONE = "none"
@@ -95,9 +95,9 @@ _BODY: Final = Body(
     problems=(404, 409, 412, 422),
 )
 async def publish(call: Call) -> Reply:
-    """The body is stored as it is. `Nats-*` headers are headers of the message, others are written as
-    `Millstream-Header-<Name>`. With 404, no stream stores this subject; with 504 it is not known whether the
-    message was stored: repeat it with the same `Idempotency-Key`."""
+    """The body is stored unchanged. `Nats-*` headers are headers of the message, others are written as
+    `Millstream-Header-<Name>`. 404 means that no stream stores this subject. 504 means that it is not known
+    whether the message was stored: repeat it with the same `Idempotency-Key`."""
     query: PublishQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
     refuse_batches(headers)
@@ -127,9 +127,10 @@ async def publish(call: Call) -> Reply:
     problems=(404,),
 )
 async def request(call: Call) -> Reply:
-    """Sends the message to whoever listens on the subject and waits for one answer: 404 if nobody listens,
-    504 if nobody answered in time. An answer that has a `Content-Type` header is given with that type, unless
-    browsers would run or render it: HTML, for example, is told as `Millstream-Header-Content-Type`."""
+    """Sends the message to the subscribers of the subject and waits for one answer: 404 if there is no
+    subscriber, 504 if no answer came in time. An answer with a `Content-Type` header is sent with that type,
+    unless browsers would run or render it: HTML, for example, is only named in
+    `Millstream-Header-Content-Type`."""
     query: RequestQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
     work = call.link.request(subject, body, headers, query.timeout)
@@ -169,7 +170,7 @@ async def _message(call: Call, encoding: Encoding) -> tuple[str, bytes, Pairs]:
 
 
 async def send(link: CallerLink, subject: str, body: bytes, headers: Pairs) -> None:
-    """Publish without an answer."""
+    """Publish without waiting for a stream."""
     link.publish(subject, body, headers=headers)
     with contextlib.suppress(RequestTimeout):
         await link.flush(_PATIENCE_S)

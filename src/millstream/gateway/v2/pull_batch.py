@@ -1,16 +1,16 @@
-"""Pull requests to a consumer, and what comes of them, in a buffer that can not overflow.
+"""Pull requests to a consumer, and a bounded buffer for their messages.
 
-A request asks for a number of messages and of bytes, so that is all that can arrive.  Whoever takes messages
-out asks again.  JetStream ends a request with a status:
+A request limits messages and bytes, so no more can arrive.  The reader that takes messages out sends the next
+request.  JetStream ends a request with a status:
 
-    404, 408             nothing there, nothing came in time      ─▶ ENDED: ask again
+    404, 408             no message, or none in time              ─▶ ENDED: ask again
     409 batch completed                                           ─▶ ENDED
     409 leadership change, server shutdown, max waiting           ─▶ NOT_NOW: ask again after a while
     409 message size exceeds max bytes                            ─▶ TOO_BIG: ask for one message, of any size
     409 consumer deleted                                          ─▶ NotFound
     409 anything else                                             ─▶ Conflict: asking again would not help
     503                                                           ─▶ LOST: is the consumer still there?
-    100                                                           the request is still known there
+    100                                                           heartbeat: the request is still open
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from millstream.protocol.headers import read_pairs
 
 _SECOND: Final = 1_000_000_000
 _NAK: Final = b"-NAK"
-_PATIENCE_S: Final = 2.0  # for the server to answer a PING
+_PATIENCE_S: Final = 2.0  # seconds for the server to answer a PING
 _NOT_NOW: Final = ("leadership change", "server shutdown", "exceeded maxwaiting")
 
 
 class PullOutcome(Enum):
-    """How a request ended."""
+    """The end of a request."""
 
     ENDED = auto()
     NOT_NOW = auto()
@@ -50,14 +50,14 @@ class Taken(msgspec.Struct, frozen=True):
     """A message that a consumer delivered."""
 
     delivery: AckSubject
-    reply: str  # where it is acknowledged
+    reply: str  # the ack subject
     subject: str
     headers: list[tuple[str, str]]
     body: bytes
 
 
 class PullInbox:
-    """Where the messages of a consumer arrive."""
+    """The inbox of the messages of a consumer."""
 
     def __init__(self, link: CallerLink, stream: str, consumer: str) -> None:
         self._link = link
@@ -67,13 +67,13 @@ class PullInbox:
         self._buffer: deque[Taken] = deque()
         self._ended: PullOutcome | GatewayError | None = None
         self._awake = asyncio.Event()
-        self.expected = 0  # messages that the present request may still bring
-        self.heard = 0.0  # when something came last, in the loop's time
+        self.expected = 0  # messages that the current request may still deliver
+        self.heard = 0.0  # loop time of the last message or status
 
     # -- asking ---------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Subscribe; NotConnected if there is no connection."""
+        """Subscribe; raises NotConnected if there is no connection."""
         self._link.out.check()
         self._inbox = self._link.new_inbox()
         self._subscription = self._link.subscribe(self._inbox, deliver=self._take)
@@ -87,7 +87,7 @@ class PullInbox:
         heartbeat_s: float = 0,
         no_wait: bool = False,
     ) -> None:
-        """Ask for `count` messages; the request before must have ended.  NotConnected if it is not sent."""
+        """Request `count` messages; the last request must have ended.  Raises NotConnected."""
         request: dict[str, Any] = {"batch": count}
         if most_bytes:
             request["max_bytes"] = most_bytes
@@ -105,7 +105,7 @@ class PullInbox:
     # -- taking ---------------------------------------------------------------------------------------
 
     def take(self, most: int) -> list[Taken]:
-        """What is there, without waiting."""
+        """Return the messages that have come, without waiting."""
         buffer = self._buffer
         return [buffer.popleft() for _ in range(min(most, len(buffer)))]
 
@@ -115,11 +115,11 @@ class PullInbox:
 
     @property
     def asking(self) -> bool:
-        """Whether more can come of the last request."""
+        """Return whether the last request is still open."""
         return self.expected > 0 and self._ended is None
 
     def outcome(self) -> PullOutcome:
-        """How the last request ended; raises if asking again would be of no use."""
+        """Return the end of the last request; raises if another request would fail, too."""
         if isinstance(self._ended, GatewayError):
             raise self._ended
         return self._ended or PullOutcome.ENDED
@@ -128,7 +128,7 @@ class PullInbox:
         self._awake.set()
 
     async def wait(self, timeout_s: float) -> None:
-        """Until something came, the request ended, or somebody called `wake`; or not longer than that."""
+        """Wait for a message, the end of the request or a call of `wake`, for at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._awake.wait()
@@ -142,7 +142,7 @@ class PullInbox:
                 self.expected -= 1
                 headers = read_pairs(message.block) if message.block else []
                 self._buffer.append(Taken(delivery, message.reply, message.subject, headers, message.payload))
-            elif message.status:  # all else was sent to the inbox by somebody else
+            elif message.status:  # anything else does not come from the consumer
                 self._status(message.status, message.description)
         self._awake.set()
 
@@ -166,7 +166,7 @@ class PullInbox:
     # -- leaving --------------------------------------------------------------------------------------
 
     async def close(self) -> list[Taken]:
-        """Unsubscribe, and return what came and nobody took: also what was on its way."""
+        """Unsubscribe, and return the messages that were not taken, those on their way included."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.drain(_PATIENCE_S)
@@ -175,15 +175,16 @@ class PullInbox:
 
 
 def has_deliveries_left(taken: Taken, max_deliver: int) -> bool:
-    """Whether giving a message back leaves it more than its last delivery.  JetStream counts the one that is
-    given back, so a message that was never sent waits for ack_wait before its last one: callers who come and
-    go do not use it up in a moment."""
+    """Return whether a message has more than one delivery left after a nak.
+
+    JetStream counts the delivery that is handed back.  A message before its last delivery waits for ack_wait
+    instead, so that callers who come and go do not use it up.
+    """
     return max_deliver < 0 or taken.delivery.delivered + 1 < max_deliver
 
 
 async def give_back(link: CallerLink, replies: list[str]) -> None:
-    """Have messages delivered again, to whoever asks next.  Without a connection, that comes with
-    ack_wait."""
+    """Nak messages, so that the next request gets them; without a connection, after ack_wait."""
     if not replies:
         return
     with contextlib.suppress(LinkError):

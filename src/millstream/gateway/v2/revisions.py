@@ -1,4 +1,4 @@
-"""The ETag of a key is its revision, and conditions of requests are about revisions.
+"""ETags of keys, which are their revisions, and the conditions of requests.
 
 If-Match: "17"        only if the key is at revision 17          If-Match: *        only if it exists
 If-None-Match: *      only if it does not exist
@@ -20,7 +20,7 @@ def etag_of(revision: int) -> str:
 
 
 def revisions_in(condition: str) -> list[int]:
-    """Return the revisions that a condition names; 400 for what is none."""
+    """Return the revisions that a condition names; 400 if one is invalid."""
     found: list[int] = []
     for tag in condition.split(","):
         text = tag.strip().removeprefix("W/").strip('"')
@@ -31,7 +31,7 @@ def revisions_in(condition: str) -> list[int]:
 
 
 async def expected_revision(call: Call, kv: KeyValue, key: str) -> int | None:
-    """Return the revision that a write shall replace: 0 for none, None for any; 412 if it can not be."""
+    """Return the revision that a write must replace: 0 for a new key, None for any; 412 if none matches."""
     match, none_match = call.header("if-match"), call.header("if-none-match")
     if match and none_match:
         raise BadRequest("give one of If-Match and If-None-Match")
@@ -51,7 +51,7 @@ async def expected_revision(call: Call, kv: KeyValue, key: str) -> int | None:
 
 
 def is_known(call: Call, revision: int) -> bool:
-    """Return whether the caller of a GET has this revision already; 412 if If-Match names another one."""
+    """Return whether the caller of a GET has this revision; 412 if If-Match names another one."""
     match, none_match = call.header("if-match"), call.header("if-none-match")
     if match and match != "*" and revision not in revisions_in(match):
         raise PreconditionFailed(f"the key is at revision {revision}")

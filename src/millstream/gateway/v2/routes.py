@@ -1,10 +1,10 @@
-"""From a path and a method to an operation: the ASGI application of `/v2`.
+"""The ASGI application of `/v2`: finds the operation of a path and a method, and calls it.
 
-Paths are matched as they were sent, segment by segment, and decoded afterwards: an encoded slash is part of a
-name, never a border.  A subject takes the whole rest of a path, so `a/b` needs no encoding.
+Paths are split into segments before they are decoded: an encoded slash is part of a name.  A subject takes
+the whole rest of a path, so `a/b` needs no encoding.
 
-What operations raise is answered by the gateway's front, but for JetStream's refusals, for which `/v2` has
-statuses of its own (problems).
+The gateway's front answers errors of operations, except JetStream's refusals, for which `/v2` has statuses of
+its own (`problems`).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from millstream.http.asgi import Application, Receive, Scope, Send
 from millstream.http.router import Router
 from millstream.link.errors import LinkApiError
 
-_REST: Final = frozenset({"subject", "key", "object"})  # parameters that are everything that follows
+_REST: Final = frozenset({"subject", "key", "object"})  # parameters that take the rest of the path
 _SOCKET: Final = "WEBSOCKET"
-_DENIAL: Final = "websocket.http.response"  # an answer of HTTP to who wanted a WebSocket
+_DENIAL: Final = "websocket.http.response"  # the ASGI extension for an HTTP answer to a WebSocket request
 
 
 def asgi_app(core: Core, groups: frozenset[Group]) -> Application:
-    """The application for `groups`; its scope must have been through the gateway's front."""
+    """Return the application for `groups`; it must be called by the gateway's front."""
     return Routes(core, groups)
 
 
 def operations_of(groups: frozenset[Group]) -> list[Operation]:
-    """What is served for `groups`; the description is there for both."""
+    """Return the operations of `groups`; both include the description."""
     return [
         operation
         for section in SECTIONS
@@ -66,7 +66,7 @@ class Routes:
             self._router.add(method, operation.path, operation)
 
     def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
-        """Return the operation and what its path names; raises NotFound, MethodNotAllowed or BadRequest."""
+        """Return the operation and its path parameters; raises NotFound, MethodNotAllowed or BadRequest."""
         try:
             operation, names, values = find(self._router, method, path)
         except MethodNotAllowed as error:
@@ -106,7 +106,7 @@ class Routes:
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
-        """Count what does not end by itself; there may be only so many."""
+        """Count open streams; raises Overloaded beyond the limit."""
         most = self._core.settings.limits.streams
         if most and self._open >= most:
             self._core.streams_full.ring()

@@ -1,7 +1,7 @@
-"""Messages of a stream that have a text in them, found by reading through it.
+"""Search for a text in the messages of a stream.
 
-There is no index of texts, so the work of one call is bounded: it ends with a page, or after so many
-messages, bytes or seconds, and says where to go on.
+There is no index, so a search reads the messages, and the work of one call is bounded: it ends with a full
+page, or after a number of messages, bytes or seconds, and returns the position to continue at.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ANSWER_BYTES: Final = 4 * 1024 * 1024
 async def find_messages(
     link: CallerLink, stream: str, subject: str, text: str, *, seq: int, limit: int
 ) -> tuple[list[Stored], int | None]:
-    """Return messages from a sequence on that have `text` in subject, headers or body, in any case, and the
-    sequence to go on at; None if there is nothing more."""
+    """Return messages from a sequence on that have `text` in subject, headers or body, ignoring case, and the
+    sequence to continue at; None after the last message."""
     wanted = text.lower()
     found: list[Stored] = []
     size = looked_at = looked_bytes = 0
@@ -44,7 +44,7 @@ async def find_messages(
 
 
 def has_text(stored: Stored, wanted: str) -> bool:
-    """Return whether a text in lower case is in a message."""
+    """Return whether a message contains a text, which is given in lower case."""
     return (
         wanted in stored.subject.lower()
         or any(wanted in f"{name}: {value}".lower() for name, value in stored.pairs)

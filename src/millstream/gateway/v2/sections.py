@@ -1,4 +1,4 @@
-"""Every operation of the API, in the order in which they are described."""
+"""Every operation of the API, in the order of the description."""
 
 from typing import Final
 

@@ -1,9 +1,8 @@
-"""The streams and consumers that one set of credentials sees, read once for all who ask at the same time.
+"""The streams and consumers that one set of credentials sees, read once for concurrent requests.
 
-Lists that are searched and sorted need every stream, and a server gives 256 at a time.  So all of them are
-read and kept for a moment: everybody with the same credentials who asks within that time gets the same, and
-whoever asks while they are being read waits for that reading.  What is kept of a stream is small, and is
-dropped when nobody asks any more.
+Searching and sorting need every stream, and a server lists 256 at a time.  So all of them are read and cached
+for a moment: requests with the same credentials within that time share the list, and requests during the
+reading wait for it.  The cached part of a stream is small, and is dropped when no request comes any more.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from millstream.link.listing import consumer_page, stream_page
 FRESH_S: Final = 2.0
 _KEEP_S: Final = 10.0
 MOST_ITEMS: Final = 20_000
-_AHEAD: Final = 4  # pages that are asked for at a time
+_AHEAD: Final = 4  # pages that are requested at a time
 _NAME: Final = "snapshot"
 
 Item = TypeVar("Item")
 
 
 class Listed(msgspec.Struct, Generic[Item]):
-    """Everything of a kind at one moment; `total` is larger than their number if some were left out."""
+    """A list at one moment; `total` is larger than its length if some were left out."""
 
     items: list[Item]
     total: int
@@ -54,7 +53,7 @@ class SharedLists:
 
     @classmethod
     def of(cls, link: CallerLink) -> SharedLists:
-        """Return the snapshot that goes with a link."""
+        """Return the shared lists of a link."""
         found = link.companions.get(_NAME)
         if not isinstance(found, SharedLists):
             found = link.companions[_NAME] = cls(link)
@@ -90,7 +89,7 @@ class SharedLists:
 
     @staticmethod
     def forget(link: CallerLink) -> None:
-        """Read anew for whoever asks next with these credentials: something was changed."""
+        """Drop the cached lists of a link, because something was changed."""
         found = link.companions.get(_NAME)
         if isinstance(found, SharedLists):
             found._changes += 1

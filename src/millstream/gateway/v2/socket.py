@@ -6,9 +6,8 @@
     up    {"op":"ack","ack_id":"…"}      also nak (delay), term (reason), progress; `confirm`, `id`
           {"op":"permit","count":100}
 
-At most `window` messages are out and not acknowledged.  With `flow=permit` nothing comes until it was
-permitted, and never more than that: a reader that gives no permits, or does not read its socket, holds
-nothing up but itself.
+At most `window` messages are sent and not acknowledged.  With `flow=permit` only permitted messages are sent:
+a reader that gives no permits, or does not read its socket, delays no other reader.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from millstream.http.asgi import Receive, Send
 section: Final = Section(Tag.CONSUMING)
 
 _GOING_AWAY: Final = 1001
-_CLOSE_CODES: Final = 4000  # 4000 and the HTTP status
+_CLOSE_CODES: Final = 4000  # added to the HTTP status
 _CONFIRM_S: Final = 5.0
 _ACKS_AT_ONCE: Final = 1000  # of one socket
 _LONG_S: Final = 3600.0
@@ -53,7 +52,7 @@ _KINDS: Final = frozenset(AckKind)
 
 
 class FlowMode(StrEnum):
-    """What lets the next message come."""
+    """The condition for sending the next message."""
 
     WINDOW = "window"
     PERMIT = "permit"
@@ -71,7 +70,7 @@ class SocketQuery(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, forbid_unknown_fields=True):
-    """What a reader says."""
+    """A command of a reader."""
 
     op: str
     ack_id: Annotated[str, msgspec.Meta(max_length=300)] = ""
@@ -105,9 +104,10 @@ _commands: Final = msgspec.json.Decoder(Command)
 async def open_socket(call: Call) -> Reply:
     """Messages of a pull consumer come as JSON texts with `"type":"message"`; the reader sends
     `{"op":"ack","ack_id":…}` (or `nak` with `delay`, `term` with `reason`, `progress`), and
-    `{"op":"permit","count":…}` with `flow=permit`. What was sent and not acknowledged is delivered again
-    after `ack_wait`, or with `on_disconnect=nak` as soon as the socket is closed. A `problem` precedes a
-    close that the gateway begins, whose code is 4000 and the status, or 1001 when the gateway stops."""
+    `{"op":"permit","count":…}` with `flow=permit`. Messages that were sent and not acknowledged are
+    redelivered after `ack_wait`, or with `on_disconnect=nak` as soon as the socket is closed. When the
+    gateway closes the socket, it sends a `problem` first; the close code is 4000 plus the status, or 1001
+    when the gateway stops."""
     query: SocketQuery = call.query
     session = ConsumerSession(call, window=query.window, on_disconnect=query.on_disconnect, hold_unacked=True)
     await session.open()
@@ -115,7 +115,7 @@ async def open_socket(call: Call) -> Reply:
 
 
 class SocketReply:
-    """The life of one socket."""
+    """The service of one socket, from accept to close."""
 
     def __init__(self, call: Call, session: ConsumerSession) -> None:
         query: SocketQuery = call.query
@@ -142,7 +142,7 @@ class SocketReply:
             for task in done:
                 task.result()
         except OSError:
-            pass  # what servers raise for a reader that is gone
+            pass  # raised by servers when the reader has disconnected
         except FAILURES as error:
             if not isinstance(error, Disconnected):
                 await self._farewell(send, error)
@@ -172,7 +172,7 @@ class SocketReply:
     async def _farewell(self, send: Send, error: Exception) -> None:
         problem = problem_of(error)
         code = _GOING_AWAY if isinstance(error, Stopping) else _CLOSE_CODES + problem.status
-        with contextlib.suppress(Exception):  # the other side may be gone already
+        with contextlib.suppress(Exception):  # the reader may have disconnected
             await self._say(send, b'{"type":"problem",' + to_json(problem)[1:])
             await send({"type": "websocket.close", "code": code, "reason": problem.title})
 

@@ -1,4 +1,4 @@
-"""The state of a stream or a consumer as events, with what changed a second, and why a consumer is stuck."""
+"""The state of a stream or a consumer as events with rates, and the diagnosis of a consumer."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _metric: Final = msgspec.json.Decoder(_Metric)
 
 
 class Growth:
-    """How fast numbers grow, from one look to the next."""
+    """The growth of numbers between two samples."""
 
     def __init__(self) -> None:
         self._then = 0.0
         self._values: dict[str, int] = {}
 
     def rates(self, values: dict[str, int]) -> dict[str, float] | None:
-        """Return the growth a second since the last call; None at the first one."""
+        """Return the growth a second since the last call; None at the first call."""
         now = time.monotonic()
         old, then = self._values, self._then
         self._values, self._then = values, now
@@ -71,8 +71,8 @@ class Growth:
     problems=(404, 406),
 )
 async def read_stream_state_live(call: Call) -> Reply:
-    """What the stream holds; `rates` has how many messages came (`in_msgs`) and how much more it holds
-    (`messages`, `bytes`; less is negative) a second, and is null in the first event."""
+    """The state of the stream. `rates` has the new messages a second (`in_msgs`) and the growth a second of
+    `messages` and `bytes`, which may be negative; it is null in the first event."""
     stream, pace = stream_of(call), Growth()
 
     async def look() -> dict[str, Any]:
@@ -92,8 +92,8 @@ async def read_stream_state_live(call: Call) -> Reply:
 )
 async def read_why(call: Call) -> Reply:
     """A verdict (`delivering`, `blocked`, `idle` or `unknown`), its causes with their evidence, the most
-    serious first, and the numbers that it stands on. Millstream tells more than other servers: which messages
-    wait for an acknowledgement, since when, and when each is delivered again."""
+    serious first, and the numbers behind it. Millstream reports more than other servers: the pending
+    messages, the time of their delivery, and the time of their redelivery."""
     return answer(await diagnose(call.link, stream_of(call), consumer_of(call)))
 
 
@@ -106,9 +106,8 @@ async def read_why(call: Call) -> Reply:
     problems=(404, 406),
 )
 async def read_consumer_state_live(call: Call) -> Reply:
-    """The consumer as it is; `rates` has deliveries and acks a second; `latency` has percentiles of
-    the time to an acknowledgement, if the consumer has a `sample_freq` and the caller may read samples, and
-    is
+    """The state of the consumer. `rates` has deliveries and acks a second. `latency` has percentiles of the
+    time to an acknowledgement, if the consumer has a `sample_freq` and the caller may read samples, and is
     null otherwise."""
     names, pace = both_of(call), Growth()
     samples: deque[float] = deque(maxlen=_MOST_SAMPLES)
@@ -126,7 +125,7 @@ async def read_consumer_state_live(call: Call) -> Reply:
 
 
 def _listen(call: Call, subject: str, samples: deque[float]) -> Callable[[], None]:
-    """Gather samples of acknowledgements; returns what ends that."""
+    """Collect samples of acknowledgements; returns a function that ends it."""
 
     def take(messages: list[LinkMessage]) -> None:
         for message in messages:
@@ -143,7 +142,7 @@ def _listen(call: Call, subject: str, samples: deque[float]) -> Callable[[], Non
 
 
 def latency_of(samples: deque[float]) -> Latency | None:
-    """Return the percentiles of samples; None if there are none."""
+    """Return the percentiles of samples, or None without samples."""
     if not samples:
         return None
     ordered = sorted(samples)

@@ -1,6 +1,6 @@
 """Streams: list, create, read, change, delete, purge.
 
-Configurations are JetStream's own, passed on as they are, and JetStream says what is wrong with them.
+Configurations are JetStream's own; they are passed on unchanged, and JetStream checks them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SubjectsQuery(msgspec.Struct, frozen=True):
 
 
 class SubjectPage(msgspec.Struct, omit_defaults=True):
-    """How many messages each subject has."""
+    """The number of messages of each subject."""
 
     total: int
     subjects: dict[str, int]
@@ -82,7 +82,7 @@ class SubjectPage(msgspec.Struct, omit_defaults=True):
 
 
 class Purge(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Which messages go: all, or those of `subject`, below `seq`, or all but the last `keep`."""
+    """The messages to remove: all, or those of `subject`, below `seq`, or all but the last `keep`."""
 
     subject: str = ""
     seq: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
@@ -94,7 +94,7 @@ class Purged(msgspec.Struct):
 
 
 class Locks:
-    """One change of a configuration at a time, so that If-Match is checked against what is replaced."""
+    """Locks that serialise changes of a configuration, so that If-Match is checked against the old one."""
 
     def __init__(self) -> None:
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -114,7 +114,7 @@ def stream_of(call: Call) -> str:
 
 
 def without_type(told: dict[str, Any]) -> dict[str, Any]:
-    """An answer of JetStream, without what only its own clients need."""
+    """Return an answer of JetStream without the fields `type` and `did_create`."""
     return {key: value for key, value in told.items() if key not in ("type", "did_create")}
 
 
@@ -131,7 +131,7 @@ def next_offset(told: dict[str, Any], offset: int, shown: int) -> int | None:
     problems=(404,),
 )
 async def read_account(call: Call) -> Reply:
-    """What the account uses of JetStream, and how much of it it may use; -1 is no limit."""
+    """The account's usage of JetStream, and its limits; -1 is no limit."""
     return answer(without_type(await call.link.api("INFO")))
 
 
@@ -143,8 +143,8 @@ async def read_account(call: Call) -> Reply:
     problems=(404,),
 )
 async def list_streams(call: Call) -> Reply:
-    """Streams by name; with `subject` only those that take subjects that it matches. With `summary` the
-    answer has a line for each stream, of a list that is at most two seconds old."""
+    """Streams by name; with `subject` only those that store a matching subject. With `summary` the answer has
+    a summary of each stream, from a list that is at most two seconds old."""
     query: StreamsQuery = call.query
     if query.summary:
         return await stream_summaries(call)
@@ -187,7 +187,7 @@ async def create_stream(call: Call) -> Reply:
     problems=(404,),
 )
 async def read_stream(call: Call) -> Reply:
-    """Its configuration and its state."""
+    """The configuration and the state of a stream."""
     return answer(without_type(await call.link.api(f"STREAM.INFO.{stream_of(call)}")))
 
 
@@ -198,7 +198,7 @@ async def read_stream(call: Call) -> Reply:
     problems=(404, 409, 422),
 )
 async def delete_stream(call: Call) -> Reply:
-    """With everything in it."""
+    """Deletes the stream with its messages and consumers."""
     await call.link.api(f"STREAM.DELETE.{stream_of(call)}")
     return nothing()
 
@@ -214,7 +214,7 @@ async def delete_stream(call: Call) -> Reply:
     problems=(404,),
 )
 async def read_stream_config(call: Call) -> Reply:
-    """Alone, so that it can be changed and sent back."""
+    """The configuration without the state, so that it can be changed and sent back."""
     told = await call.link.api(f"STREAM.INFO.{stream_of(call)}")
     return config_answer(call, told["config"])
 
@@ -236,8 +236,8 @@ def config_answer(call: Call, config: dict[str, Any]) -> Reply:
 )
 async def update_stream_config(call: Call) -> Reply:
     """Replaces the configuration; `"sealed": true` seals the stream for good. Changes through the same
-    gateway wait for each other, so `If-Match` holds; JetStream itself has no conditional update, so one
-    through another gateway at the same instant can slip in between."""
+    gateway are serialised, so `If-Match` holds. JetStream itself has no conditional update, so a simultaneous
+    change through another gateway is not detected."""
     stream = stream_of(call)
     config = await call.json(dict[str, Any])
     if config.setdefault("name", stream) != stream:
@@ -259,9 +259,9 @@ async def update_stream_config(call: Call) -> Reply:
 )
 async def list_subjects(call: Call) -> Reply:
     """The subjects that match `filter`, each with the number of its messages. With `depth`, one level of the
-    tree that they make: the tokens behind `prefix`, with the messages at and below each and the number of
-    subjects below it, those with most messages first. `complete` is false if more than 100,000 messages of as
-    many subjects are there: then only the first 2,000 were counted."""
+    tree of subjects: the tokens after `prefix`, with the messages at and below each and the number of
+    subjects below it, those with most messages first. `complete` is false if there are more than 100,000
+    messages of as many subjects: then only the first 2,000 were counted."""
     query: SubjectsQuery = call.query
     if query.depth is not None:
         if query.filter != ">" or query.offset:
@@ -284,7 +284,7 @@ async def list_subjects(call: Call) -> Reply:
     problems=(404, 409, 422),
 )
 async def seal_stream(call: Call) -> Reply:
-    """Nothing can be added to it or removed from it any more, and that can not be undone."""
+    """Makes the stream read-only. This cannot be undone."""
     stream = stream_of(call)
     async with _locks.of(stream):
         told = await call.link.api(f"STREAM.INFO.{stream}")

@@ -1,8 +1,8 @@
-"""One level of the tree that the subjects of a stream make: tokens behind a prefix, with what is below.
+"""One level of the tree of a stream's subjects: the tokens after a prefix, with counts of what is below.
 
-Servers list subjects with their counts, 100,000 at a time, and know nothing of trees, so a level is added up
-here. Where more messages than that are below the prefix, a list of all subjects takes a server seconds: the
-answer then comes from the first few thousand messages, and says that it is not complete.
+Servers list subjects with their counts, 100,000 at a time, without a tree, so a level is added up here.  With
+more messages below the prefix, a list of all subjects would take a server seconds: the answer then comes from
+the first few thousand messages, and is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millstream.link.stored import Stored
 
 MOST_SUBJECTS: Final = 100_000
 _SAMPLE: Final = 2_000  # messages
-_AT_ONCE: Final = 5_000  # subjects between two turns of the others
+_AT_ONCE: Final = 5_000  # subjects before other tasks may run
 
 
 class TreeNode(msgspec.Struct):
@@ -32,7 +32,7 @@ class TreeNode(msgspec.Struct):
 
 
 class TreeLevel(msgspec.Struct):
-    """A level of the tree; `total` is how many tokens it has."""
+    """A level of the tree; `total` is its number of tokens."""
 
     subjects: list[TreeNode]
     total: int
@@ -62,7 +62,7 @@ async def _sample(link: CallerLink, stream: str, pattern: str) -> list[Stored] |
     if int(told["state"].get("num_subjects") or 0) <= MOST_SUBJECTS:
         return None
     if told["config"].get("retention") != "limits":
-        return None  # a consumer would count as somebody who is interested
+        return None  # on a stream with interest or work-queue retention, a consumer would affect the messages
     page = await read_page(link, stream, pattern, start=1, limit=_SAMPLE, headers_only=True)
     return page.messages if len(page.messages) + page.pending > MOST_SUBJECTS else None
 

@@ -1,4 +1,4 @@
-"""Lists of streams and of consumers that can be searched, sorted and paged, however many there are."""
+"""Lists of streams and consumers that can be searched, sorted and paged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConsumerSummaries(msgspec.Struct):
 
 
 async def stream_summaries(call: Call) -> Reply:
-    """Answer a page of the streams, as the query says."""
+    """Return a page of the streams for the query."""
     query = call.query
     listed = await SharedLists.of(call.link).streams()
     found = listed.items
@@ -59,7 +59,7 @@ async def stream_summaries(call: Call) -> Reply:
 
 
 async def consumer_summaries(call: Call, stream: str) -> Reply:
-    """Answer a page of a stream's consumers, as the query says."""
+    """Return a page of a stream's consumers for the query."""
     query = call.query
     listed = await SharedLists.of(call.link).consumers(stream)
     found = listed.items
@@ -72,14 +72,14 @@ async def consumer_summaries(call: Call, stream: str) -> Reply:
 
 
 def no_summary(query: Any, *names: str) -> None:
-    """Refuse parameters that only lists of summaries know."""
+    """Refuse parameters that need `summary`."""
     for name in names:
         if getattr(query, name) not in (None, "", "asc"):
             raise BadRequest(f"`{name}` goes with `summary=true`")
 
 
 def page_of(name: str, items: list[Any], offset: int, limit: int) -> dict[str, Any]:
-    """Return a page of a list that is there as a whole."""
+    """Return a page of a complete list."""
     return {name: items[offset : offset + limit], "total": len(items), "offset": offset, "limit": limit}
 
 
@@ -98,7 +98,7 @@ def _consumer_matches(consumer: ConsumerSummary, wanted: str) -> bool:
 
 
 def _sorted(items: list[Any], key: str, order: str) -> list[Any]:
-    """Return the items by a field, those with the same value by name; None comes first."""
+    """Return the items sorted by a field, then by name; None comes first."""
     by_name = sorted(items, key=lambda item: item.name)
     if key == "name":
         return by_name if order == "asc" else by_name[::-1]
@@ -106,5 +106,5 @@ def _sorted(items: list[Any], key: str, order: str) -> list[Any]:
 
 
 def type_zero(key: str) -> Any:
-    """Return what stands for a value that is missing."""
+    """Return the value that sorts in place of a missing one."""
     return "" if key in ("last_time", "last_delivery") else 0

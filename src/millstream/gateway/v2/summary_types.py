@@ -1,4 +1,4 @@
-"""Streams and consumers in a line each."""
+"""Summaries of streams and consumers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = Literal["stream", "kv", "object", "mqtt"]
 
 
 class StreamSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream in a line."""
+    """The summary of a stream."""
 
     name: str
     subjects: list[str]
@@ -35,7 +35,7 @@ class StreamSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A consumer in a line."""
+    """The summary of a consumer."""
 
     name: str
     stream: str
@@ -57,7 +57,7 @@ class ConsumerSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stream_summary(info: ListedStream) -> StreamSummary:
-    """Return a stream in a line."""
+    """Return the summary of a stream."""
     config, state, cluster = info.config, info.state, info.cluster
     return StreamSummary(
         name=config.name,
@@ -82,7 +82,7 @@ def stream_summary(info: ListedStream) -> StreamSummary:
 
 
 def kind_of(stream: str) -> Kind:
-    """Return what a stream is for, by its name."""
+    """Return the kind of a stream, by the prefix of its name."""
     if stream.startswith("KV_"):
         return "kv"
     if stream.startswith("OBJ_"):
@@ -91,7 +91,7 @@ def kind_of(stream: str) -> Kind:
 
 
 def consumer_summary(info: ListedConsumer) -> ConsumerSummary:
-    """Return a consumer in a line."""
+    """Return the summary of a consumer."""
     config, cluster = info.config, info.cluster
     filters = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
     return ConsumerSummary(

@@ -1,7 +1,7 @@
-"""What servers say about themselves and about the caller's account, as far as these credentials may ask.
+"""Requests to servers about themselves and the caller's account, as far as these credentials may ask.
 
-Every server of a cluster answers for itself.  Nobody says how many there are, so answers are gathered until
-none came for a moment; a server that is in no cluster is alone, and its first answer is all.
+Every server of a cluster answers for itself, and their number is not known, so answers are collected until
+none comes for a moment.  A server without a cluster is alone, and its first answer is the only one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ SERVER_VARZ: Final = "$SYS.REQ.SERVER.PING.VARZ"
 SERVER_HEALTHZ: Final = "$SYS.REQ.SERVER.PING.HEALTHZ"
 SERVER_IDZ: Final = "$SYS.REQ.SERVER.PING.IDZ"
 MILLSTREAM_SERVER: Final = "$MILLSTREAM.INSIGHT.SERVER"
-_QUIET_S: Final = 0.2  # between the answers of two servers
+_QUIET_S: Final = 0.2  # seconds between the answers of two servers
 _WAIT_S: Final = 2.0
 _NO_RESPONDERS: Final = 503
 _MOST_ANSWERS: Final = 256
 
 
 class NotPermitted(Exception):
-    """These credentials may not ask, or nobody answers such a question in their account."""
+    """Raised if these credentials may not ask, or no server answers in their account."""
 
 
 async def ask(link: Link, subject: str, body: bytes = b"") -> dict[str, Any]:
-    """Return the document in the first answer; NotPermitted if there is none."""
+    """Return the document in the first answer; raises NotPermitted if there is none."""
     try:
         answer = await link.request(subject, body, timeout_s=_WAIT_S)
     except LinkError as error:
@@ -42,7 +42,7 @@ async def ask(link: Link, subject: str, body: bytes = b"") -> dict[str, Any]:
 
 
 async def ask_all(link: Link, subject: str, body: bytes = b"") -> list[dict[str, Any]]:
-    """Return the documents of all servers; NotPermitted if there is none."""
+    """Return the documents of all servers; raises NotPermitted if there is none."""
     if not link.dialogue.info.cluster:
         return [await ask(link, subject, body)]
     found: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ async def is_system(link: Link) -> bool:
 
 
 async def permitted(work: Any, name: str, missing: list[str]) -> Any:
-    """Return what `work` finds; None, with `name` among the `missing`, if these credentials may not ask."""
+    """Return the result of `work`; None, with `name` added to `missing`, if it is not permitted."""
     try:
         return await work
     except (TimeoutError, NotPermitted, RequestTimeout):

@@ -1,4 +1,4 @@
-"""Server-Sent Events at a steady pace: one question, asked again and again, and each answer as an event."""
+"""Server-Sent Events at a steady pace: the result of a repeated request as events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tick_answer(event: str, what: str) -> Answer:
 async def ticks(
     call: Call, event: str, look: Look, *, every_s: float, close: Callable[[], None] | None = None
 ) -> Reply:
-    """Answer with an event now and then; the first look is made before anything is answered, and may fail."""
+    """Return an answer with periodic events; an error of the first look is answered with its status."""
     call.accepted(EVENTS)
     try:
         first = await look()

@@ -1,6 +1,6 @@
-"""Counters of servers and of the account, and the rates between two looks at them.
+"""Counters of servers and of the account, and the rates between two samples.
 
-One for each set of credentials, so that everybody who watches the same account shares its samples.
+There is one object for each set of credentials, so that all who watch the same account share its samples.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from millstream.gateway.link import CallerLink
 from millstream.gateway.v2 import system
 
 _NAME: Final = "vitals"
-_SHORTEST_S: Final = 0.5  # between two samples that make a rate
+_SHORTEST_S: Final = 0.5  # seconds between two samples of a rate
 _LONGEST_S: Final = 60.0
 _NANOSECOND: Final = 1e-9
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """Messages and bytes a second, as clients sent (in) and got them (out)."""
+    """Messages and bytes a second that clients sent (in) and received (out)."""
 
     in_msgs: float
     in_bytes: float
@@ -29,7 +29,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class SlowestStep(msgspec.Struct, frozen=True):
-    """What held up the server's event loop for longest."""
+    """The step that blocked the server's event loop for longest."""
 
     name: str
     seconds: float
@@ -37,7 +37,7 @@ class SlowestStep(msgspec.Struct, frozen=True):
 
 
 class ServerVitals(msgspec.Struct, frozen=True, kw_only=True):
-    """The servers together."""
+    """The totals of all servers."""
 
     servers: int
     connections: int
@@ -50,7 +50,7 @@ class ServerVitals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountVitals(msgspec.Struct, frozen=True):
-    """What the servers say about the account's connections."""
+    """The connections of the account, on all servers."""
 
     connections: int
     subscriptions: int
@@ -72,12 +72,12 @@ class Vitals:
 
     def __init__(self, link: CallerLink) -> None:
         self._link = link
-        self._samples: list[Sample] = []  # the newest last; the first is what rates are counted from
+        self._samples: list[Sample] = []  # the newest last; rates are counted from the first
         self._generation = link.generation
 
     @classmethod
     def of(cls, link: CallerLink) -> Vitals:
-        """Return the vitals that go with a link."""
+        """Return the vitals of a link."""
         found = link.companions.get(_NAME)
         if not isinstance(found, Vitals):
             found = link.companions[_NAME] = cls(link)
@@ -87,7 +87,7 @@ class Vitals:
         """Called when the link is closed."""
 
     async def account(self) -> AccountVitals:
-        """Return the account's numbers, and note its counters; NotPermitted if nobody tells."""
+        """Return the account's numbers, and take a sample; raises NotPermitted if no server answers."""
         found = [
             stat
             for document in await system.ask_all(self._link, system.ACCOUNT_STATZ)
@@ -104,7 +104,7 @@ class Vitals:
         )
 
     async def server(self, is_system: bool) -> ServerVitals:
-        """Return the numbers of the servers; NotPermitted if nobody tells."""
+        """Return the numbers of the servers; raises NotPermitted if no server answers."""
         if is_system:
             found = await system.ask_all(self._link, system.SERVER_VARZ)
             self._note(*(sum_of(found, name) for name in ("in_msgs", "in_bytes", "out_msgs", "out_bytes")))
@@ -131,7 +131,7 @@ class Vitals:
         if self._generation != self._link.generation or (
             self._samples and in_msgs < self._samples[-1].in_msgs
         ):
-            self._samples.clear()  # another server counts from the beginning
+            self._samples.clear()  # another server has other counters
             self._generation = self._link.generation
         if len(self._samples) > 1 and now - self._samples[-1].time < _SHORTEST_S:
             self._samples[-1] = sample
@@ -140,7 +140,7 @@ class Vitals:
 
     @property
     def rates(self) -> Rates | None:
-        """Return the rates between the last two samples; None if there are no two."""
+        """Return the rates between the last two samples; None with fewer than two."""
         if len(self._samples) < 2:
             return None
         old, new = self._samples
@@ -156,7 +156,7 @@ class Vitals:
 
 
 def sum_of(documents: list[dict[str, Any]], *path: str) -> int:
-    """Return the sum of a number that documents have; what is no number counts nothing."""
+    """Return the sum of a number in documents; other values count as 0."""
     total = 0
     for document in documents:
         value: Any = document
@@ -168,7 +168,7 @@ def sum_of(documents: list[dict[str, Any]], *path: str) -> int:
 
 
 def _longest_step(documents: list[dict[str, Any]]) -> SlowestStep | None:
-    """Return the longest step of all Millstreams among the servers; others have none."""
+    """Return the longest step of all Millstream servers; other servers report none."""
     steps = [
         step
         for document in documents
@@ -184,14 +184,14 @@ def _longest_step(documents: list[dict[str, Any]]) -> SlowestStep | None:
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`ok`, or what is wrong."""
+    """The health of the servers: `ok`, or a status with an error."""
 
     status: str
     error: str = ""
 
 
 async def health_of(link: CallerLink, is_system: bool) -> Health:
-    """Return whether the servers say that they are well; who may not ask learns whether one answers."""
+    """Return the health of the servers; without permission to ask, only whether one answers."""
     if is_system:
         try:
             found = await system.ask_all(link, system.SERVER_HEALTHZ)

@@ -1,4 +1,4 @@
-"""Who the caller is to NATS, and what answers there."""
+"""The caller's NATS identity, and the server that it is connected to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ section: Final = Section(Tag.ACCOUNT)
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
-    """The server that the gateway is connected to with these credentials."""
+    """The server to which the gateway is connected with these credentials."""
 
     name: str
     id: str
@@ -27,7 +27,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
 
 
 class Me(msgspec.Struct, frozen=True):
-    """The caller; `permissions` is null if everything is permitted, or nobody tells."""
+    """The caller; `permissions` is null if everything is permitted, or the server does not report them."""
 
     server: ServerFacts
     account: str | None
@@ -44,8 +44,8 @@ class Me(msgspec.Struct, frozen=True):
     answers=(json_answer(200, "the caller and the server", Me),),
 )
 async def read_whoami(call: Call) -> Reply:
-    """Account, user and permissions as the server sees them, and what the server is. An account is null where
-    the server does not say."""
+    """Account, user and permissions of the caller, and facts about the server. The account is null if the
+    server does not report it."""
     link = call.link
     await link.until_up(0.0)
     try:

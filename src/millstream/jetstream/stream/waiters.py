@@ -19,7 +19,7 @@ Outcome = Callable[[StoreError | None], None]
 
 
 class Waiters:
-    """Who waits for commits of one log."""
+    """The callbacks that wait for commits of one log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

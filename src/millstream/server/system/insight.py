@@ -1,4 +1,4 @@
-"""What a Millstream tells an account beside nats-server's documents, for tools that explain (docs/why.md).
+"""Millstream's own documents for an account, beside those of nats-server, for diagnosis (docs/why.md).
 
     $MILLSTREAM.INSIGHT.SERVER                       the software, streams that can not be opened and, if the
     server
