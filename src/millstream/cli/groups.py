@@ -82,7 +82,7 @@ class LazyGroup(TyperGroup):
     places: ClassVar[dict[str, CommandPlace]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*self.places, *self.commands]
+        return list(dict.fromkeys([*self.places, *self.commands]))  # an imported command is in both
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         place = self.places.get(cmd_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 
 import typer
@@ -171,11 +172,13 @@ def tail(
             follow = _followed if live else _polled
             if count and shown >= count:
                 return
-            async for message in follow(api.link, stream, begin, subject):
-                show_stored(output, stream, message, raw=raw, most=width)
-                shown += 1
-                if count and shown >= count:
-                    break
+            # Closed while the link is up: then the consumer on the server is deleted.
+            async with aclosing(follow(api.link, stream, begin, subject)) as messages:
+                async for message in messages:
+                    show_stored(output, stream, message, raw=raw, most=width)
+                    shown += 1
+                    if count and shown >= count:
+                        break
 
     run(work())
 
