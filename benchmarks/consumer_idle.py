@@ -72,7 +72,7 @@ class Idle(Prepared):
 
 
 class IdleRestart(Prepared):
-    """Killed with its consumers; a round starts a server on a copy of what was left."""
+    """Kill a server with its consumers; a round starts a server on a copy of what was left."""
 
     def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind

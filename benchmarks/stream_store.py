@@ -52,7 +52,7 @@ def fill(server: ServerProcess, messages: Messages) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StoreWorkload:
-    """Measured on one kind of server at a time; `prepare` may leave something for every round."""
+    """A workload on one kind of server at a time; `prepare` may leave something for every round."""
 
     name: str
     title: str
@@ -87,7 +87,7 @@ class ManySubjects(Prepared):
 
 
 class Restart(Prepared):
-    """Killed with a million messages; a round starts a server on a copy of what was left."""
+    """Kill a server with a million messages; a round starts a server on a copy of what was left."""
 
     def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind

@@ -47,7 +47,7 @@ class NotAllowed(SparkError):
 
 
 class StreamMissing(SparkError):
-    """There is no stream of that name."""
+    """Raised if there is no stream of that name."""
 
 
 class DataLoss(SparkError):
