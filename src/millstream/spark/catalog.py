@@ -9,13 +9,13 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from millstream.spark.connections import RequestConnection, explained
-from millstream.spark.errors import StreamMissing
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition
 from millstream.spark.plan import Range
-from millstream.spark.readers.arrow import find_offer
-from millstream.spark.streams import (
+from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.errors import StreamMissing
+from millstream.tables.readers.arrow import find_offer
+from millstream.tables.streams import (
     StreamFacts,
     last_message,
     matching_names,
@@ -23,7 +23,7 @@ from millstream.spark.streams import (
     next_message,
     stream_facts,
 )
-from millstream.spark.transports import choose
+from millstream.tables.transports import choose
 
 logger: Final = logging.getLogger("millstream.spark")
 

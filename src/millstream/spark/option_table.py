@@ -11,7 +11,7 @@ from typing import Final
 
 from millstream.base.suggestions import nearest
 from millstream.link.options import FIELDS
-from millstream.spark.errors import OptionError
+from millstream.tables.errors import OptionError
 
 
 class Use(Flag):

@@ -13,7 +13,7 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, ServerAddress
-from millstream.spark.readers.arrow import Offer, _doubt, find_offer
+from millstream.tables.readers.arrow import Offer, _doubt, find_offer
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.security.lying_server import Client, LyingServer

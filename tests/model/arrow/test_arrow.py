@@ -51,8 +51,8 @@ def over_the_wire(
     log: Any, patterns: tuple[bytes, ...], first: int, last: int, schema: pa.Schema
 ) -> pa.Table:
     """Build the range with the reader that takes messages from NATS."""
-    from millstream.spark.columns import Columns
-    from millstream.spark.intake import Intake
+    from millstream.tables.columns import Columns
+    from millstream.tables.intake import Intake
 
     intake = Intake(Columns(tuple(schema.names), "S"), 1, 2**60)
     cursor, record = Cursor(log, first, patterns), Record()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.spark.errors import DataLoss, OptionError
+from millstream.tables.errors import DataLoss, OptionError
 from tests.kits.spark.source import Lab, Query
 
 MakeQuery = Callable[..., Query]

@@ -10,8 +10,8 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from millstream.spark.partitions import RangePartition
+from millstream.tables.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from tests.kits.fault_proxy import FaultProxy
 from tests.kits.ports import free_ports
 from tests.kits.reference import ServerKind, ServerProcess

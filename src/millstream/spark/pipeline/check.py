@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from millstream.spark import option_values
-from millstream.spark.errors import OptionError
 from millstream.spark.jobs.settings import (
     Analytics,
     AnyJob,
@@ -26,6 +25,7 @@ from millstream.spark.jobs.settings import (
     Verify,
 )
 from millstream.spark.jobs.watermarks import split_watermark
+from millstream.tables.errors import OptionError
 
 ONCE: Final = "once"
 PARQUET: Final = "parquet"

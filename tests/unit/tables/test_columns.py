@@ -4,19 +4,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.types import StructField, StructType
 
 from millstream.golang.time import format_time
 from millstream.link.errors import ProtocolViolation
 from millstream.link.parser import LinkParser
-from millstream.spark import intake as codes
-from millstream.spark.columns import Columns
-from millstream.spark.intake import MAX_ROWS, Intake
-from millstream.spark.schema import COLUMNS, arrow_schema
+from millstream.tables import intake as codes
+from millstream.tables.columns import Columns
+from millstream.tables.intake import MAX_ROWS, Intake
+from millstream.tables.schema import COLUMN_TYPES, stream_schema
 
-ALL = tuple(COLUMNS)
+ALL = tuple(COLUMN_TYPES)
 SID = 9
-FORM = arrow_schema(StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))
+FORM = stream_schema(COLUMN_TYPES)
 
 Message = tuple[bytes, int, int, bytes, bytes]  # subject, sequence, time, header block, payload
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.base.buffer import same_bytes
-from millstream.spark.memory import Memory, Texts, find_byte
+from millstream.tables.memory import Memory, Texts, find_byte
 
 _CR = ord("\r")
 _LF = ord("\n")

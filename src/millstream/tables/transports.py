@@ -8,11 +8,11 @@ changes nothing and needs `allow_direct`.
 import logging
 from typing import Final
 
-from millstream.spark.errors import OptionError
-from millstream.spark.partitions import ARROW, DIRECT, GET, PULL
-from millstream.spark.streams import StreamFacts
+from millstream.tables.errors import OptionError
+from millstream.tables.stream_range import ARROW, DIRECT, GET, PULL
+from millstream.tables.streams import StreamFacts
 
-logger: Final = logging.getLogger("millstream.spark")
+logger: Final = logging.getLogger("millstream.tables")
 
 
 def choose(facts: StreamFacts, wanted: str, *, arrow_offered: bool) -> tuple[str, str]:

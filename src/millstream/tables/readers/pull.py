@@ -16,9 +16,9 @@ import msgspec
 
 from millstream.base.ids import nuid
 from millstream.link.errors import LinkError, NotConnected, RequestTimeout
-from millstream.spark import intake as codes
-from millstream.spark.errors import SparkError
-from millstream.spark.readers.job import SILENCE_S, Patience, ReadJob, is_finished
+from millstream.tables import intake as codes
+from millstream.tables.errors import StreamAccessError
+from millstream.tables.readers.job import SILENCE_S, Patience, ReadJob, is_finished
 
 _INACTIVE_S: Final = 60
 _ENDED: Final = frozenset({404, 408})
@@ -201,5 +201,5 @@ class PullReader:
             self._patience.pause(text)  # do not ask a server that repeats it as fast as possible
             self._renew()
         else:
-            raise SparkError(f"a request to consumer {self._consumer} was refused: {text}")
+            raise StreamAccessError(f"a request to consumer {self._consumer} was refused: {text}")
         return False

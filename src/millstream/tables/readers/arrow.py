@@ -27,10 +27,10 @@ from millstream.base.owned import visible
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkError, NoResponders, RequestTimeout
 from millstream.link.login import tls_context
-from millstream.spark.partitions import RangePartition
-from millstream.spark.readers.loss import report
+from millstream.tables.readers.loss import report
+from millstream.tables.stream_range import StreamRange
 
-logger: Final = logging.getLogger("millstream.spark")
+logger: Final = logging.getLogger("millstream.tables")
 
 _SUBJECT: Final = "$MILLSTREAM.ARROW.INFO"
 _VERSION: Final = 1
@@ -133,7 +133,7 @@ class ArrowReader:
     def __init__(
         self,
         link: BlockingLink,
-        partition: RangePartition,
+        partition: StreamRange,
         form: Any,
         *,
         with_headers: bool,

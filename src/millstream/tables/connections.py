@@ -1,9 +1,9 @@
-"""Connections of the processes that Spark runs us in, and what their failures mean to a user.
+"""Connections of a process that reads and writes tables, and what their failures mean to a user.
 
-A Python worker lives longer than a task, so a task that ends well leaves its connection for the next one.
-A task that ends otherwise closes it: messages may still be on their way to it.  `RequestConnection` is a
-connection that comes back: a request that found it broken is made again, for as long as it was told to be
-patient.
+A Python worker of Spark lives longer than a task, so a task that ends well leaves its connection for the
+next one.  A task that ends otherwise closes it: messages may still be on their way to it.
+`RequestConnection` is a connection that comes back: a request that found it broken is made again, for as long
+as it was told to be patient.
 """
 
 import contextlib
@@ -26,9 +26,15 @@ from millstream.link.errors import (
     RequestTimeout,
 )
 from millstream.link.options import LinkOptions
-from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
+from millstream.tables.errors import (
+    NotAllowed,
+    OptionError,
+    SourceUnavailable,
+    StreamAccessError,
+    StreamMissing,
+)
 
-logger: Final = logging.getLogger("millstream.spark")
+logger: Final = logging.getLogger("millstream.tables")
 
 T = TypeVar("T")
 
@@ -36,25 +42,11 @@ _idle: dict[tuple[int, LinkOptions], BlockingLink] = {}
 
 
 def named(options: LinkOptions, name: str) -> LinkOptions:
-    """Return the options of a connection with this name; files may be those that were given to `--files`."""
-    return dataclasses.replace(options.with_files(_file), name=name)
+    """Return the options of a connection with this name."""
+    return dataclasses.replace(options, name=name)
 
 
-def _file(path: str) -> str:
-    if os.path.isabs(path) or os.path.exists(path):
-        return path
-    with contextlib.suppress(
-        Exception
-    ):  # whatever goes wrong without Spark: then it is the name that was meant
-        from pyspark.core.files import SparkFiles
-
-        shipped = SparkFiles.get(path)
-        if os.path.exists(shipped):
-            return shipped
-    return path
-
-
-def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -> SparkError:
+def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -> StreamAccessError:
     """Translate a failure on the wire for someone who reads or writes a table."""
     where = f" of stream {stream}" if stream else ""
     match error:
@@ -63,7 +55,7 @@ def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -
                 f"there is no stream {stream or ''} on {options}; create it, or check the name"
             )
         case LinkApiError():
-            return SparkError(f"JetStream on {options} refused a request{where}: {error}")
+            return StreamAccessError(f"JetStream on {options} refused a request{where}: {error}")
         case AuthorizationViolation():
             return NotAllowed(str(error))
         case NotConnected():
@@ -80,7 +72,7 @@ def explain(error: LinkError, options: LinkOptions, stream: str | None = None) -
         case _ if "permissions violation" in str(error).lower():
             hint = "; transport=direct reads without a consumer" if "CONSUMER.CREATE" in str(error) else ""
             return NotAllowed(f"this user may not do what is needed{where}: {error}{hint}")
-    return SparkError(f"{options}{where}: {error}")
+    return StreamAccessError(f"{options}{where}: {error}")
 
 
 @contextlib.contextmanager

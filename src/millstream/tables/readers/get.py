@@ -11,9 +11,9 @@ from typing import Any
 from millstream.golang.time import parse_time
 from millstream.jsapi.errors import Err
 from millstream.link.errors import LinkApiError
-from millstream.spark import intake as codes
-from millstream.spark.intake import MAX_BYTES, MAX_ROWS
-from millstream.spark.readers.job import ReadJob
+from millstream.tables import intake as codes
+from millstream.tables.intake import MAX_BYTES, MAX_ROWS
+from millstream.tables.readers.job import ReadJob
 
 
 class GetReader:

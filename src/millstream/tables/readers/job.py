@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from millstream.link.blocking_link import BlockingLink
-from millstream.spark.errors import RangeNotFinished
-from millstream.spark.intake import Intake
-from millstream.spark.options import Fetching
-from millstream.spark.partitions import RangePartition
-from millstream.spark.streams import next_message
+from millstream.tables.errors import RangeNotFinished
+from millstream.tables.intake import Intake
+from millstream.tables.stream_range import Fetching, StreamRange
+from millstream.tables.streams import next_message
 
 SILENCE_S: Final = 5.0  # without a response that should come at once; then check the connection
 _FIRST_PAUSE_S: Final = 0.01
@@ -21,7 +20,7 @@ class ReadJob:
     """A range, the connection that it is read over, and where its rows go."""
 
     link: BlockingLink
-    partition: RangePartition
+    partition: StreamRange
     fetching: Fetching
     intake: Intake
     arrow_schema: Any

@@ -1,8 +1,8 @@
 cimport cython
 
 from millstream.base.buffer cimport equal_parts
-from millstream.spark.columns cimport Columns
-from millstream.spark.memory cimport find_byte
+from millstream.tables.columns cimport Columns
+from millstream.tables.memory cimport find_byte
 from millstream.link.parser cimport LinkParser
 from millstream.protocol.ack_subject cimport AckNumbers
 from millstream.protocol.digits cimport digits_end, read_number

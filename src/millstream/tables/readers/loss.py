@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from millstream.spark.errors import DataLoss
-from millstream.spark.partitions import RangePartition
-from millstream.spark.streams import StreamAsker, StreamFacts, stream_facts
+from millstream.tables.errors import DataLoss
+from millstream.tables.stream_range import StreamRange
+from millstream.tables.streams import StreamAsker, StreamFacts, stream_facts
 
-logger: Final = logging.getLogger("millstream.spark")
+logger: Final = logging.getLogger("millstream.tables")
 
 
 def report(stream: str, pieces: Iterable[tuple[int, int]], why: str, *, fail: bool) -> None:
@@ -27,7 +27,7 @@ def report(stream: str, pieces: Iterable[tuple[int, int]], why: str, *, fail: bo
     logger.warning("%s; the query goes on without them", what)
 
 
-def check_before(api: StreamAsker, partition: RangePartition, *, fail: bool) -> bool:
+def check_before(api: StreamAsker, partition: StreamRange, *, fail: bool) -> bool:
     """Check the stream before its range is read; return False if there is nothing left to read."""
     if partition.advisories or not partition.id:
         return True
@@ -46,7 +46,7 @@ def check_before(api: StreamAsker, partition: RangePartition, *, fail: bool) -> 
 
 
 def check_after(
-    api: StreamAsker, partition: RangePartition, last: int, gaps: list[tuple[int, int]], *, fail: bool
+    api: StreamAsker, partition: StreamRange, last: int, gaps: list[tuple[int, int]], *, fail: bool
 ) -> None:
     """Check again if messages were missing: the stream may have lost them while it was read.
 

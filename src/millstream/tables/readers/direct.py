@@ -12,9 +12,9 @@ import msgspec
 
 from millstream.base.ids import nuid
 from millstream.link.errors import NotConnected, RequestTimeout
-from millstream.spark import intake as codes
-from millstream.spark.errors import SparkError
-from millstream.spark.readers.job import SILENCE_S, Patience, ReadJob, is_finished
+from millstream.tables import intake as codes
+from millstream.tables.errors import StreamAccessError
+from millstream.tables.readers.job import SILENCE_S, Patience, ReadJob, is_finished
 
 _MOST: Final = 1_000  # messages of one request; more gained nothing in measurements
 _END_OF_BATCH: Final = 204
@@ -87,7 +87,9 @@ class DirectReader:
             patience.pause()
         elif status != _END_OF_BATCH:
             text = parser.headers().partition(b"\r\n")[0].decode(errors="replace")
-            raise SparkError(f"a direct get of stream {self._job.partition.stream} was refused: {text}")
+            raise StreamAccessError(
+                f"a direct get of stream {self._job.partition.stream} was refused: {text}"
+            )
         self._ask()
         return False
 

@@ -8,19 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql.types import StructField, StructType
 
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.connections import close_idle_links
-from millstream.spark.errors import RangeNotFinished, SparkError
-from millstream.spark.options import Fetching
-from millstream.spark.partitions import DIRECT, PULL, RangePartition
-from millstream.spark.readers import ranges
-from millstream.spark.readers.ranges import read_range
-from millstream.spark.schema import COLUMNS
+from millstream.tables.connections import close_idle_links
+from millstream.tables.errors import RangeNotFinished, StreamAccessError
+from millstream.tables.readers import ranges
+from millstream.tables.readers.ranges import read_range
+from millstream.tables.schema import stream_schema
+from millstream.tables.stream_range import DIRECT, PULL, Fetching, StreamRange
 from tests.kits.spark.scripted_server import ScriptedServer, api, delivered, status
 
-SCHEMA = StructType([StructField(name, COLUMNS[name]) for name in ("seq", "data")])
+SCHEMA = stream_schema(("seq", "data"))
 NOT_FOUND = api({"error": {"code": 404, "err_code": 10037, "description": "no message found"}})
 INFO = api(
     {
@@ -73,11 +71,13 @@ class LaggingReplica:
 def read(
     server: ScriptedServer, transport: str, high: int, timeout_s: float = 60, retries: int = 3
 ) -> list[int]:
-    partition = RangePartition("S", 1, high, transport=transport)
+    partition = StreamRange("S", 1, high, transport=transport)
     connection = LinkOptions(servers=parse_servers(server.url))
     try:
         found = []
-        for batch in read_range(partition, connection, Fetching(timeout=timeout_s, retries=retries), SCHEMA):
+        for batch in read_range(
+            partition, connection, Fetching(timeout=timeout_s, retries=retries), SCHEMA, "test"
+        ):
             found += batch.column("seq").to_pylist()
         return found
     finally:
@@ -164,7 +164,7 @@ def test_a_refusal_that_may_pass_is_waited_out(pauses: list[float], kind: str, e
 
 def test_a_refusal_that_does_not_pass_fails_the_task_when_its_tries_are_used_up(pauses: list[float]) -> None:
     refused = pytest.raises(
-        SparkError, match=r"refused a request of stream S: .*system unavailable \(10008\)"
+        StreamAccessError, match=r"refused a request of stream S: .*system unavailable \(10008\)"
     )
     with ScriptedServer(LeaderlessServer(3, refusals=100)) as server:
         with refused:
@@ -174,6 +174,9 @@ def test_a_refusal_that_does_not_pass_fails_the_task_when_its_tries_are_used_up(
 
 
 def test_a_refusal_that_is_about_the_request_fails_the_task_at_once(pauses: list[float]) -> None:
-    with ScriptedServer(LeaderlessServer(3, refusals=1, code=400)) as server, pytest.raises(SparkError):
+    with (
+        ScriptedServer(LeaderlessServer(3, refusals=1, code=400)) as server,
+        pytest.raises(StreamAccessError),
+    ):
         read(server, PULL, 3)
     assert pauses == []

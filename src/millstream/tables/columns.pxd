@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport same_bytes
-from millstream.spark.memory cimport Memory, Texts, find_byte
+from millstream.tables.memory cimport Memory, Texts, find_byte
 
 cdef unsigned char _CR
 cdef unsigned char _LF

@@ -29,9 +29,9 @@ from millstream.protocol.ack_subject import AckNumbers
 from millstream.protocol.digits import digits_end, read_number
 from millstream.protocol.header_lines import lines_end
 from millstream.protocol.headers import VERSION
-from millstream.spark.columns import Columns
-from millstream.spark.memory import find_byte
 from millstream.subjects.match import matches
+from millstream.tables.columns import Columns
+from millstream.tables.memory import find_byte
 
 NEED_MORE: Final = 0
 OTHER: Final = 1

@@ -1,4 +1,4 @@
-"""Read one range of a stream as record batches in a task: connect, reconnect, check that it is complete.
+"""Read one range of a stream as record batches: connect, reconnect, check that it is complete.
 
 Rows read before a connection broke are kept; the next reader continues after them.  A task succeeds only if
 the range is known to be complete.
@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from pyspark import TaskContext
-from pyspark.sql.types import StructType
-
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import (
     AuthorizationViolation,
@@ -23,21 +20,19 @@ from millstream.link.errors import (
     RequestTimeout,
 )
 from millstream.link.options import LinkOptions
-from millstream.spark.columns import Columns
-from millstream.spark.connections import borrowed_link, explain
-from millstream.spark.errors import SourceUnavailable
-from millstream.spark.intake import Intake
-from millstream.spark.options import Fetching
-from millstream.spark.partitions import ARROW, DIRECT, GET, PULL, RangePartition
-from millstream.spark.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
-from millstream.spark.readers.direct import DirectReader
-from millstream.spark.readers.get import GetReader
-from millstream.spark.readers.job import ReadJob
-from millstream.spark.readers.loss import check_after, check_before
-from millstream.spark.readers.pull import PullReader
-from millstream.spark.schema import arrow_schema, chosen_columns, needs_data
+from millstream.tables.columns import Columns
+from millstream.tables.connections import borrowed_link, explain
+from millstream.tables.errors import SourceUnavailable
+from millstream.tables.intake import Intake
+from millstream.tables.readers.arrow import ArrowBroken, ArrowReader, ArrowUnusable
+from millstream.tables.readers.direct import DirectReader
+from millstream.tables.readers.get import GetReader
+from millstream.tables.readers.job import ReadJob
+from millstream.tables.readers.loss import check_after, check_before
+from millstream.tables.readers.pull import PullReader
+from millstream.tables.stream_range import ARROW, DIRECT, GET, PULL, Fetching, StreamRange
 
-logger: Final = logging.getLogger("millstream.spark")
+logger: Final = logging.getLogger("millstream.tables")
 
 _READERS: Final[dict[str, Callable[[ReadJob], PullReader | DirectReader | GetReader]]] = {
     PULL: PullReader,
@@ -48,16 +43,18 @@ _REFUSED_PAUSE_S: Final = 1.0  # times the failures so far: electing a leader ta
 
 
 def read_range(
-    partition: RangePartition, connection: LinkOptions, fetching: Fetching, schema: StructType
+    partition: StreamRange, connection: LinkOptions, fetching: Fetching, form: Any, name: str
 ) -> Iterator[Any]:
-    """Yield all messages of a range in order, or raise an error."""
-    form = arrow_schema(schema)
-    columns = chosen_columns(schema)
+    """Yield all messages of a range in order, as batches of the Arrow schema `form`, or raise an error.
+
+    `name` is the connection's name for monitoring.
+    """
+    columns = tuple(form.names)
     if partition.high < partition.low:
         return
     with_headers = fetching.include_headers
     try:
-        with borrowed_link(connection, _name(partition)) as link:
+        with borrowed_link(connection, name) as link:
             if partition.transport == ARROW:
                 arrow = ArrowReader(
                     link,
@@ -73,13 +70,13 @@ def read_range(
                     return
                 partition = replace(partition, low=arrow.through + 1, transport=partition.fallback)
             intake = _intake(partition, fetching, columns)
-            yield from _read(ReadJob(link, partition, fetching, intake, form, with_data=needs_data(columns)))
+            yield from _read(ReadJob(link, partition, fetching, intake, form, with_data="data" in columns))
     except LinkError as error:
         raise explain(error, connection, partition.stream) from error
 
 
 def _read_arrow(
-    reader: ArrowReader, link: BlockingLink, partition: RangePartition, fetching: Fetching
+    reader: ArrowReader, link: BlockingLink, partition: StreamRange, fetching: Fetching
 ) -> Iterator[Any]:
     """Yield the range, or as much as Arrow delivers if there is a fallback."""
     failures = 0
@@ -149,7 +146,7 @@ def _read(job: ReadJob) -> Iterator[Any]:
         yield intake.flush(job.arrow_schema)
 
 
-def _intake(partition: RangePartition, fetching: Fetching, columns: tuple[str, ...]) -> Intake:
+def _intake(partition: StreamRange, fetching: Fetching, columns: tuple[str, ...]) -> Intake:
     pulled = partition.transport == PULL
     patterns = () if pulled or len(partition.filters) < 2 else tuple(f.encode() for f in partition.filters)
     return Intake(
@@ -157,19 +154,10 @@ def _intake(partition: RangePartition, fetching: Fetching, columns: tuple[str, .
         partition.low,
         partition.high,
         direct=partition.transport == DIRECT,
-        sizes=pulled and not needs_data(columns),
+        sizes=pulled and "data" not in columns,
         patterns=patterns,
     )
 
 
 def _asking(link: BlockingLink) -> Any:
     return lambda name, request=None: link.api(name, request or b"")
-
-
-def _name(partition: RangePartition) -> str:
-    """Return the connection's name for monitoring: the query and the partition."""
-    context = TaskContext.get()
-    if context is None:
-        return f"spark/{partition.stream}"
-    query = context.getLocalProperty("sql.streaming.queryId") or "batch"
-    return f"spark/{query}/{context.partitionId()}"

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from millstream.spark.errors import OptionError
-from millstream.spark.streams import StreamFacts, facts_of
-from millstream.spark.transports import choose
+from millstream.tables.errors import OptionError
+from millstream.tables.streams import StreamFacts, facts_of
+from millstream.tables.transports import choose
 
 
 def facts(**more: object) -> StreamFacts:

@@ -7,11 +7,10 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.errors import DataLoss
-from millstream.spark.options import Fetching
-from millstream.spark.partitions import ARROW, PULL, RangePartition
-from millstream.spark.readers.arrow import ArrowUnusable
-from millstream.spark.readers.ranges import _read_arrow
+from millstream.tables.errors import DataLoss
+from millstream.tables.readers.arrow import ArrowUnusable
+from millstream.tables.readers.ranges import _read_arrow
+from millstream.tables.stream_range import ARROW, PULL, Fetching, StreamRange
 from tests.kits.spark.scripted_server import ScriptedServer, api
 
 CREATED = "2026-01-02T03:04:05Z"
@@ -35,7 +34,7 @@ def answer(subject: str, request: dict[str, Any]) -> list[bytes]:
 
 
 def test_messages_that_went_before_the_change_are_told_all_the_same() -> None:
-    partition = RangePartition("S", 1, 10, transport=ARROW, fallback=PULL, id=CREATED, dense=True)
+    partition = StreamRange("S", 1, 10, transport=ARROW, fallback=PULL, id=CREATED, dense=True)
     with (
         ScriptedServer(answer) as server,
         BlockingLink(LinkOptions(servers=parse_servers(server.url))) as link,
