@@ -125,7 +125,7 @@ class NoJournal:
     expected = 0
 
     def when_room(self, then: Callable[[], None]) -> None:
-        raise AssertionError("nobody waits for what is not there")
+        raise AssertionError("there is no commit journal to wait for")
 
     def synced(self, key: bytes) -> None:
         pass
