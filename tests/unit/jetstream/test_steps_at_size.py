@@ -113,8 +113,8 @@ class Worker:
 
         self._loop.call_soon(run)
 
-    def start(self, commit: Commit, owner: Committing) -> Ticket:
-        ticket = Ticket(commit, owner)
+    def start(self, commit: Commit, owner: Committing, publisher: int) -> Ticket:
+        ticket = Ticket(commit, owner, publisher)
         self.submit(ticket.run, ticket.tell)
         return ticket
 
