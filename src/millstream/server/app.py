@@ -73,7 +73,9 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             await starting
         except asyncio.CancelledError:
             return 0  # by a signal
-        Collector(server.broker.turns).start()
+        collector = Collector(server.broker.turns)
+        files.callback(collector.watch())
+        collector.start()
         if stop_wanted.is_set():
             server.request_stop()
         if process.ports_file_dir:
