@@ -44,7 +44,7 @@ function jobTable(jobs) {
       { name: "Rows", isNumber: true, cell: (row) => number(row.rows) },
       { name: "Rate", isNumber: true, cell: (row) => rate(row.rate) },
       { name: "Behind", cell: (row) => lagOf(row.lag) },
-      { name: "Reported", class: "tight low", cell: (row) => ago(row.time) },
+      { name: "Reported", class: "tight", cell: (row) => ago(row.time) },
     ],
   });
   rows.show(jobs);
