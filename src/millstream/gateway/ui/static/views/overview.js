@@ -4,7 +4,7 @@ import { chart } from "../components/chart.js";
 import { card, heading, meter, stat, stats, tag } from "../components/page.js";
 import { prose, sentence } from "../components/prose.js";
 import { select } from "../components/form.js";
-import { notPermitted } from "../components/states.js";
+import { empty, notPermitted } from "../components/states.js";
 import { fill, h, setText } from "../dom.js";
 import { byteRate, bytes, duration, number, plural, rate, time } from "../format.js";
 import { Feed, keptSeries } from "../live.js";
@@ -279,7 +279,12 @@ function used(value, most, form = number) {
 /** @param {Element} place @param {any} account */
 function showAccount(place, account) {
   if (!account) {
-    fill(place, notPermitted("the account"));
+    fill(
+      place,
+      session.who?.jetstream === false
+        ? empty("JetStream is off.", "The server stores nothing: start it with -js for streams, keys and objects.")
+        : notPermitted("the account"),
+    );
     return;
   }
   const limits = account.limits ?? {};

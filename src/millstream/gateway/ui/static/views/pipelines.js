@@ -6,7 +6,7 @@ import { fill, h } from "../dom.js";
 import { ago, number, plural, rate, time } from "../format.js";
 import { Feed } from "../live.js";
 
-const STATES = { running: "good", waiting: "good", starting: "accent", failed: "bad", retrying: "warn" };
+const STATES = { running: "good", waiting: "accent", starting: "accent", done: "good", failed: "bad", stopped: "warn" };
 
 /** @param {import("../app.js").Context} context */
 export default async function pipelines(context) {
