@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from random import Random
 from typing import Any
 
 from tests.sim.client import Message, SimClient
@@ -27,10 +26,9 @@ def uid_of(payload: bytes) -> int:
 class Actor:
     """A client that performs operations of the plan, one after the other."""
 
-    def __init__(self, client: SimClient, history: History, random: Random) -> None:
+    def __init__(self, client: SimClient, history: History) -> None:
         self.client = client
         self.history = history
-        self.random = random
         self.loop: SimLoop = client.loop
         self.done = False
 
@@ -67,7 +65,7 @@ class Actor:
         what = record.uid if isinstance(record, Publish) else type(record).__name__
         self.note("is answered for", what, ":", record.answer)
 
-    async def publish(self, stream: str, subject: str, count: int, size: int, ids: bool) -> None:
+    async def publish(self, stream: str, subject: str, count: int, size: int, ids: bool, again: bool) -> None:
         """Publish some messages at once; those with ids are sent again if no answer comes."""
         await self.client.online()
         sent = []
@@ -79,14 +77,15 @@ class Actor:
         for record, future in sent:
             self._answered(record, await future)
         for record, _ in sent:
-            await self._try_again(record, size)
+            await self._try_again(record, size, again)
 
-    async def _try_again(self, record: Publish, size: int) -> None:
+    async def _try_again(self, record: Publish, size: int, again: bool) -> None:
         for _ in range(TRIES):
-            if not record.msg_id or record.answer is not None:
+            if not record.msg_id or (record.answer is not None and not again):
                 return
+            again = False
             await self.client.online()
-            again, future = self._send(
+            another, future = self._send(
                 record.stream,
                 record.subject,
                 size,
@@ -94,8 +93,8 @@ class Actor:
                 uid=record.uid,
                 msg_id=record.msg_id,
             )
-            self._answered(again, await future)
-            record = again
+            self._answered(another, await future)
+            record = another
 
     async def expect(self, stream: str, subject: str, expects: str, stale: bool) -> None:
         """Publish with an expected last sequence, of the stream or of the subject."""
@@ -195,6 +194,14 @@ class Actor:
         )
         self._answered(record, await future)
 
+    async def update(self, stream: str, subject: str, max_msgs: int) -> None:
+        """Change the limit of a stream; from now on the smallest one that was asked for may have ruled."""
+        self.history.limits.append(max_msgs)
+        config = {"name": stream, "subjects": [f"{stream.lower()}.>"], "max_msgs": max_msgs}
+        self.note("asks for max_msgs", max_msgs)
+        answer = await self.client.api(f"STREAM.UPDATE.{stream}", config)
+        self.note("is told", "nothing" if answer is None else answer.get("error", "ok"))
+
     async def look(self, stream: str, subject: str) -> None:
         """Ask for the state of a stream."""
         await self.client.api(f"STREAM.INFO.{stream}")
@@ -203,8 +210,8 @@ class Actor:
 class Reader(Actor):
     """A client that reads one consumer and acknowledges as the plan says."""
 
-    def __init__(self, client: SimClient, history: History, random: Random, consumer: ConsumerPlan) -> None:
-        super().__init__(client, history, random)
+    def __init__(self, client: SimClient, history: History, consumer: ConsumerPlan) -> None:
+        super().__init__(client, history)
         self.consumer = consumer
         self._acks: list[str] = [""]
         self._next_ack = 0
@@ -217,12 +224,13 @@ class Reader(Actor):
         else:
             client.subscribe(f"_PULL.{client.name}.*", self._delivered)
 
-    @property
-    def path(self) -> str:
-        return f"{self.consumer.stream}.{self.consumer.name}"
-
     async def listen(self, acks: list[str]) -> None:
         self._acks = acks
+
+    async def reconfigure(self, **changes: int) -> None:
+        config = self.consumer.config | changes
+        request = {"stream_name": self.consumer.stream, "config": config}
+        await self.client.api(f"CONSUMER.DURABLE.CREATE.{self.consumer.path}", request)
 
     async def fetch(self, batch: int, acks: list[str]) -> int:
         """Pull some messages; return how many came."""
@@ -233,8 +241,8 @@ class Reader(Actor):
         self._wanted = batch
         self._got = got = self.loop.future()
         reply = f"_PULL.{self.client.name}.{self._inbox}"
-        self.note("pulls", batch, "of", self.path)
-        self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self.path}", request, reply)
+        self.note("pulls", batch, "of", self.consumer.path)
+        self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self.consumer.path}", request, reply)
         self.loop.after(self.loop.clients, 4.0, got.set, None)
         await got
         return batch - self._wanted
@@ -264,7 +272,7 @@ class Reader(Actor):
             message.subject,
         )
         self.history.deliveries.append(delivery)
-        self.note("gets", delivery.uid, "seq", seq, "of", self.path, "for time", count)
+        self.note("gets", delivery.uid, "seq", seq, "of", self.consumer.path, "for time", count)
         kind = self._acks[self._next_ack % len(self._acks)]
         self._next_ack += 1
         if kind.startswith("-NAK") and count > MOST_NAKS:
@@ -288,7 +296,7 @@ class Reader(Actor):
         if not self.client.connected:
             return
         self.history.acks.append(record)
-        self.note("answers", record.kind, "to seq", delivery.seq, "of", self.path)
+        self.note("answers", record.kind, "to seq", delivery.seq, "of", self.consumer.path)
         if kind == "-NAK" and delivery.seq % 2:
             self.client.publish(reply, b'-NAK {"delay": 700000000}')
         elif kind.endswith("!"):
@@ -302,11 +310,11 @@ class Reader(Actor):
         self.unconfirmed -= 1
         if answer is not None and not answer.headers.get("Status"):
             record.confirmed_at = self.loop.now
-            self.note("has the confirmation for seq", record.seq, "of", self.path)
+            self.note("has the confirmation for seq", record.seq, "of", self.consumer.path)
 
     async def look_at_consumer(self) -> dict[str, Any] | None:
         """Return the consumer's info."""
-        found = await self.client.api(f"CONSUMER.INFO.{self.path}")
+        found = await self.client.api(f"CONSUMER.INFO.{self.consumer.path}")
         if found is not None and "error" not in found:
             self.history.looks.append(
                 ConsumerLook(self.loop.now, self.consumer.stream, self.consumer.name, found)
@@ -320,7 +328,7 @@ class Reader(Actor):
         quiet = 0
         while quiet < 2:
             if self.loop.now > until:
-                self.history.problems.append(f"{self.path} is not drained after 300 s")
+                self.history.problems.append(f"{self.consumer.path} is not drained after 300 s")
                 return
             if self.consumer.push:
                 await self.loop.sleep(2.0)
@@ -328,7 +336,7 @@ class Reader(Actor):
                 await self.fetch(20, ["+ACK!"])
             info = await self.look_at_consumer()
             if info is not None and "error" in info:
-                self.history.problems.append(f"{self.path} has no info: {info['error']}")
+                self.history.problems.append(f"{self.consumer.path} has no info: {info['error']}")
                 return
             empty = info is not None and not info["num_pending"] and not info["num_ack_pending"]
             quiet = quiet + 1 if empty and not self.unconfirmed else 0
@@ -337,8 +345,8 @@ class Reader(Actor):
 class OrderedReader(Actor):
     """A client with an ordered consumer: it makes a new one wherever something is missing."""
 
-    def __init__(self, client: SimClient, history: History, random: Random, stream: str) -> None:
-        super().__init__(client, history, random)
+    def __init__(self, client: SimClient, history: History, stream: str) -> None:
+        super().__init__(client, history)
         self.stream = stream
         self.seen: list[tuple[int, int]] = []
         history.ordered[client.name] = self.seen

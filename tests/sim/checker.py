@@ -6,15 +6,16 @@ right; what a client was told is true.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from tests.sim.history import AckSent, Delivery, Final, History, Publish, Removal, Stored
+from tests.sim.history import AckSent, BatchOutcome, Delivery, Final, History, Publish, Removal, Stored
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Plan
 
 LATE_S = 20.0  # a request without an answer happens within this time, or never
-UNCERTAIN = (10077,)  # errors after which a message may still be stored
+UNCERTAIN = (10077,)  # the disk failed: what was asked for may still happen when it works again
 SETTLES = ("+ACK", "+TERM")
 
 
@@ -50,7 +51,7 @@ class StreamView:
         self.final: Final = history.final[name]
         self.content: dict[int, Stored] = {each.seq: each for each in self.final.content}
         self.publishes = [each for each in history.publishes if each.stream == name]
-        self.removals = [each for each in history.removals if each.stream == name and not each.refused]
+        self.removals = [each for each in history.removals if each.stream == name and not _is_refused(each)]
         self.deliveries = [each for each in history.deliveries if each.stream == name]
         self.batches = [each for each in history.batches if each.stream == name]
         self.acked = [each for each in self.publishes if each.seq and not each.duplicate]
@@ -60,6 +61,9 @@ class StreamView:
         self.stored_as: dict[int, list[Stored]] = defaultdict(list)
         for stored in self.final.content:
             self.stored_as[stored.uid].append(stored)
+        limits = [self.config.get("max_msgs", 0)]
+        limits += history.limits if name == "L" else []
+        self.most = min(limits)  # messages that the stream certainly had room for; 0: any number
         self.plain = self.config.get("retention", "limits") == "limits"
 
     def may_be_removed(self, seq: int, subject: str, at: float) -> bool:
@@ -78,9 +82,15 @@ class StreamView:
         )
 
 
+def _is_refused(removal: Removal) -> bool:
+    return removal.refused and _code(removal) not in UNCERTAIN
+
+
 def _covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
     request = removal.request
-    end = removal.answered_at if removal.answered_at is not None else removal.at + LATE_S
+    sure = removal.answered_at is not None and not removal.refused
+    end = removal.answered_at if sure else removal.at + LATE_S
+    assert end is not None
     if at > end:
         return False
     if request["endpoint"] == "STREAM.MSG.DELETE":
@@ -108,7 +118,7 @@ def _stream(view: StreamView) -> Iterator[str]:
 def _sound(view: StreamView) -> Iterator[str]:
     """Sequences and times grow, and the state counts what is there."""
     content, state = view.final.content, view.final.state
-    for one, two in zip(content, content[1:], strict=False):
+    for one, two in itertools.pairwise(content):
         if two.seq <= one.seq:
             yield f"sequence {two.seq} is listed after {one.seq}"
         if _seconds(two.time) < _seconds(one.time):
@@ -147,6 +157,8 @@ def _kept(view: StreamView) -> Iterator[str]:
 def _may_be_gone(view: StreamView, publish: Publish) -> bool:
     if view.may_be_removed(publish.seq, publish.subject, publish.at):
         return True
+    if view.most:
+        return sum(each.seq > publish.seq for each in view.final.content) >= view.most
     most = view.config.get("max_msgs_per_subject", 0)
     if not most:
         return False
@@ -162,7 +174,7 @@ def _once(view: StreamView) -> Iterator[str]:
         if len(stored_as) > len(sent):
             yield f"message {uid} was sent {len(sent)} times and is stored {len(stored_as)} times"
         if sent and sent[0].msg_id:
-            for one, two in zip(stored_as, stored_as[1:], strict=False):
+            for one, two in itertools.pairwise(stored_as):
                 if _seconds(two.time) - _seconds(one.time) < window_s:
                     yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
     for each in view.publishes:
@@ -170,7 +182,8 @@ def _once(view: StreamView) -> Iterator[str]:
             stored = view.content.get(each.seq)
             if stored is not None and stored.uid != each.uid:
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is message {stored.uid}"
-            if stored is None and view.plain and not _may_be_gone(view, each):
+            first = _as_published(view.by_uid[each.uid][0], each.seq)
+            if stored is None and view.plain and not _may_be_gone(view, first):
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is lost"
 
 
@@ -249,7 +262,7 @@ def _expectations(view: StreamView) -> Iterator[str]:
             if each.expected < seq < each.seq and (each.expects == "stream" or subject == each.subject):
                 if each.expects == "subject" and view.may_be_removed(seq, subject, at):
                     continue
-                yield f"{each.uid} expected {each.expected} before it and has {each.seq}, but {seq} is between"
+                yield f"{each.uid} expected {each.expected} and has {each.seq}, but {seq} is between"
 
 
 def _whole_batches(view: StreamView) -> Iterator[str]:
@@ -271,9 +284,8 @@ def _whole_batches(view: StreamView) -> Iterator[str]:
             yield f"batch {each.name} is stored as {found}"
         elif found and acked and each.answer is not None and each.answer["seq"] != found[-1]:
             yield f"batch {each.name} is stored as {found}, and its ack says {each.answer['seq']}"
-        elif found and each.answer is not None and "error" in each.answer and not acked:
-            if each.answer["error"]["err_code"] not in UNCERTAIN:
-                yield f"batch {each.name} was refused and is stored: {each.answer}"
+        elif found and not acked and each.answer is not None and _code(each) not in UNCERTAIN:
+            yield f"batch {each.name} was refused and is stored: {each.answer}"
 
 
 # -- streams that follow another --------------------------------------------------------------------------
@@ -447,7 +459,7 @@ def _settled_in_the_end(view: StreamView, consumer: ConsumerPlan, acks: list[Ack
 
 def _ordered(view: StreamView, seen: list[tuple[int, int]]) -> Iterator[str]:
     """An ordered reader sees every message once, in order."""
-    for one, two in zip(seen, seen[1:], strict=False):
+    for one, two in itertools.pairwise(seen):
         if two[0] <= one[0]:
             yield f"{two[0]} follows {one[0]}"
     for seq, uid in seen:
@@ -462,8 +474,8 @@ def _ordered(view: StreamView, seen: list[tuple[int, int]]) -> Iterator[str]:
         yield f"ends at {last}, and the stream at {max(view.content)}"
 
 
-def _code(publish: Publish) -> int:
-    return int(publish.answer["error"].get("err_code", 0)) if publish.answer else 0
+def _code(record: Publish | BatchOutcome | Removal) -> int:
+    return int(record.answer["error"].get("err_code", 0)) if record.answer else 0
 
 
 def _seconds(text: str) -> float:

@@ -145,6 +145,7 @@ class History:
     removals: list[Removal] = field(default_factory=list)
     looks: list[ConsumerLook] = field(default_factory=list)
     final: dict[str, Final] = field(default_factory=dict)
+    limits: list[int] = field(default_factory=list)  # of stream L, that were asked for
     ordered: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # reader: sequence and uid
     problems: list[str] = field(default_factory=list)  # seen while it ran
     faults: int = 0

@@ -1,8 +1,8 @@
 """The simulated machine: a disk, and one server life after another on it.
 
-A life is the real ``Broker`` with real connections, the real JetStream account and its API.  Simulated are the
-event loop, the sockets, the threads, the clock and the disk.  ``Engine``, ``Server`` and listeners are left
-out: they need real folders, locks and sockets.
+A life is the real ``Broker`` with real connections, the real JetStream account and its API.  Simulated are
+the event loop, the sockets, the threads, the clock and the disk.  ``Engine``, ``Server`` and listeners are
+left out: they need real folders, locks and sockets.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from millstream.jetstream import parts
@@ -94,10 +94,8 @@ def _failed_sync_ignored() -> list[Replaced]:
     def sync(self: Any, segment: Any, end: int) -> None:
         from millstream.store.errors import StoreError
 
-        try:
+        with suppress(StoreError):
             self._open(segment, create=False).sync()
-        except StoreError:
-            pass
         segment.synced = end
 
     return [(Ticket, "plain_ended", plain_ended), (Commit, "_sync", sync)]

@@ -15,15 +15,15 @@ SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Something that an actor does, not before `at`."""
+    """Something that an actor does, not before `at`: a publisher, or the reader of a consumer."""
 
-    actor: int
+    actor: str
     at: float
     kind: str
     args: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.at:8.3f} actor {self.actor}: {self.kind} {self.args}"
+        return f"{self.at:8.3f} {self.actor}: {self.kind} {self.args}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,10 @@ class ConsumerPlan:
     name: str
     config: dict[str, Any]
     push: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"{self.stream}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,8 @@ def _streams(random: Random) -> dict[str, dict[str, Any]]:
             "allow_direct": True,
             "allow_rollup_hdrs": True,
         }
+    if random.random() < 0.4:
+        streams["L"] = {"subjects": ["l.>"], "max_msgs": random.choice((1, 5, 12))}
     if random.random() < 0.3:
         streams["M"] = {"mirror": {"name": "S"}}
     if random.random() < 0.3:
@@ -123,8 +129,8 @@ def make_plan(seed: int) -> Plan:
     streams = _streams(random)
     consumers = []
     for stream in streams:
-        if stream in ("S", "W", "I"):
-            for number in range(random.choice((1, 2)) if stream != "W" else 1):
+        if stream in ("S", "W", "I", "L"):
+            for number in range(random.choice((1, 2)) if stream in ("S", "I") else 1):
                 name = f"{stream.lower()}{number}"
                 consumers.append(_consumer(random, stream, name, random.random() < 0.4))
     ordered = ("S",) if random.random() < 0.4 else ()
@@ -136,15 +142,18 @@ def make_plan(seed: int) -> Plan:
     for actor in range(publishers):
         for _ in range(random.randint(2, 14)):
             at = random.random() * length
-            ops.append(_operation(random, actor, at, random.choice(targets), removes))
-    for number, consumer in enumerate(consumers):
+            ops.append(_operation(random, f"p{actor}", at, random.choice(targets), removes))
+    for consumer in consumers:
         if not consumer.push:
             for _ in range(random.randint(0, 6)):
+                if random.random() < 0.1:
+                    args = {"max_ack_pending": random.choice((1, 5, 100)), "ack_wait": 2 * SECOND_NS}
+                    ops.append(Op(consumer.path, random.random() * length, "reconfigure", args))
                 args = {"batch": random.randint(1, 8), "acks": _ack_kinds(random)}
-                ops.append(Op(publishers + number, random.random() * length, "fetch", args))
+                ops.append(Op(consumer.path, random.random() * length, "fetch", args))
         else:
             args = {"acks": _ack_kinds(random)}
-            ops.append(Op(publishers + number, 0.0, "listen", args))
+            ops.append(Op(consumer.path, 0.0, "listen", args))
     return Plan(
         seed,
         streams,
@@ -156,7 +165,7 @@ def make_plan(seed: int) -> Plan:
     )
 
 
-def _operation(random: Random, actor: int, at: float, stream: str, removes: bool) -> Op:
+def _operation(random: Random, actor: str, at: float, stream: str, removes: bool) -> Op:
     subject = f"{stream.lower()}.{random.randint(1, 3)}"
     args: dict[str, Any] = {"stream": stream, "subject": subject}
     chance = random.random()
@@ -169,12 +178,15 @@ def _operation(random: Random, actor: int, at: float, stream: str, removes: bool
         return Op(actor, at, "expect", args | {"expects": expects, "stale": random.random() < 0.3})
     if removes and chance < 0.32 and stream in ("S", "W"):
         return Op(actor, at, random.choice(("delete", "purge")), args | _removal(random, subject))
+    if stream == "L" and chance < 0.3:
+        return Op(actor, at, "update", args | {"max_msgs": random.choice((1, 3, 8, 20))})
     if chance < 0.4:
         return Op(actor, at, "look", args)
     size = random.choice((0, 10, 100, 1_000, 70_000 if random.random() < 0.1 else 300))
     ids = stream == "S" and random.random() < 0.6
     count = 1 if size > 1_000 else random.choice((1, 1, 3, 10))
-    return Op(actor, at, "publish", args | {"count": count, "size": size, "ids": ids})
+    again = ids and random.random() < 0.4  # sent once more although it is acknowledged
+    return Op(actor, at, "publish", args | {"count": count, "size": size, "ids": ids, "again": again})
 
 
 def _removal(random: Random, subject: str) -> dict[str, Any]:
@@ -198,12 +210,14 @@ def _faults(random: Random, length: float) -> tuple[Fault, ...]:
             args = {"operations": random.choice((1, 2, 3, 5, 8, 20)), "again": random.choice((0, 0, 1, 2))}
         elif kind == "link":
             args = {"client": random.randint(0, 9)}
-        elif kind == "error":
-            args = {
-                "for": random.random() * 5,
-                "kind": random.choice(("write", "sync", "sync_folder", "create")),
-            }
-        elif kind == "full":
-            args = {"for": random.random() * 5, "left": random.randint(0, 2_000)}
+        elif kind in ("error", "full"):
+            args = {"for": random.random() * 5}
+            if kind == "error":
+                args["kind"] = random.choice(("write", "sync", "sync", "sync_folder", "create"))
+            else:
+                args["left"] = random.randint(0, 2_000)
+            if random.random() < 0.5:
+                cut = {"operations": random.choice((1, 2, 5, 9)), "again": 0}
+                faults.append(Fault(at + args["for"] * random.random() * 1.5, "power", cut))
         faults.append(Fault(at, kind, args))
     return tuple(sorted(faults, key=lambda fault: fault.at))

@@ -136,20 +136,15 @@ class Run:
         auditor = self._client("auditor")
         await self._set_up(auditor)
         plan, history = self.plan, self.history
-        publishers = max((op.actor for op in plan.ops if op.kind not in ("fetch", "listen")), default=-1) + 1
-        first_reader = min(
-            (op.actor for op in plan.ops if op.kind in ("fetch", "listen")), default=publishers
-        )
-        for number in range(publishers):
-            self._begin(number, Actor(self._client(f"p{number}"), history, Random(f"{plan.seed} p{number}")))
-        for number, consumer in enumerate(plan.consumers):
-            name = f"r{number}"
-            reader = Reader(self._client(name), history, Random(f"{plan.seed} {name}"), consumer)
+        readers = {each.path: each for each in plan.consumers}
+        for name in sorted({op.actor for op in plan.ops} - readers.keys()):
+            self._begin(name, Actor(self._client(name), history))
+        for number, (path, consumer) in enumerate(readers.items()):
+            reader = Reader(self._client(f"r{number}"), history, consumer)
             self.readers.append(reader)
-            self._begin(first_reader + number, reader)
+            self._begin(path, reader)
         for number, stream in enumerate(plan.ordered):
-            name = f"o{number}"
-            ordered = OrderedReader(self._client(name), history, Random(f"{plan.seed} {name}"), stream)
+            ordered = OrderedReader(self._client(f"o{number}"), history, stream)
             self.ordered.append(ordered)
             self.loop.spawn(ordered.run([]))
         last = max((fault.at + fault.args.get("for", 0.0) for fault in plan.faults), default=0.0)
@@ -159,9 +154,9 @@ class Run:
         await self._settle(auditor)
         self.finished = True
 
-    def _begin(self, number: int, actor: Actor) -> None:
+    def _begin(self, name: str, actor: Actor) -> None:
         self.actors.append(actor)
-        self.loop.spawn(actor.run([op for op in self.plan.ops if op.actor == number]))
+        self.loop.spawn(actor.run([op for op in self.plan.ops if op.actor == name]))
 
     def _end_faults(self) -> None:
         self.history.note(self.loop.now, "---- faults end")

@@ -46,7 +46,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         if name != "S":
             yield _without_stream(plan, name)
     for consumers in _parts(plan.consumers):
-        yield plan.without(consumers=consumers)
+        gone = {each.path for each in plan.consumers} - {each.path for each in consumers}
+        yield plan.without(consumers=consumers, ops=tuple(op for op in plan.ops if op.actor not in gone))
     if plan.ordered:
         yield plan.without(ordered=())
     for faults in _parts(plan.faults):
@@ -58,7 +59,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 def _without_stream(plan: Plan, name: str) -> Plan:
     streams = {key: value for key, value in plan.streams.items() if key != name}
     consumers = tuple(each for each in plan.consumers if each.stream != name)
-    ops = tuple(op for op in plan.ops if op.args.get("stream") != name)
+    paths = {each.path for each in plan.consumers if each.stream == name}
+    ops = tuple(op for op in plan.ops if op.args.get("stream") != name and op.actor not in paths)
     return plan.without(streams=streams, consumers=consumers, ops=ops)
 
 

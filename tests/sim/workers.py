@@ -1,8 +1,8 @@
 """The server's threads: simulated work that begins and ends when the seed says.
 
-Implements what ``server.workers.Workers`` offers to JetStream.  A job runs in one piece, somewhere between its
-submission and its end; the loop goes on before and after.  Commits go all ways of the real one: a writer that
-only writes and syncs, the loop itself, the commit journal, and a worker.
+Implements what ``server.workers.Workers`` offers to JetStream.  A job runs in one piece, somewhere between
+its submission and its end; the loop goes on before and after.  A commit takes the ways of the real one: a
+writer that only writes and syncs, the loop itself, or a worker.  The commit journal is left out.
 """
 
 from __future__ import annotations
