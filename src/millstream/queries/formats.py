@@ -82,9 +82,8 @@ def write_json(query: RunningQuery) -> Iterator[bytes]:
     yield b'{"columns":' + encode(columns) + b',"rows":['
     between = b""
     for batch in batches:
-        for row in rows_of(batch, names):
-            yield between + encode(row)
-            between = b","
+        yield between + b",".join(encode(row) for row in rows_of(batch, names))
+        between = b","
     yield b'],"statistics":' + encode(msgspec.to_builtins(query.statistics)) + b"}\n"
 
 

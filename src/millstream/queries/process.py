@@ -169,6 +169,7 @@ class RunningQuery:
             self._timer.cancel()
         self._engine.end()
         self._engine.result.close()
+        self._source.close()
 
     def _expire(self) -> None:
         self._fail(SqlLimit(f"the query took longer than {self._limits.time_s:g} s"))

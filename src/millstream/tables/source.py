@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from millstream.link.options import LinkOptions
-from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.connections import RequestConnection, close_idle_links, explained
 from millstream.tables.schema import USUAL_COLUMNS, stream_schema
 from millstream.tables.stream_range import Fetching, StreamRange
 from millstream.tables.streams import StreamFacts, matching_names, message_at, stream_facts
@@ -76,8 +76,10 @@ class TableSource:
         return StreamRange(stream, low, end - 1, filters=selection.subjects or (), **how)
 
     def close(self) -> None:
-        """Close the connection for plans; batches that are read at the moment are not disturbed."""
-        self._server.close()
+        """Close the connections; batches that are read at the moment are not disturbed."""
+        with self._planning:
+            self._server.close()
+        close_idle_links(self.connection)
 
     def _bounds(self, facts: StreamFacts, selection: Selection) -> tuple[int, int]:
         low = max(facts.first, selection.low)

@@ -34,7 +34,10 @@ class StreamTable:
 
     def batches(self) -> Iterator[Any]:
         """Yield pyarrow record batches in order, in constant memory."""
-        return self._source.batches(self._stream, self._selection)
+        try:
+            yield from self._source.batches(self._stream, self._selection)
+        finally:
+            self._source.close()
 
     def reader(self) -> Any:
         """Return a pyarrow RecordBatchReader, which DuckDB, Polars and pyarrow read batch by batch."""
