@@ -139,6 +139,11 @@ class RunningQuery:
         self._talk = threading.Thread(target=self._serve, args=(query,), daemon=True, name="sql-dialogue")
         self._talk.start()
 
+    @property
+    def pid(self) -> int:
+        """The process id of the engine."""
+        return self._engine.pid
+
     def __enter__(self) -> Self:
         return self
 
