@@ -125,7 +125,7 @@ def test_files_are_written_synced_and_removed_in_this_order() -> None:
 
 
 def test_a_compressed_segment_is_read_from_these_bytes() -> None:
-    """What LZ4 makes of the same bytes may change with its version; that the old is understood may not."""
+    """A new version of LZ4 may compress to other bytes, but must read the old ones."""
     fs = MemoryFileSystem()
     fs.replace("s/0000000001.log", undump((GOLDEN / "compressed-segment.txt").read_text()))
     file = open_segment_file(fs, "s/0000000001.log")

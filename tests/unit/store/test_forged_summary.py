@@ -51,7 +51,7 @@ def changed(body: bytes) -> Iterator[bytes]:
 
 
 def use(log: Log) -> None:
-    """Everything that looks at the tables."""
+    """Use every operation that reads the tables."""
     for seq, (subject, _, body, _) in contents(log).items():
         if seq <= COUNT:
             assert (subject, body) == (b"s.%d" % (seq % 3), body_of(seq))
