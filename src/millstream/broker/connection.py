@@ -86,8 +86,8 @@ class Tick:
         self.crowded = False  # a receiver is close to its limit: the sender should pause
         self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
         self.held: list[Connection] = []  # until then
-        self.switches = 0  # how often another client was read from than before
-        self.reader = 0  # the client that was read from last
+        self.switches = 0  # how often the input of another client was processed than before
+        self.reader = 0  # the client whose input was processed last
         self.round = 0  # of the loop, which reads a socket many times in one round; not every round counts
         self.counts = False  # the round will be counted when this one has ended
         self.in_slices: Any = None  # ``Turns.in_slices``
@@ -99,7 +99,7 @@ class Tick:
         return self.watchdog.steps
 
     def reads(self, cid: int) -> None:
-        """Record which client is read from."""
+        """Record whose input is processed."""
         if cid != self.reader:
             self.reader = cid
             self.switches += 1
@@ -250,7 +250,6 @@ class Connection(Subscriber):
                 self._later = []
             self._later.append(data)
             return
-        self.tick.reads(self.cid)
         watchdog = self.tick.watchdog
         began = watchdog.began()
         self.parser.feed(data)
@@ -312,6 +311,7 @@ class Connection(Subscriber):
 
         An unexpected exception closes this connection and no other.
         """
+        self.tick.reads(self.cid)
         try:
             if self.outdated:
                 self.broker.renew(self)

@@ -1,10 +1,12 @@
 """The summary of a sealed segment's file, which saves reading the file.
 
-    "MSSUM\\x01\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
+    "MSSUM\\x02\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
+    | timed ordinals | times
 
 A restart reads the fixed part, the subjects (each with its count, first and last sequence) and the removals;
 the tables after them are read when a message of the segment is needed.  Tables are as narrow as their values
-allow: a segment of one subject with small messages takes two bytes a message.
+allow: a segment of one subject with small messages takes two bytes a message.  Times are listed for one
+message in 4 KiB (``waypoints``); format 1, which is read as well, ends before them.
 
 The summary is derived: if it is missing, damaged or does not fit its segment's size, it is rebuilt from the
 segment.  A valid checksum is not enough: every number is checked against the others before it is used
@@ -21,7 +23,8 @@ from millstream.base.numbers import Numbers, pack_rising, unpack_rising
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 from millstream.store.subject_list import SubjectList
 
-MAGIC = b"MSSUM\x01\x00\x00"
+MAGIC = b"MSSUM\x02\x00\x00"
+_UNTIMED_MAGIC = b"MSSUM\x01\x00\x00"  # of format 1
 _FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
 _SUBJECT_SIZE = 2 + 4 + 8 + 8  # of a subject: length of its name, messages, first and last sequence
 _START = len(MAGIC) + 4
@@ -76,6 +79,7 @@ class Layout(msgspec.Struct):
     subject_width: int
     other_count: int
     first_offset: int
+    timed_count: int
 
 
 class Summary(msgspec.Struct):
@@ -129,6 +133,8 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
             segment.offset_at(0) if segment.count else 0,
         )
     )
+    out.reserve(4)
+    out.put_little(segment.timed.count, 4)
     _put_subjects(out, segment)
     out.append(pack_rising(sorted(segment.removals.to_list())))
     out.append(segment.others.peek())
@@ -139,6 +145,8 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
         _put_numbers(out, segment, subject_width)
     if segment.seqs is not None:
         out.append(segment.seqs.peek())
+    out.append(segment.timed.peek())
+    out.append(segment.times.peek())
     body = out.take()
     return MAGIC + crc32c(body).to_bytes(4, "little") + body
 
@@ -149,7 +157,7 @@ def decode(data: bytes, *, read_before: bool = False) -> Summary | None:
     `read_before`: the sums of its subjects and the uniqueness of their names were checked when the log was
     opened.  Only the names are read, and the numbers that compiled code relies on are checked.
     """
-    if len(data) < _START + _FIXED.size or not data.startswith(MAGIC):
+    if len(data) < _START + _FIXED.size or not data.startswith((MAGIC, _UNTIMED_MAGIC)):
         return None
     if int.from_bytes(data[len(MAGIC) : _START], "little") != crc32c(data[_START:]):
         return None
@@ -183,7 +191,10 @@ def _decode(data: bytes, read_before: bool) -> Summary:
         other_count,
         first_offset,
     ) = _FIXED.unpack_from(data, _START)
-    position = _START + _FIXED.size
+    position, timed_count = _START + _FIXED.size, 0
+    if data.startswith(MAGIC):
+        timed_count = int.from_bytes(data[position : position + 4], "little")
+        position += 4
     if subject_count * _SUBJECT_SIZE > len(data):
         raise ValueError("summary is cut short")
     subjects = SubjectSums()
@@ -197,7 +208,9 @@ def _decode(data: bytes, read_before: bool) -> Summary:
     tables.size, tables.count, tables.with_headers = log_size, count, with_headers
     if live_bytes > log_size or marks > ALL_MARKS or floor > _LARGEST_SEQ:
         raise ValueError("numbers are out of range")
-    layout = Layout(data, position, bool(sparse), size_width, subject_width, other_count, first_offset)
+    layout = Layout(
+        data, position, bool(sparse), size_width, subject_width, other_count, first_offset, timed_count
+    )
     _load(tables, subjects, layout)
     return Summary(
         number,
@@ -225,6 +238,7 @@ def load_tables(segment: Segment, summary: Summary) -> None:
     segment.erased = erased_in(summary)
     tables = summary.tables
     segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, summary.subjects.names)
+    segment.take_times(tables.timed, tables.times)
 
 
 def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
@@ -239,7 +253,9 @@ def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
         and width in (0, 1, 2, 4)
     ):
         raise ValueError("numbers are out of range")
-    needed = 4 * layout.other_count + count * (layout.size_width + 8 * layout.sparse)
+    needed = (
+        4 * layout.other_count + count * (layout.size_width + 8 * layout.sparse) + 12 * layout.timed_count
+    )
     if len(data) - position != needed + (count * width if width else 4):
         raise ValueError("tables have another size")
     others = Numbers(4, data[position : position + 4 * layout.other_count])
@@ -251,8 +267,13 @@ def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
     table = Numbers(4)
     table.push_shifted(data, position, width, count, _HEADER_BIT)
     position += count * width if width else 4
-    seqs = Numbers(8, data[position:]) if layout.sparse else None
+    seqs = Numbers(8, data[position : position + 8 * count]) if layout.sparse else None
+    position += 8 * count if layout.sparse else 0
+    timed = Numbers(4, data[position : position + 4 * layout.timed_count])
+    if not timed.rise_between(0, count):
+        raise ValueError("times of messages that do not exist")
     tables.load(offsets, table, seqs, others, tables.subjects)
+    tables.take_times(timed, Numbers(8, data[position + timed.size :]))
     if not _offsets_are_sound(tables, last_gap):
         raise ValueError("offsets do not rise to the end of the segment")
     if not _seqs_are_sound(tables):

@@ -22,7 +22,7 @@ END = re.compile(rb"NATS/1.0 204 EOB\r\nNats-Num-Pending: (\d+)\r\nNats-Last-Seq
 
 
 class Listened(FakeWorld):
-    """Has a stream D."""
+    """A world with a stream D."""
 
     def __init__(self, count: int, **fields: object) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Listened(FakeWorld):
         return [each.payload for each in self.published if each.subject == reply and each.payload]
 
     def end(self, reply: bytes = b"me") -> tuple[int, int] | None:
-        """What is left and the last sequence, as the end of the batch has it."""
+        """Return the pending count and the last sequence from the end of the batch."""
         last = [each for each in self.published if each.subject == reply][-1]
         found = END.match(last.headers)
         return (int(found[1]), int(found[2])) if found else None

@@ -94,7 +94,7 @@ class WorkClock:
 
 
 class Worker:
-    """Does everything when the loop comes round, or when the disk is no longer slow."""
+    """A worker that does everything in the next round of the loop, or when the disk is no longer slow."""
 
     journal = NoJournal()
     ending_many = False
@@ -125,8 +125,8 @@ class Worker:
         else:
             self._held.append(run)
 
-    def start(self, commit: Commit, owner: Committing) -> Ticket:
-        ticket = Ticket(commit, owner)
+    def start(self, commit: Commit, owner: Committing, publisher: int) -> Ticket:
+        ticket = Ticket(commit, owner, publisher)
         self.submit(ticket.run, ticket.tell)
         return ticket
 
@@ -173,7 +173,7 @@ class Site:
         self.loop.advance(60.1)
 
     def pass_time(self, seconds: float) -> None:
-        """Nothing is asked for so long."""
+        """Let time pass in which nothing is asked."""
         self.clock.passed_ns += round(seconds * 1_000_000_000)
         self.loop.advance(seconds)
 
@@ -186,7 +186,7 @@ class Site:
             client.say(b"".join(lines[start : start + 8]))
 
     def count(self) -> int:
-        """How many messages the stream M has."""
+        """Return the number of messages in stream M."""
         return self.account.stream("M").log.messages
 
     def view(self) -> EngineView:
@@ -352,7 +352,7 @@ def pending(site: Site) -> int:
 
 
 def time_ends(site: Site) -> None:
-    """Nothing was acknowledged in time."""
+    """Let no message be acknowledged in time."""
     ledger = site.account.stream("M").consumers["d"].ledger
     count = pending(site)
     site.pass_time(31)
@@ -375,7 +375,7 @@ def change_consumer(site: Site, **config: Any) -> None:
 
 
 def asked(site: Site, scale: int) -> None:
-    """Many requests wait for messages."""
+    """Let many requests wait for messages."""
     site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
     config = {"durable_name": "d", "ack_policy": "explicit", "max_waiting": 50 * scale}
     site.ask("CONSUMER.DURABLE.CREATE.M.d", {"stream_name": "M", "config": config})
@@ -490,7 +490,7 @@ def listeners(site: Site, scale: int) -> None:
 
 
 def audience(site: Site, scale: int) -> None:
-    """Many clients that listen to the same; a delivery is a hundred lines of the interpreted build."""
+    """Let many clients subscribe to one subject; a delivery runs a hundred lines of interpreted code."""
     for _ in range(max(scale // 2, 1) if pure_requested() else 5 * scale):
         site.join().say(b"SUB wide 1\r\n")
 

@@ -1,4 +1,4 @@
-"""When the garbage collector runs over old objects, and when it leaves them out."""
+"""Runs of the garbage collector over old objects, and the cases in which they are skipped."""
 
 import gc
 

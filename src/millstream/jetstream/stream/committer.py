@@ -178,7 +178,8 @@ class Committer:
 
     def _has_to_wait(self, stream: Committing, publisher: int) -> bool:
         """Make a stream wait if its commit would wait in the journal; ``_use_room`` starts it later."""
-        if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
+        journal = self._world.journal
+        if not stream.sync or not stream.journal_key or not journal.crowded or journal.has_place(publisher):
             return False
         stream.commit_waits()
         self._waiting.add(stream, publisher)
@@ -239,12 +240,11 @@ class Committer:
             commit.sync = stream.sync or overdue or commit.before is not None
             if stream.sync and commit.before is None and not overdue:
                 commit.journal_key = stream.journal_key
-            ticket = self._world.writers.start(commit, stream)
+            ticket = self._world.writers.start(commit, stream, publisher)
         except Exception as error:  # no thread, no descriptor
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
             return
-        ticket.publisher = publisher
         self._running[stream] = ticket
         ticket.then(self._ended)
 

@@ -10,7 +10,7 @@ const SIGNS = { delivering: "good", blocked: "warn", idle: "info", unknown: "inf
 const TITLES = {
   delivering: "It delivers",
   blocked: "Why it does not deliver",
-  idle: "Why nothing is delivered",
+  idle: "Nothing to deliver",
   unknown: "Does it deliver?",
 };
 
@@ -26,11 +26,12 @@ export function whyPanel() {
       if (key === shown) return;
       shown = key;
       const verdict = /** @type {"idle"} */ (told.verdict);
+      const causes = told.causes ?? [];
       fill(title, TITLES[verdict] ?? TITLES.unknown);
       fill(
         body,
         h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, prose(told.summary))),
-        (told.causes ?? []).map((/** @type {any} */ cause) => causeShown(cause, told.stream)),
+        causes.map((/** @type {any} */ cause) => causeShown(cause, told)),
       );
     },
     /** @param {import("../api.js").Problem} problem */
@@ -42,13 +43,13 @@ export function whyPanel() {
   };
 }
 
-/** @param {any} cause @param {string} stream */
-function causeShown(cause, stream) {
+/** @param {any} cause @param {any} told */
+function causeShown(cause, { summary, stream }) {
   const evidence = Object.entries(cause.evidence ?? {}).filter(([, value]) => value !== "" && value !== null);
   return h(
     "div",
     { class: `cause ${cause.severity}`, data: { kind: cause.kind } },
-    h("p", {}, prose(sentence(cause.text))),
+    !summary.toLowerCase().includes(cause.text.toLowerCase()) && h("p", { class: "what" }, prose(sentence(cause.text))),
     cause.advice && h("p", { class: "advice" }, prose(cause.advice)),
     evidence.length > 0 &&
       h(
