@@ -185,15 +185,16 @@ def spark(
 def spark_archive(
     messages: Annotated[int, typer.Option(min=1000, help="Messages in the stream.")] = 1_000_000,
     batch: Annotated[int, typer.Option(min=1000, help="Messages in a micro-batch.")] = 100_000,
+    format: Annotated[str, typer.Option(help="Format of the table: parquet or iceberg.")] = "parquet",
     json: Json = None,
     markdown: Markdown = None,
 ) -> None:
-    """A stream into Parquet by `millstream pipeline run`, and the memory that all its processes take."""
+    """A stream into a table by `millstream pipeline run`, and the memory that all its processes take."""
     from benchmarks import spark_archive as archive
 
     console = wide_console()
     with console.status("starting") as status:
-        outcome = archive.measure(messages, batch, status.update)
+        outcome = archive.measure(messages, batch, format, status.update)
     console.print(archive.markdown(outcome), markup=False, highlight=False)
     if json is not None:
         archive.write_json(json, outcome)

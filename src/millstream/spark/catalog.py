@@ -23,7 +23,7 @@ from millstream.tables.streams import (
     next_message,
     stream_facts,
 )
-from millstream.tables.transports import choose
+from millstream.tables.transports import way_to_read
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -83,17 +83,8 @@ class Catalog:
         """Return a range with everything that its task needs."""
         facts = self.facts(part.stream)
         wanted = self._options.fetching.transport
-        transport, fallback = choose(facts, wanted, arrow_offered=self.arrow_offered())
-        return RangePartition.of(
-            part,
-            transport=transport,
-            fallback=fallback,
-            filters=filters,
-            id=facts.id,
-            dense=facts.is_dense,
-            advisories=facts.has_advisories,
-            interest=facts.retention == "interest",
-        )
+        how = way_to_read(facts, wanted, arrow_offered=self.arrow_offered())
+        return RangePartition.of(part, filters=filters, **how)
 
     def arrow_offered(self) -> bool:
         """Return True if the server is a Millstream that serves ranges as Arrow; asks the server once."""

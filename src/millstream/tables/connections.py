@@ -105,11 +105,13 @@ def borrowed_link(options: LinkOptions, name: str) -> Iterator[BlockingLink]:
         link.close()
 
 
-def close_idle_links() -> None:
-    """Close what is kept for later tasks."""
-    while _idle:
-        _, link = _idle.popitem()
-        link.close()
+def close_idle_links(options: LinkOptions | None = None) -> None:
+    """Close what is kept for later tasks; with `options`, only what was opened with them."""
+    for key in list(_idle):
+        if options is None or key[1] == options:
+            link = _idle.pop(key, None)
+            if link is not None:
+                link.close()
 
 
 class RequestConnection:

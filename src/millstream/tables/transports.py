@@ -6,13 +6,26 @@ changes nothing and needs `allow_direct`.
 """
 
 import logging
-from typing import Final
+from typing import Any, Final
 
 from millstream.tables.errors import OptionError
 from millstream.tables.stream_range import ARROW, DIRECT, GET, PULL
 from millstream.tables.streams import StreamFacts
 
 logger: Final = logging.getLogger("millstream.tables")
+
+
+def way_to_read(facts: StreamFacts, wanted: str, *, arrow_offered: bool) -> dict[str, Any]:
+    """Return the fields of a `StreamRange` that follow from the stream and the wanted transport."""
+    transport, fallback = choose(facts, wanted, arrow_offered=arrow_offered)
+    return {
+        "transport": transport,
+        "fallback": fallback,
+        "id": facts.id,
+        "dense": facts.is_dense,
+        "advisories": facts.has_advisories,
+        "interest": facts.retention == "interest",
+    }
 
 
 def choose(facts: StreamFacts, wanted: str, *, arrow_offered: bool) -> tuple[str, str]:

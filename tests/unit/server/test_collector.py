@@ -91,6 +91,30 @@ def test_python_starts_no_full_collection_by_itself() -> None:
         gc.set_threshold(*before)
 
 
+def test_a_collection_that_would_visit_many_young_objects_sets_them_aside() -> None:
+    enabled, set_aside = gc.isenabled(), gc.get_freeze_count()
+    loop = FakeLoop()
+    turns = Turns(loop.as_loop(), Tick(Watchdog(loop.time), loop.time))
+    stop = Collector(turns).watch()
+    gc.disable()
+    try:
+        gc.freeze()  # whatever the test run has made
+        few = [[] for _ in range(100)]
+        before = gc.get_freeze_count()
+        gc.collect(0)
+        assert gc.get_freeze_count() <= before
+        many = [[] for _ in range(10_000)]
+        gc.collect(0)
+        assert gc.get_freeze_count() > before + 9_000
+        assert len(few) + len(many) == 10_100
+    finally:
+        stop()
+        if not set_aside:
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
 def test_objects_that_were_set_aside_are_still_freed() -> None:
     gone: list[int] = []
 
