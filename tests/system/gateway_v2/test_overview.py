@@ -1,4 +1,4 @@
-"""What a dashboard shows: who calls, the account at a glance, lists in lines, connections."""
+"""Routes for a dashboard: the caller, the account at a glance, lists in lines, connections."""
 
 import asyncio
 import base64

@@ -11,7 +11,7 @@ from millstream.cli.output.readings import check_name
 from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import safe
 from millstream.cli.session import run
-from millstream.diagnosis.gathering import diagnose
+from millstream.diagnosis.facts import diagnose
 from millstream.diagnosis.types import DeliveryVerdict, Diagnosis
 from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions

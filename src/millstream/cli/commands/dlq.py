@@ -30,8 +30,8 @@ from millstream.cli.output.texts import (
 from millstream.cli.session import missing, run
 from millstream.golang.time import format_time
 from millstream.letters.letter import Letter
-from millstream.letters.reading import letter_streams, read_letter, read_letters
-from millstream.letters.redriving import Edit, Redriven, RedriveOutcome, redrive, redrive_all
+from millstream.letters.redrives import Edit, Redriven, RedriveOutcome, redrive, redrive_all
+from millstream.letters.streams import letter_streams, read_letter, read_letters
 from millstream.link.options import LinkOptions
 
 app = CommandGroup("Dead letters: messages that were given up, with the reason. Read them, send them again.")
