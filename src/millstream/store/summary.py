@@ -57,9 +57,8 @@ class SubjectSums:
             at += _SUBJECT_SIZE + size
         return at
 
-
     def read_names(self, data: bytes, at: int, count: int) -> int:
-        """Read only the names of `count` entries at `at`; return their end.  Raise ValueError if it is cut."""
+        """Read only the names of `count` entries at `at`; return their end.  Raise ValueError if cut."""
         for _ in range(count):
             if len(data) - at < _SUBJECT_SIZE:
                 raise ValueError("summary is cut short")

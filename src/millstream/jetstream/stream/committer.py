@@ -265,7 +265,7 @@ class Committer:
             stream.commit_ended()
 
     def tell_rest(self, stream: Committing) -> None:
-        """Call those who wait for a durable commit for a while, and the rest in the next rounds of the loop."""
+        """Call those who wait for a durable commit for a while, and the rest in the next rounds."""
         if stream in self._telling:
             return
         end = self._world.steady_ns() + _LONGEST_STEP_NS
