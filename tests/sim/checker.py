@@ -150,7 +150,7 @@ def _kept(view: StreamView) -> Iterator[str]:
             yield f"message {uid} was stored, and nobody sent it"
         elif any(stored.subject != sent[0].subject for stored in stored_as):
             yield f"message {uid} is stored under another subject"
-        if all(each.refused and _code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
+        elif all(each.refused and _code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
             yield f"message {uid} was refused and is stored: {sent[0].answer}"
 
 
