@@ -22,6 +22,8 @@ from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.base.wide_map import WideMap
 from millstream.broker.router import (
+    CONSENSUS_PREFIX,
+    GATEWAY_PREFIXES,
     RESERVED_REPLIES,
     AckRoute,
     SubjectRoute,
@@ -64,7 +66,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = ACK_START
-_RESERVED_STARTS = (b"$", b"_")
+_RESERVED_STARTS = (*GATEWAY_PREFIXES, CONSENSUS_PREFIX)
 _DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
@@ -440,13 +442,12 @@ class Connection(Subscriber):
     def _find_route(self) -> SubjectRoute | None:
         self._route = None
         subject = self.parser.subject()
-        if subject.startswith(_ACK) and self.space.mapping is None:
+        if equal_bytes(subject, 0, _ACK) and self.space.mapping is None:
             return self._find_ack_route(subject)
-        if subject.startswith(_DIRECT_GET) and self.space.mapping is None:
+        if equal_bytes(subject, 0, _DIRECT_GET) and self.space.mapping is None:
             route = self.space.direct_route(subject)
             if route is not None:
                 return route
-        # Only names of the server's own begin like this.
         if subject.startswith(_RESERVED_STARTS) and not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:

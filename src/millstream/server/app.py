@@ -74,7 +74,9 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             return 0  # by a signal
         gc.freeze()  # modules and streams stay: collections need not visit them
         limit_pauses()
-        Collector(server.broker.turns).start()
+        collector = Collector(server.broker.turns)
+        files.callback(collector.watch())
+        collector.start()
         if stop_wanted.is_set():
             server.request_stop()
         if process.ports_file_dir:

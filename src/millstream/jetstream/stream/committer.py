@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.committed_log import TOLD_AT_ONCE, Committing
 from millstream.jetstream.stream.compactor import Compactor
 from millstream.jetstream.stream.eraser import Eraser
 from millstream.jetstream.stream.fair_queue import FairQueue
@@ -63,6 +63,7 @@ class Committer:
         self._waiting = FairQueue()  # until the commit journal has room
         self._asked_for_room = False
         self._planned = False
+        self._telling: set[Committing] = set()  # those with callbacks of durable commits left
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
@@ -263,6 +264,21 @@ class Committer:
         if durable:
             stream.commit_ended()
 
+    def tell_rest(self, stream: Committing) -> None:
+        """Call those who wait for a durable commit for a while, and the rest in the next rounds."""
+        if stream in self._telling:
+            return
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        while stream.waiters.tell_durable(TOLD_AT_ONCE):
+            if self._world.steady_ns() > end:
+                self._telling.add(stream)
+                self._world.call_soon(lambda: self._tell_more(stream))
+                return
+
+    def _tell_more(self, stream: Committing) -> None:
+        self._telling.discard(stream)
+        stream.tell_waiters()
+
     def _waits_for_journal(self, stream: Committing, ticket: Ticket) -> bool:
         """Delay the end of a commit that erased content while the journal has a copy of it."""
         if ticket.error is not None or not ticket.commit.work.overwrites:
@@ -342,6 +358,7 @@ class Committer:
             self._end(stream, commit)
         stream.commit_durable()
         stream.commit_ended()
+        stream.waiters.tell_durable()  # there may be no next round of the loop
 
     # -- syncing by a timer -----------------------------------------------------------------------
 
