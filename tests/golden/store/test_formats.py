@@ -124,10 +124,6 @@ def test_files_are_written_synced_and_removed_in_this_order() -> None:
     assert_golden("transcript.txt", "".join(steps))
 
 
-def undump(text: str) -> bytes:
-    return b"".join(bytes.fromhex(line[8:55]) for line in text.splitlines())
-
-
 def test_a_compressed_segment_is_read_from_these_bytes() -> None:
     """A new version of LZ4 may compress to other bytes, but must read the old ones."""
     fs = MemoryFileSystem()
