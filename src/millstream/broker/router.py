@@ -296,7 +296,7 @@ class SubjectSpace:
                 self._crowds[head] = found
             if found is None:
                 return None
-        if b".." in subject or subject[len(subject) - 1] == _DOT:
+        if subject.find(b"..") >= 0 or subject[len(subject) - 1] == _DOT:
             return None
         if len(found.plain) > _WIDE:
             route = SubjectRoute(subject, [], [])
