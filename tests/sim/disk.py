@@ -6,11 +6,14 @@ interpreter, zeros ahead of the records, and the commit journal.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+from collections.abc import Sequence
 from random import Random
 
 from millstream.store import fill
-from millstream.store.fs import RealFile
+from millstream.store.errors import StoreError
+from millstream.store.fs import RealFile, store_error
 from millstream.store.record import RecordBuffer
 from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep
 
@@ -22,6 +25,14 @@ class SimFile(CrashFile, RealFile):
     """A file that has a descriptor, which only ``SimDisk.file`` understands."""
 
     device = DEVICE
+
+    def write_page(self, offset: int, data: bytes) -> None:
+        """Write bytes of one page: a system knows all of them or none, and its size of the file, too."""
+        self._check()
+        if self._fs.room_for(self._inode, offset, len(data)) < len(data):
+            raise store_error("write", self.path, OSError(errno.ENOSPC, ""))
+        self._fs.operation("write", self.path)
+        self._inode.write(offset, data)
 
     def descriptor(self) -> int:
         disk = self._fs
@@ -50,14 +61,29 @@ class SimDisk(CrashFileSystem):
     def file(self, descriptor: int) -> SimFile:
         return self._files[descriptor - _FIRST_DESCRIPTOR]
 
+    def sync_everything(self) -> int:
+        """Make all files and names durable, as syncfs does; return the error number, or 0."""
+        try:
+            self.operation("sync", "all")
+        except StoreError:
+            for inode in self._names.values():
+                inode.forget()
+            return errno.EIO
+        for inode in self._names.values():
+            inode.sync()
+        self._durable_names = dict(self._names)
+        self._changes.clear()
+        return 0
+
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
+        return self.sync_everything() == 0
+
     def used(self) -> int:
         return sum(len(each.data) for each in set(self._names.values()))
 
 
 def write_plainly(file: SimFile, buffer: RecordBuffer, *, ahead: bool) -> tuple[int, int]:
     """Do what ``store.disk_writer.DiskWriter`` does; return the error numbers of write and sync."""
-    from millstream.store.errors import StoreError
-
     buffer.seal()
     target, mark = fill.plan(buffer, fill=ahead)
     try:
@@ -67,12 +93,11 @@ def write_plainly(file: SimFile, buffer: RecordBuffer, *, ahead: bool) -> tuple[
         buffer.filled = max(buffer.filled, target)
         return errno.EIO, 0
     end = max(buffer.filled, buffer.base + buffer.size + len(mark))
-    if target > end:
-        try:
-            file.write_at(end, bytes(target - end))
-            end = target
-        except StoreError:
-            pass  # it is no part of the commit
+    with contextlib.suppress(StoreError):  # zeros are no part of the commit
+        while end < target:
+            count = min(target - end, fill.PAGE - end % fill.PAGE)
+            file.write_page(end, bytes(count))
+            end += count
     buffer.filled = end
     try:
         file.sync()

@@ -152,6 +152,19 @@ class ServerLoop:
     def __init__(self, loop: SimLoop) -> None:
         self.owner = Owner()
         self._loop = loop
+        self._readers: dict[int, Callable[[], object]] = {}
+
+    def add_reader(self, number: int, callback: Callable[[], object]) -> None:
+        self._readers[number] = callback
+
+    def remove_reader(self, number: int) -> None:
+        del self._readers[number]
+
+    def readable(self, number: int) -> None:
+        """Call whoever waits for this descriptor."""
+        callback = self._readers.get(number)
+        if callback is not None:
+            callback()
 
     def time(self) -> float:
         return self._loop.now

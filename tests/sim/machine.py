@@ -26,7 +26,9 @@ from millstream.jetstream.api import AccountApi
 from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
+from millstream.store import commit_journal
 from millstream.store.recovery import new_log, open_log
 from tests.kits.crashfs import PowerCut
 from tests.sim.disk import SimDisk, power_cut
@@ -42,6 +44,7 @@ class Life:
 
     def __init__(self, machine: Machine) -> None:
         loop = machine.loop
+        self._machine = machine
         self.loop = ServerLoop(loop)
         random = machine.random
         clock = BusyClock(loop, random, machine.slow_steps)
@@ -71,8 +74,21 @@ class Life:
         self.api = AccountApi(self.account, "sim", SERVER_VERSION)
 
     def start(self) -> None:
-        self.account.recover({})
+        """Do what ``Engine.start`` does: replay commit journals, start streams, answer requests."""
+        fs = self._machine.disk
+        numbers = commit_journal.journals(fs, FOLDER)
+        replayed = commit_journal.replay(
+            fs, FOLDER, lambda log, identity: meta.identity(fs, log.rpartition("/")[0]) == identity
+        )
+        for number in replayed.done:
+            fs.remove(commit_journal.journal_path(FOLDER, number))
+        if numbers:
+            fs.sync_folder(FOLDER)
+        failed = {log.rpartition("/")[0]: error for log, error in replayed.failed.items()}
+        self.account.recover(failed)
         self.api.start()
+        if self._machine.journals:
+            self.workers.use_journal(FOLDER, max(numbers, default=0) + 1, self._machine.erase_within_s)
         self.broker.identity.jetstream_domain = ""
 
     def stop(self) -> None:
@@ -96,6 +112,7 @@ class Machine:
         self.weather = Weather(random)
         self.pace = DiskPace(random)
         self.slow_steps = random.choice((0.0, 0.01, 0.2))
+        self.journals = random.random() < 0.5  # small commits go to a commit journal
         self.erase_within_s = random.choice((3.0, 120.0))
         self.segment_size = random.choice((600, 3_000, 100_000))
         self.journal_sizes = {

@@ -2,7 +2,7 @@
 
 Implements what ``server.workers.Workers`` offers to JetStream.  A job runs in one piece, somewhere between
 its submission and its end; the loop goes on before and after.  A commit takes the ways of the real one: a
-writer that only writes and syncs, the loop itself, or a worker.  The commit journal is left out.
+writer that only writes and syncs, the loop itself, the real commit journal, or a worker.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from typing import Any
 
 from millstream.jetstream.ports import JournalOfCommits, NoJournal
 from millstream.jetstream.stream.ticket import Ticket
+from millstream.server.commit_journal import CommitJournal
 from millstream.store.record import RecordBuffer
 from tests.sim.disk import SimDisk, write_plainly
+from tests.sim.journal import SIZE, SimJournalDisk
 from tests.sim.loop import ServerLoop, SimLoop
 
 _NO_JOURNAL = NoJournal()
 
 
 class DiskPace:
-    """How long the disk takes; drawn from the seed for each run."""
+    """Speed of the disk; drawn from the seed for each run."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -73,16 +75,37 @@ class SimWorkers:
         self._pace = pace
         self._turn = turn
         self.journal: JournalOfCommits = _NO_JOURNAL
+        self._commits: CommitJournal | None = None
         self.plain = 0
+        self.journaled = 0
         self.on_loop = 0
         self._quick = random.random() < 0.3  # the loop writes commits itself
         self._fills = random.random() < 0.7
         self._direct = random.random() < 0.8  # commits are written without the interpreter
         self._writing: dict[Ticket, _PlainWrite] = {}
 
+    def use_journal(self, folder: str, first_number: int, erase_within_s: float) -> None:
+        """Use the commit journal, and much earlier than the real one would."""
+        self._fills = False  # as with many commits: files with zeros ahead take no part
+        disk = SimJournalDisk(self._disk, self._later, self._loop.readable)
+        self.journal = self._commits = CommitJournal(
+            self._loop,  # type: ignore[arg-type]
+            folder,
+            first_number,
+            self.submit,
+            self._turn,
+            size=SIZE,
+            worth=self._random.choice((1, 1, 3)),
+            erase_within_s=lambda: erase_within_s,
+            disk=disk,
+        )
+
+    def _later(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self._sim.after(self._loop.owner, self._pace.draw_s(), callback, *arguments)
+
     @property
     def ending_many(self) -> bool:
-        return False
+        return self._commits is not None and self._commits.ending
 
     def submit(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._sim.after(self._loop.owner, self._pace.draw_s(), self._run, work, done)
@@ -97,6 +120,10 @@ class SimWorkers:
 
     def start(self, commit: Any, owner: Any) -> Ticket:
         ticket = Ticket(commit, owner)
+        journal = self._commits
+        if journal is not None and (journal.busy or self._random.random() < 0.8) and journal.take(ticket):
+            self.journaled += 1
+            return ticket
         plain = commit.begin_plain() if self._direct and len(self._writing) < 4 else None
         if plain is None:
             self.submit(ticket.run, ticket.tell)
@@ -134,5 +161,9 @@ class SimWorkers:
             self._loop.call_soon(self._turn, "commit ended", ticket.tell, None)
 
     def shutdown(self) -> None:
+        if self._commits is not None:
+            self._commits.close()
+            self._commits = None
+            self.journal = _NO_JOURNAL
         for ticket in list(self._writing):
             self._wait(ticket)

@@ -2,7 +2,6 @@ cimport cython
 
 from millstream.jetstream.stream.fair_queue cimport FairQueue
 from millstream.store.journal_batch cimport JournalBatch
-from millstream.store.journal_writer cimport JournalWriter
 
 @cython.final
 cdef class _Gathered:
@@ -14,6 +13,7 @@ cdef class _Gathered:
 
 cdef class CommitJournal:
     cdef object _loop
+    cdef object _disk
     cdef object _submit
     cdef object _run_turn
     cdef readonly object files
@@ -25,7 +25,7 @@ cdef class CommitJournal:
     cdef Py_ssize_t _came
     cdef double _came_until
     cdef unsigned long long _order
-    cdef JournalWriter _writer
+    cdef object _writer
     cdef Py_ssize_t _most_bytes
     cdef object _device
     cdef _Gathered _gathering

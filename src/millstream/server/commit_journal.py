@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.jetstream.stream.fair_queue import FairQueue
-from millstream.server.journal_files import JournalFile, JournalFiles, Submit
+from millstream.server.journal_files import JournalDisk, JournalFile, JournalFiles, Submit
 from millstream.store.commit_journal import START
 from millstream.store.journal_batch import ALIGNMENT, JournalBatch
-from millstream.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
     import asyncio
 
     from millstream.jetstream.stream.ticket import Ticket
+    from millstream.store.journal_writer import JournalWriter
 
 _log = logging.getLogger("millstream.server")
 
@@ -83,8 +83,10 @@ class CommitJournal:
         worth: int = _WORTH,
         erase_within_s: Callable[[], float] = lambda: float("inf"),
         before_made: Callable[[], None] = lambda: None,
+        disk: JournalDisk | None = None,
     ) -> None:
         self._loop = loop
+        self._disk = disk or JournalDisk()
         self._submit = submit
         self._run_turn = turn
         self.files = JournalFiles(
@@ -96,6 +98,7 @@ class CommitJournal:
             size=size,
             erase_within_s=erase_within_s,
             before_made=before_made,
+            disk=self._disk,
         )
         self.synced = self.files.synced
         self.holds = self.files.holds
@@ -108,7 +111,7 @@ class CommitJournal:
         self._writer: JournalWriter | None = None
         # What a batch may have at most; the next one always fits into a file that is empty.
         self._most_bytes = min(_MOST_OF_A_BATCH, (size - START) // 2)
-        self._device = os.stat(folder).st_dev
+        self._device = self._disk.device_of(folder)
         self._gathering = _Gathered()
         self._spare = _Gathered()  # unused, unless a batch is being written
         self._running: _Gathered | None = None
@@ -308,7 +311,7 @@ class CommitJournal:
         if self._writer is not None:
             return True
         try:
-            self._writer = JournalWriter("millstream-journal")
+            self._writer = self._disk.new_writer("millstream-journal")
             self._loop.add_reader(self._writer.fileno(), self._readable)
         except (OSError, RuntimeError) as error:
             _log.warning("there is no commit journal, so streams are synced one by one: %s", error)

@@ -245,6 +245,8 @@ class SubjectIndex:
         tokens = pattern.split(b".")
         last = len(tokens) - 1
         open_end = tokens[last] == b">"
+        if not open_end and last not in self._dots:
+            return  # no subject has so many tokens
         path: list[bytes] = []  # tokens from the root to the node at hand
         levels = [_candidates(self._root, tokens, 0, open_end)]
         while levels:

@@ -26,8 +26,7 @@ from millstream.store.subject_list import SubjectList
 MAGIC = b"MSSUM\x02\x00\x00"
 _UNTIMED_MAGIC = b"MSSUM\x01\x00\x00"  # of format 1
 _FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
-_SUBJECT = struct.Struct("<HIQQ")
-_SUBJECT_SIZE = _SUBJECT.size
+_SUBJECT_SIZE = 2 + 4 + 8 + 8  # of a subject: length of its name, messages, first and last sequence
 _START = len(MAGIC) + 4
 _LARGEST_SIZE = 0xFFFFFFFF  # of a segment, whose offsets have four bytes
 _LARGEST_SEQ = 0xFFFFFFFFFFFFFFFE
@@ -54,6 +53,16 @@ class SubjectSums:
             self.counts.push(read_little(data, at + 2, 4))
             self.firsts.push(read_little(data, at + 6, 8))
             self.lasts.push(read_little(data, at + 14, 8))
+            self.names.append_name(data, at + _SUBJECT_SIZE, size)
+            at += _SUBJECT_SIZE + size
+        return at
+
+    def read_names(self, data: bytes, at: int, count: int) -> int:
+        """Read only the names of `count` entries at `at`; return their end.  Raise ValueError if cut."""
+        for _ in range(count):
+            if len(data) - at < _SUBJECT_SIZE:
+                raise ValueError("summary is cut short")
+            size = read_little(data, at, 2)
             self.names.append_name(data, at + _SUBJECT_SIZE, size)
             at += _SUBJECT_SIZE + size
         return at
@@ -123,14 +132,9 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
             segment.offset_at(0) if segment.count else 0,
         )
     )
-    out.append(segment.timed.count.to_bytes(4, "little"))
-    for number, subject in enumerate(segment.subjects):
-        out.append(
-            _SUBJECT.pack(
-                len(subject), segment.counts.at(number), segment.firsts.at(number), segment.lasts.at(number)
-            )
-        )
-        out.append(subject)
+    out.reserve(4)
+    out.put_little(segment.timed.count, 4)
+    _put_subjects(out, segment)
     out.append(pack_rising(sorted(segment.removals.to_list())))
     out.append(segment.others.peek())
     _put_gaps(out, segment, size_width)
@@ -146,23 +150,24 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
     return MAGIC + crc32c(body).to_bytes(4, "little") + body
 
 
-def decode(data: bytes, *, names_checked: bool = False) -> Summary | None:
+def decode(data: bytes, *, read_before: bool = False) -> Summary | None:
     """Decode the summary in `data`; return None if it is invalid.
 
-    `names_checked`: it was read before, so the check for duplicate subjects is skipped.
+    `read_before`: the sums of its subjects and the uniqueness of their names were checked when the log was
+    opened.  Only the names are read, and the numbers that compiled code relies on are checked.
     """
     if len(data) < _START + _FIXED.size or not data.startswith((MAGIC, _UNTIMED_MAGIC)):
         return None
     if int.from_bytes(data[len(MAGIC) : _START], "little") != crc32c(data[_START:]):
         return None
     try:
-        summary = _decode(data)
-        return summary if names_checked or summary.subjects.names.is_unique() else None
+        summary = _decode(data, read_before)
+        return summary if read_before or summary.subjects.names.is_unique() else None
     except (ValueError, OverflowError, struct.error):  # a sound checksum over something else
         return None
 
 
-def _decode(data: bytes) -> Summary:
+def _decode(data: bytes, read_before: bool) -> Summary:
     (
         number,
         start_seq,
@@ -192,7 +197,10 @@ def _decode(data: bytes) -> Summary:
     if subject_count * _SUBJECT_SIZE > len(data):
         raise ValueError("summary is cut short")
     subjects = SubjectSums()
-    position = subjects.read(data, position, subject_count)
+    if read_before:
+        position = subjects.read_names(data, position, subject_count)
+    else:
+        position = subjects.read(data, position, subject_count)
     removals, position = unpack_rising(data, position, removal_count)
     tables = Segment(number, start_seq)
     tables.base_seq, tables.last_seq = base_seq, last_seq
@@ -290,7 +298,7 @@ def _seqs_are_sound(tables: Segment) -> bool:
 
 
 def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
-    """Return True if the sums of each subject agree with the tables."""
+    """Return True if the sums of each subject agree with the tables; fill in those that were not read."""
     known = sums.names.count
     counts, firsts, lasts = (
         Numbers(4, bytes(4 * known)),
@@ -299,6 +307,9 @@ def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
     )
     if tables.subject_of.tally(_SUBJECT_MASK, counts, firsts, lasts) != tables.with_headers:
         return False
+    if sums.counts.count < known:
+        sums.counts = counts
+        return True
     for number in range(known):
         if counts.at(number) == 0 or sums.counts.at(number) != counts.at(number):
             return False
@@ -314,6 +325,18 @@ def erased_in(summary: Summary) -> int:
     sums = summary.subjects
     number = sums.names.blank()
     return sums.counts.at(number) if number >= 0 else 0
+
+
+def _put_subjects(out: GrowingBuffer, segment: Segment) -> None:
+    names, counts, firsts, lasts = segment.subjects, segment.counts, segment.firsts, segment.lasts
+    for number in range(names.count):
+        size = names.size_at(number)
+        out.reserve(_SUBJECT_SIZE + size)
+        out.put_little(size, 2)
+        out.put_little(counts.at(number), 4)
+        out.put_little(firsts.at(number), 8)
+        out.put_little(lasts.at(number), 8)
+        names.put_name(number, out)
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:

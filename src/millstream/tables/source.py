@@ -77,8 +77,7 @@ class TableSource:
 
     def close(self) -> None:
         """Close the connections; batches that are read at the moment are not disturbed."""
-        with self._planning:
-            self._server.close()
+        self._server.close()
         close_idle_links(self.connection)
 
     def _bounds(self, facts: StreamFacts, selection: Selection) -> tuple[int, int]:

@@ -41,6 +41,7 @@ async def prepare(site: Site) -> list[tuple[str, ...]]:
         ("objects",),
         ("objects", site.bucket),
         ("publish",),
+        ("sql",),
         ("connections",),
         ("pipelines",),
         ("login",),

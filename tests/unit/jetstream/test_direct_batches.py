@@ -86,7 +86,10 @@ def test_batches_take_turns() -> None:
         world.ask(b'{"seq":1,"batch":2100}', reply)
     assert [len(world.got(reply)) for reply in (b"a", b"b", b"c")] == [AT_ONCE, 0, 0]
     world.turn()
-    assert [len(world.got(reply)) for reply in (b"a", b"b", b"c")] == [2100, 2 * AT_ONCE - 2100, 0]
+    gained = [len(world.got(reply)) for reply in (b"a", b"b", b"c")]
+    assert sum(gained) == 2 * AT_ONCE
+    assert gained[0] == 2100
+    assert abs(gained[1] - gained[2]) <= 128
     world.settle()
     assert [world.got(reply) for reply in (b"a", b"b", b"c")] == [numbers(0, 2100)] * 3
 

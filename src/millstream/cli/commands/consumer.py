@@ -64,7 +64,8 @@ def ls(
                 for name in [] if json else sorted(found):
                     output.line(name)
                 return
-            infos = sorted(await api.consumers(stream), key=lambda each: str(each["name"]))
+            listed = api.pages(f"CONSUMER.LIST.{stream}", "consumers")  # with every name: it is only shown
+            infos = sorted([each async for each in listed], key=lambda each: str(each["name"]))
         now = time.time()
         columns = (
             "Name",

@@ -265,7 +265,7 @@ class Committer:
             stream.commit_ended()
 
     def tell_rest(self, stream: Committing) -> None:
-        """Call those who wait for a durable commit for a while, and the rest in the next rounds of the loop."""
+        """Call those who wait for a durable commit for a while, and the rest in the next rounds."""
         if stream in self._telling:
             return
         end = self._world.steady_ns() + _LONGEST_STEP_NS
@@ -328,7 +328,7 @@ class Committer:
         if reason != self._untidy.get(stream, ""):
             self._untidy[stream] = reason
             if reason:
-                _log.warning("a commit is durable, but not tidied up yet: %s", reason)
+                _log.warning("a commit is durable, but its cleanup failed: %s", reason)
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable in this thread, for shutdown; raise StoreError if that fails."""

@@ -55,7 +55,7 @@ class Waiters:
         self._durable = self._begun
 
     def tell_durable(self, most: int = ALL) -> bool:
-        """Call those whose commit is durable, in their order and at most so many; return True if some are left.
+        """Call those whose commit is durable, in order and at most so many; return True if some are left.
 
         Callbacks may call this, too.
         """

@@ -13,6 +13,7 @@ const PLACES = [
   { at: "letters", name: "Dead letters", sign: "letter" },
   { at: "kv", name: "Key-value", sign: "key" },
   { at: "objects", name: "Objects", sign: "box" },
+  { at: "sql", name: "SQL", sign: "sheet" },
   { at: "publish", name: "Publish", sign: "send" },
   { at: "connections", name: "Connections", sign: "plug" },
   { at: "pipelines", name: "Pipelines", sign: "pipe" },

@@ -10,9 +10,11 @@ const SIGNS = { delivering: "good", blocked: "warn", idle: "info", unknown: "inf
 const TITLES = {
   delivering: "It delivers",
   blocked: "Why it does not deliver",
-  idle: "Nothing to deliver",
+  idle: "Why nothing is delivered",
   unknown: "Does it deliver?",
 };
+
+const UP_TO_DATE = new Set(["caught_up", "waiting_for_acks"]);
 
 export function whyPanel() {
   const title = h("h2", {}, "Does it deliver?");
@@ -27,10 +29,11 @@ export function whyPanel() {
       shown = key;
       const verdict = /** @type {"idle"} */ (told.verdict);
       const causes = told.causes ?? [];
-      fill(title, TITLES[verdict] ?? TITLES.unknown);
+      const isCurrent = verdict === "idle" && UP_TO_DATE.has(causes[0]?.kind);
+      fill(title, isCurrent ? "It is up to date" : (TITLES[verdict] ?? TITLES.unknown));
       fill(
         body,
-        h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, prose(told.summary))),
+        h("p", { class: `verdict ${isCurrent ? "current" : verdict}` }, icon(isCurrent ? "good" : (SIGNS[verdict] ?? "info")), h("span", {}, prose(told.summary))),
         causes.map((/** @type {any} */ cause) => causeShown(cause, told)),
       );
     },
