@@ -42,7 +42,7 @@ def check(plan: Plan, history: History) -> list[str]:
 
 
 class StreamView:
-    """The part of a history that is about one stream."""
+    """The history of one stream."""
 
     def __init__(self, plan: Plan, history: History, name: str) -> None:
         self.name = name
@@ -354,7 +354,7 @@ def _may_give_up(view: StreamView, consumer: ConsumerPlan) -> bool:
 
 
 def _not_after_ack(deliveries: list[Delivery], acks: list[AckSent], consumer: ConsumerPlan) -> Iterator[str]:
-    """A message that was confirmed as settled is not delivered again."""
+    """Check that no message is delivered again after it was confirmed as settled."""
     settled: dict[int, float] = {}
     for each in acks:
         if each.confirmed_at is not None:
@@ -438,7 +438,7 @@ def _floors(
 
 
 def _settled_in_the_end(view: StreamView, consumer: ConsumerPlan, acks: list[AckSent]) -> Iterator[str]:
-    """Only messages that nobody confirmed may be open after the last start."""
+    """After the last start, only what nobody confirmed may be open."""
     looks = [
         look
         for look in view.history.looks

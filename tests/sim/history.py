@@ -127,7 +127,7 @@ class ConsumerLook:
 
 @dataclass(slots=True)
 class Final:
-    """The content of a stream when everything has settled, and perhaps after one more power cut."""
+    """The contents of a stream when everything has settled and the server was started once more."""
 
     content: list[Stored]
     state: dict[str, Any]

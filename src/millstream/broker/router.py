@@ -33,7 +33,9 @@ _complaints = Complaints(logging.getLogger("millstream.broker"))
 REPLY_PREFIX = b"_R_."  # of reply subjects by which answers find their way to another account
 
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
-RESERVED_REPLIES = (REPLY_PREFIX, b"_GR_.", b"$GR.", ACK_START)  # reply subjects that no client may use
+GATEWAY_PREFIXES = (b"_GR_.", b"$GR.")
+CONSENSUS_PREFIX = b"$NRG."
+RESERVED_REPLIES = (REPLY_PREFIX, *GATEWAY_PREFIXES, ACK_START)  # reply subjects that no client may use
 _ACK_PREFIX_SIZE = len(ACK_START)
 _DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
@@ -44,6 +46,10 @@ _DOLLAR = ord("$")
 _SHOWN = 100  # bytes of a refused subject in the log
 _WIDE = 4096  # subscriptions that are delivered to in slices, see ``fan_out``; no route has targets for them
 _MAX_SCAN = 1024  # more cached routes than this are dropped whole rather than matched one by one
+_MAX_SHORT = (
+    12288  # cached routes to few receivers of subjects that have two tokens and begin with the same one
+)
+_FEW = 4  # receivers
 
 
 class Subscriber:
@@ -294,7 +300,9 @@ class SubjectSpace:
                 self._crowds[head] = found
             if found is None:
                 return None
-        if subject.find(b"..") >= 0 or subject.endswith(b"."):
+        if len(routes) < _MAX_SHORT and len(found.plain) <= _FEW and not found.queues and head.find(b".") < 0:
+            return None  # a cached route to few receivers is found faster than one is made
+        if b".." in subject or subject[len(subject) - 1] == _DOT:
             return None
         if len(found.plain) > _WIDE:
             route = SubjectRoute(subject, [], [])

@@ -1,11 +1,13 @@
 cimport cython
 
+from millstream.jetstream.stream.fair_queue cimport FairQueue
 from millstream.store.journal_batch cimport JournalBatch
 
 @cython.final
 cdef class _Gathered:
     cdef readonly JournalBatch batch
     cdef readonly list tickets
+    cdef readonly set publishers
 
     cpdef clear(self)
 
@@ -33,13 +35,15 @@ cdef class CommitJournal:
     cdef readonly bint crowded
     cdef bint _planned
     cdef object _file
-    cdef object _ending
+    cdef FairQueue _ending
     cdef set _under_way
     cdef object _wait_for
     cdef object _wait_for_room
     cdef bint _gives_room
 
     cdef bint _has_commits(self) noexcept
+    @cython.locals(gathering=_Gathered)
+    cpdef bint has_place(self, object publisher) except -1
     cpdef when_room(self, object then)
     cdef _tell_room(self)
     @cython.locals(gathering=_Gathered, batch=JournalBatch, size=Py_ssize_t)

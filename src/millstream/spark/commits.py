@@ -23,11 +23,11 @@ from typing import Any, Final
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
 from millstream.link.errors import LinkApiError, LinkError, NoResponders, RequestTimeout
-from millstream.spark.connections import RequestConnection, explained
-from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
 from millstream.spark.options import SourceOptions
-from millstream.spark.streams import StreamFacts
+from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.errors import OptionError
+from millstream.tables.streams import StreamFacts
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -120,7 +120,12 @@ class Commits:
                     self._move(name, at.next, offset.query)
             except LinkError as error:
                 self._note_failure(name, at)
-                logger.warning("stream %s was not told of progress to %d, will be: %s", name, at.next, error)
+                logger.warning(
+                    "stream %s: progress to %d could not be recorded, and is tried again: %s",
+                    name,
+                    at.next,
+                    error,
+                )
             else:
                 self._told[name] = at
                 self._failed.pop(name, None)

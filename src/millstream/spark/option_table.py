@@ -11,11 +11,11 @@ from typing import Final
 
 from millstream.base.suggestions import nearest
 from millstream.link.options import FIELDS
-from millstream.spark.errors import OptionError
+from millstream.tables.errors import OptionError
 
 
 class Use(Flag):
-    """When an option has a meaning."""
+    """Kinds of reads and writes in which an option has a meaning."""
 
     BATCH = auto()
     STREAM = auto()

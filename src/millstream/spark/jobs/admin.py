@@ -15,10 +15,12 @@ import msgspec
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkApiError, NoResponders
-from millstream.spark.connections import RequestConnection, explained
-from millstream.spark.errors import StreamMissing
+from millstream.protocol.headers import read_pairs
+from millstream.spark.files import shipped
 from millstream.spark.options import connection_of
-from millstream.spark.streams import StreamFacts, facts_of
+from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.errors import StreamMissing
+from millstream.tables.streams import StreamFacts, facts_of, message_at
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
 _NO_MESSAGE: Final = (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
@@ -46,7 +48,7 @@ class StreamAdmin:
 
     def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
         self._options = connection_of(nats)
-        self._server = RequestConnection(self._options, name, patience_s)
+        self._server = RequestConnection(shipped(self._options), name, patience_s)
         self._direct: dict[str, bool] = {}
 
     def __enter__(self) -> Self:
@@ -81,6 +83,10 @@ class StreamAdmin:
             removed += int(self._api(f"STREAM.PURGE.{stream}", request, stream)["purged"])
         return removed
 
+    def first_since(self, stream: str, time_ns: int) -> int | None:
+        """Return the sequence of the first message at or after a time, or None."""
+        return message_at(lambda name, request=None: self._api(name, request, stream), stream, time_ns)
+
     def delete(self, stream: str, sequence: int) -> bool:
         """Remove one message; return False if it did not exist."""
         name, request = f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True}
@@ -110,7 +116,7 @@ class StreamAdmin:
             return self._get(stream, sequence)
         if answer.status == _NOT_FOUND:
             return None
-        headers = parse_headers(answer.block)
+        headers = tuple(read_pairs(answer.block))
         about = {name: value for name, value in headers if name in _ENVELOPE}
         rest = tuple(header for header in headers if header[0] not in _ENVELOPE)
         return AdminMessage(
@@ -129,7 +135,7 @@ class StreamAdmin:
             message["subject"],
             message["seq"],
             message["time"],
-            parse_headers(base64.b64decode(message.get("hdrs", ""))),
+            tuple(read_pairs(base64.b64decode(message.get("hdrs", "")))),
             base64.b64decode(message.get("data", "")),
         )
 
@@ -150,13 +156,3 @@ class StreamAdmin:
     def _api(self, name: str, request: dict[str, Any] | None = None, stream: str = "") -> dict[str, Any]:
         with explained(self._options, stream):
             return self._server.patiently(lambda link: link.api(name, request or b""))
-
-
-def parse_headers(block: bytes) -> tuple[tuple[str, str], ...]:
-    """Return names and values in order; bytes that are not UTF-8 are replaced."""
-    headers: list[tuple[str, str]] = []
-    for line in block.split(b"\r\n")[1:]:
-        name, colon, value = line.partition(b":")
-        if colon:
-            headers.append((name.decode("utf-8", "replace"), value.strip().decode("utf-8", "replace")))
-    return tuple(headers)
