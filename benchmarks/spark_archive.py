@@ -1,4 +1,4 @@
-"""A long stream into Parquet by `millstream pipeline run`, and whether its memory stays flat.
+"""A long stream into a table by `millstream pipeline run`, and whether its memory stays flat.
 
 The command runs as a user runs it, in processes of its own; every half second the memory in RAM of each
 kind is noted: the driver's Python, the JVM, all Python workers together, and the server.  Flat means that
@@ -24,14 +24,17 @@ import pyarrow.dataset as ds
 
 from benchmarks import machine
 from benchmarks.machine import Machine
-from benchmarks.spark_session import process_memory
+from benchmarks.spark_session import process_memory, process_times
 from benchmarks.spark_streams import PLAIN, fill, site
 from benchmarks.stream_store import resident_mib
 from benchmarks.wire import WireError
+from millstream.lake.catalog import CatalogSettings, open_catalog
+from millstream.lake.table import LakeTable
 from tests.kits.reference import ServerKind
 
 _LOOK_S: Final = 0.5
 _PARTS: Final = 8  # lines of the report
+ICEBERG_TABLE: Final = "bench.archived"
 SETTINGS: Final = {"spark.driver.memory": "1g"}
 
 
@@ -57,6 +60,8 @@ class Outcome:
     messages: int
     batch: int
     seconds: float
+    processor: float  # seconds of the processor, of all Spark's processes
+    format: str
     machine: Machine
     finished: str
     looks: tuple[Look, ...]
@@ -68,12 +73,12 @@ class Outcome:
 
     @property
     def growth(self) -> float | None:
-        """Most memory of Spark's processes in the last quarter, to that in the second; None: too short."""
+        """Return the highest memory of Spark in the last quarter, divided by that in the second, or None."""
         late, early = (max((look.spark for look in self.quarter(number)), default=0.0) for number in (3, 1))
         return late / early if late and early else None
 
 
-def measure(messages: int, batch: int, progress: Callable[[str], None]) -> Outcome:
+def measure(messages: int, batch: int, format: str, progress: Callable[[str], None]) -> Outcome:
     """Fill a stream, archive it, and count what is in the table."""
     described = machine.describe()
     with (
@@ -83,35 +88,49 @@ def measure(messages: int, batch: int, progress: Callable[[str], None]) -> Outco
         progress(f"{messages:,} messages")
         fill(server, PLAIN, messages)
         folder = Path(name)
-        looks, seconds = _run(_file(folder, server.url, batch), folder / "log", server.pid, progress)
-        rows = ds.dataset(folder / "table", format="parquet", exclude_invalid_files=True).count_rows()
+        file = _file(folder, server.url, batch, format)
+        looks, seconds, processor = _run(file, folder / "log", server.pid, progress)
+        rows = _count(folder, format)
         if rows != messages:
             raise WireError(f"{rows} rows of {messages} messages are in the table")
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return Outcome(messages, batch, seconds, described, finished, tuple(looks))
+    return Outcome(messages, batch, seconds, processor, format, described, finished, tuple(looks))
 
 
-def _file(folder: Path, url: str, batch: int) -> Path:
+def _count(folder: Path, format: str) -> int:
+    if format == "iceberg":
+        catalog = open_catalog(CatalogSettings(warehouse=str(folder / "lake")))
+        return LakeTable.open(catalog, ICEBERG_TABLE).load().scan().count()
+    return int(ds.dataset(folder / "table", format="parquet", exclude_invalid_files=True).count_rows())
+
+
+def _file(folder: Path, url: str, batch: int, format: str) -> Path:
     file = folder / "archive.toml"
     settings = "\n".join(f'"{name}" = "{value}"' for name, value in SETTINGS.items())
+    table = f"{folder}/table" if format == "parquet" else ICEBERG_TABLE
     file.write_text(
         f'checkpoint = "{folder}/checkpoint"\n[nats]\nservers = ["{url}"]\n'
         f'[spark]\nmaster = "local[2]"\n[spark.conf]\n{settings}\n'
-        f'[[job]]\nkind = "archive"\nname = "archive"\nstreams = ["{PLAIN}"]\ntable = "{folder}/table"\n'
-        f'trigger = "once"\nmax_rows = {batch}\n'
+        f'[catalog]\nwarehouse = "{folder}/lake"\n'
+        f'[[job]]\nkind = "archive"\nname = "archive"\nstreams = ["{PLAIN}"]\ntable = "{table}"\n'
+        f'format = "{format}"\ntrigger = "once"\nmax_rows = {batch}\n'
     )
     return file
 
 
-def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) -> tuple[list[Look], float]:
+def _run(
+    file: Path, log: Path, server: int, progress: Callable[[str], None]
+) -> tuple[list[Look], float, float]:
     command = [sys.executable, "-m", "millstream", "pipeline", "run", str(file), "--once", "--json"]
     looks: list[Look] = []
+    used: dict[int, float] = {}  # processor time of each process, as it was last seen
     began = time.perf_counter()
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             while process.poll() is None:
                 looks.append(_look(process.pid, server, time.perf_counter() - began, _rows(log)))
+                used.update(process_times(process.pid))
                 progress(f"archiving: {looks[-1].rows:,} rows, {looks[-1].spark:.0f} MiB")
                 time.sleep(_LOOK_S)
         finally:
@@ -121,7 +140,7 @@ def _run(file: Path, log: Path, server: int, progress: Callable[[str], None]) ->
     seconds = time.perf_counter() - began
     if process.returncode:
         raise WireError(f"the pipeline failed: {log.read_text()[-2000:]}")
-    return looks, seconds
+    return looks, seconds, sum(used.values())
 
 
 def _rows(log: Path) -> int:
@@ -151,8 +170,9 @@ def markdown(outcome: Outcome) -> str:
     size = max(1, len(looks) // _PARTS)
     described = outcome.machine
     out = [
-        f"{outcome.messages:,} messages of 128 B archived in {outcome.seconds:.0f} s "
-        f"({outcome.messages / outcome.seconds:,.0f} rows/s with Spark's start), batches of "
+        f"{outcome.messages:,} messages of 128 B archived to {outcome.format} in {outcome.seconds:.0f} s "
+        f"({outcome.messages / outcome.seconds:,.0f} rows/s with Spark's start; {outcome.processor:.0f} s of "
+        f"processor time), batches of "
         f"{outcome.batch:,}, {'; '.join(f'{name}={value}' for name, value in SETTINGS.items())}; "
         f"{outcome.finished}, {described.processor}, {described.cores} cores, load average "
         f"{described.load_before} before",

@@ -15,7 +15,7 @@ from millstream.tables.errors import OptionError
 
 
 class Use(Flag):
-    """When an option has a meaning."""
+    """Kinds of reads and writes in which an option has a meaning."""
 
     BATCH = auto()
     STREAM = auto()

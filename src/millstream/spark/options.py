@@ -101,7 +101,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, str], use: Use) -> Self:
-        """From what Spark hands over, in any case; `use` says what kind of read it is."""
+        """Parse the options that Spark hands over, in any case; `use` is the kind of read."""
         given = chosen(raw, use)
         names = [name for name in ("subscribe", "stream", "subscribePattern") if name in given]
         if len(names) != 1:

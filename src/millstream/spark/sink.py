@@ -51,7 +51,7 @@ class TaskReport(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class SinkTask:
-    """Everything that a task needs; sent to the workers."""
+    """The values that a task needs; sent to the workers."""
 
     options: SinkOptions
     layout: ColumnLayout

@@ -183,6 +183,7 @@ class Recovery:
         segment.sealed = segment.summarized = True
         tables, stride = summary.tables, self._log.chain.tables.stride
         segment.waypoints = Waypoints(tables.offsets, tables.seqs, segment.base_seq, segment.size, stride)
+        segment.waypoints.take_times(tables.timed, tables.times)
         segment.unload()
         sums = summary.subjects
         self._log.index.add_sums(sums.names, sums.counts, sums.firsts, sums.lasts)

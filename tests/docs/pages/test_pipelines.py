@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from millstream.spark.jobs.settings import (
     JOB_KINDS,
+    CatalogSection,
     Input,
     Job,
     Nats,
@@ -25,6 +26,7 @@ COMMON = set(key_descriptions(StreamingJob)) | set(key_descriptions(Job))
 SECTIONS: list[tuple[str, set[str]]] = [
     ("The file", set(key_descriptions(Pipeline))),
     ("[spark]", set(key_descriptions(SparkSettings))),
+    ("[catalog]", set(key_descriptions(CatalogSection))),
     ("[progress]", set(key_descriptions(Progress))),
     ("Keys of all jobs", COMMON),
     ("Inputs", set(key_descriptions(Input))),
@@ -51,6 +53,8 @@ def test_every_key_is_on_the_page(title: str, keys: set[str]) -> None:
     assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
-@pytest.mark.parametrize("kind", [Pipeline, Nats, SparkSettings, Progress, *JOB_KINDS.values()])
+@pytest.mark.parametrize(
+    "kind", [Pipeline, Nats, SparkSettings, CatalogSection, Progress, *JOB_KINDS.values()]
+)
 def test_every_key_says_what_it_means(kind: type[Struct]) -> None:
     assert [key for key, text in key_descriptions(kind).items() if not text] == []

@@ -44,7 +44,7 @@ def message_seeds() -> Iterator[bytes]:
 
 
 def check_batches(data: bytes) -> Hashable:
-    """What is read as Arrow from a log is what was stored; `\\x1e` ends a message, `\\x1f` its parts."""
+    """Arrow batches hold the stored messages; `\\x1e` ends a message, `\\x1f` its parts."""
     log = new_log(MemoryFileSystem(), segment_size=400)
     expected = []
     for line in data.split(b"\x1e")[:40]:
@@ -93,7 +93,7 @@ def intake_seeds() -> Iterator[bytes]:
 
 
 def check_intake(data: bytes) -> Hashable:
-    """What a server sends becomes rows, a gap or a violation, however it is cut."""
+    """Bytes of a server become rows, a gap or a violation, and the same ones however they are cut."""
     if not data:
         return None
     direct, wire = bool(data[0] & 1), data[1:]

@@ -107,7 +107,7 @@ def lab(shared_server: ServerFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def own_lab(own_server: ServerFactory) -> Iterator[Lab]:
-    """To be killed."""
+    """Yield a lab with a server of its own, which the test kills."""
     lab = Lab(own_server(jetstream=True))
     yield lab
     lab.close()

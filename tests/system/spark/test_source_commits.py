@@ -1,4 +1,4 @@
-"""What a query tells JetStream of its progress, and when."""
+"""Progress of a query in JetStream: what is committed, and when."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Which columns a query may ask for."""
+"""Columns that a query may ask for."""
 
 import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType

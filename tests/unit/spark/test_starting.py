@@ -1,4 +1,4 @@
-"""Where a query starts and ends: by word, sequence, count, JSON, time."""
+"""Start and end of a query: by word, sequence, count, JSON, time."""
 
 import pytest
 

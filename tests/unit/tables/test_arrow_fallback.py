@@ -17,7 +17,7 @@ CREATED = "2026-01-02T03:04:05Z"
 
 
 class HalfReader:
-    """What an `ArrowReader` is after some batches, in which a few sequences were missing."""
+    """An `ArrowReader` after some batches, in which a few sequences were missing."""
 
     def __init__(self) -> None:
         self.through = 5

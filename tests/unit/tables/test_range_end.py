@@ -145,7 +145,7 @@ class LeaderlessServer(LaggingReplica):
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long a task has slept after refusals; in truth it has not."""
+    """Replace the pauses of a task after refusals, and return their lengths."""
     made: list[float] = []
     monkeypatch.setattr(ranges, "time", SimpleNamespace(sleep=made.append))
     return made

@@ -1,4 +1,4 @@
-"""Which way a stream is read."""
+"""The transport that is chosen for a stream."""
 
 import logging
 

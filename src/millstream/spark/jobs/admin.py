@@ -19,7 +19,7 @@ from millstream.spark.files import shipped
 from millstream.spark.options import connection_of
 from millstream.tables.connections import RequestConnection, explained
 from millstream.tables.errors import StreamMissing
-from millstream.tables.streams import StreamFacts, facts_of
+from millstream.tables.streams import StreamFacts, facts_of, message_at
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
 _NO_MESSAGE: Final = (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
@@ -81,6 +81,10 @@ class StreamAdmin:
             request: dict[str, Any] = {"seq": below, **({"filter": subject} if subject else {})}
             removed += int(self._api(f"STREAM.PURGE.{stream}", request, stream)["purged"])
         return removed
+
+    def first_since(self, stream: str, time_ns: int) -> int | None:
+        """Return the sequence of the first message at or after a time, or None."""
+        return message_at(lambda name, request=None: self._api(name, request, stream), stream, time_ns)
 
     def delete(self, stream: str, sequence: int) -> bool:
         """Remove one message; return False if it did not exist."""

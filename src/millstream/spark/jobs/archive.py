@@ -1,17 +1,15 @@
 """Archive: copy streams into a table, partitioned by stream and day, each message exactly once.
 
-Parquet is written through `ParquetTable`, batch by batch, so that any Parquet reader sees every message once;
-Delta and Iceberg use their own transactional sinks.  Each batch records the stream's identity and the range
-that it covers in its manifest.  The job fails if a range does not begin where the last one ended, or if a
-stream was deleted and created again under its name: the table would have a hole, or two messages with one
-sequence.
+Parquet and Iceberg tables are written batch by batch (`archive_targets`), with the range of each batch kept
+in the table; Delta uses its own transactional sink.
 
 With `purge`, archived messages are removed from the stream, but only after Spark's own commit: a batch that
-Spark may still run again needs its messages.
+Spark may still run again needs its messages.  With `retention`, the stream keeps those that are younger.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,28 +17,29 @@ from pyspark.sql.types import DateType, StructType
 
 from millstream.spark import option_values
 from millstream.spark.jobs.admin import StreamAdmin
+from millstream.spark.jobs.archive_targets import ArchiveTarget, IcebergTarget, ParquetTarget
 from millstream.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
-from millstream.spark.jobs.compaction import compact
 from millstream.spark.jobs.context import JobContext, trigger
 from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.files import open_files
+from millstream.spark.jobs.iceberg import archive_form, ensure_table
 from millstream.spark.jobs.inputs import read_stream, require_format
 from millstream.spark.jobs.settings import Archive
-from millstream.spark.jobs.table import Manifest, ParquetTable
-from millstream.spark.offsets import Position
+from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.schema import default_schema
 
-PARTITION = ("stream", "day")
-_DAY_MICROS = 86_400_000_000
+PARTITION: Final = ("stream", "day")
+_DAY_MICROS: Final = 86_400_000_000
+_RETENTION_LOOK_S: Final = 60.0  # between two looks for messages that have become old
 
 
 def table_schema() -> StructType:
-    """Return the columns of an archive, for `ParquetTable.read`."""
+    """Return the columns of a Parquet archive, for `ParquetTable.read`."""
     return default_schema().add("day", DateType())
 
 
 def archive_rows(messages: DataFrame) -> DataFrame:
-    """Return messages as rows of the table, with their day in UTC whatever the session's time zone."""
+    """Return messages as rows of a Parquet table, with their day in UTC whatever the session's time zone."""
     days = F.expr(f"date_from_unix_date(cast(floor(unix_micros(time) / {_DAY_MICROS}) as int))")
     return messages.withColumn("day", days)
 
@@ -48,14 +47,19 @@ def archive_rows(messages: DataFrame) -> DataFrame:
 def run(context: JobContext, settings: Archive) -> str:
     """Run until stopped or, with `trigger = "once"`, until everything present at the start is archived."""
     require_format(context.spark, settings.format)
-    messages = archive_rows(read_stream(context.spark, context.nats, settings))
-    if settings.format != "parquet":
-        return _run_with_sink_of_format(context, settings, messages)
-    table = ParquetTable(open_files(settings.table, context.spark), PARTITION)
+    messages = read_stream(context.spark, context.nats, settings)
+    if settings.format == "delta":
+        return _run_with_delta(context, settings, archive_rows(messages))
     checkpoint = Checkpoint(open_files(context.checkpoint, context.spark))
     checkpoint.check()
-    writer = _Writer(table, checkpoint, settings)
-    with table.writing(), _purger(context, settings, table, checkpoint) as purger:
+    target: ArchiveTarget
+    if settings.format == "parquet":
+        messages = archive_rows(messages)
+        target = ParquetTarget(ParquetTable(open_files(settings.table, context.spark), PARTITION), settings)
+    else:
+        target = IcebergTarget(ensure_table(context, settings.table, archive_form()), settings)
+    writer = _Writer(target, checkpoint)
+    with target.writing(), _purger(context, settings, target, checkpoint) as purger:
         stream = trigger(messages.writeStream.queryName(context.name), settings.trigger)
         query = stream.option("checkpointLocation", context.checkpoint).foreachBatch(writer.write).start()
         context.follow(query, between=purger.purge)
@@ -65,61 +69,17 @@ def run(context: JobContext, settings: Archive) -> str:
 class _Writer:
     """Writes the batches of one query to one table."""
 
-    def __init__(self, table: ParquetTable, checkpoint: Checkpoint, settings: Archive) -> None:
+    def __init__(self, target: ArchiveTarget, checkpoint: Checkpoint) -> None:
         self.rows = 0
         self.batches = 0
-        self._table = table
+        self._target = target
         self._checkpoint = checkpoint
-        self._settings = settings
-        self._last: Mapping[str, Position] | None = None
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        if self._last is None:
-            self._table.claim(
-                self._checkpoint.query_id(),
-                {"streams": sorted(self._settings.streams), "filter": sorted(self._settings.filter)},
-            )
-            self._last = last_positions(one for one in self._table.manifests() if one.batch < batch)
         ranges = self._checkpoint.ranges(batch)
-        check_continuity(
-            self._table.root, self._last, ranges, allow_gaps=not self._settings.fail_on_data_loss
-        )
-        manifest = self._table.write_batch(rows, batch, ranges)
-        self._last = {**self._last, **ranges}
-        self.rows += manifest.rows
+        self.rows += self._target.write(rows, self._checkpoint.query_id(), batch, ranges)
         self.batches += 1
-        least = self._settings.compact_folders
-        if least and batch % least == least - 1:
-            size = option_values.size("compact_size", self._settings.compact_size)
-            compact(self._table, least_folders=least, large_bytes=size)
-
-
-def last_positions(manifests: Iterable[Manifest]) -> dict[str, Position]:
-    """Return the last archived position of each stream."""
-    last: dict[str, Position] = {}
-    for manifest in manifests:
-        last.update(manifest.streams)
-    return last
-
-
-def check_continuity(
-    table: str, last: Mapping[str, Position], ranges: Mapping[str, Position], *, allow_gaps: bool
-) -> None:
-    """Raise TableError if a batch does not begin where the last one ended."""
-    for stream, here in ranges.items():
-        before = last.get(stream)
-        if before is None:
-            continue
-        if before.id != here.id:
-            raise TableError(
-                f"stream {stream} was deleted and created again (archived: {before.id}, now: {here.id}); "
-                f"its sequences would be in table {table} twice: archive it to another table"
-            )
-        if here.start != before.next and not allow_gaps:
-            raise TableError(
-                f"table {table} has stream {stream} up to {before.next - 1}, "
-                f"the next batch begins at {here.start}"
-            )
+        self._target.tidy(batch)
 
 
 class _NoPurger:
@@ -137,13 +97,17 @@ class _Purger(_NoPurger):
     """Removes messages from the streams that Spark has committed and the table contains."""
 
     def __init__(
-        self, admin: StreamAdmin, settings: Archive, table: ParquetTable, checkpoint: Checkpoint
+        self, admin: StreamAdmin, settings: Archive, target: ArchiveTarget, checkpoint: Checkpoint
     ) -> None:
         self._admin = admin
         self._settings = settings
-        self._table = table
+        self._target = target
         self._checkpoint = checkpoint
+        self._retention_s = (
+            option_values.duration("retention", settings.retention) if settings.retention else 0.0
+        )
         self._purged = -1
+        self._again_at = 0.0  # with retention, archived messages become old without a new batch
         self._busy = threading.Lock()
 
     def __enter__(self) -> "_Purger":
@@ -163,27 +127,39 @@ class _Purger(_NoPurger):
     def purge(self) -> None:
         with self._busy:
             committed = self._checkpoint.last_committed()
-            if committed <= self._purged:
+            due = committed > self._purged or (self._retention_s and time.monotonic() >= self._again_at)
+            if committed < 0 or not due:
                 return
-            manifest = self._table.manifest(committed)
-            if manifest is None:  # Spark commits after the manifest, so this batch is not ours
+            if not self._target.has_batch(self._checkpoint.query_id(), committed):
+                # Spark commits after the table, so this batch is not ours.
                 raise TableError(
-                    f"table {self._table.root} has no batch {committed}, which Spark has committed"
+                    f"table {self._target.name} has no batch {committed}, which Spark has committed"
                 )
-            for stream, position in manifest.streams.items():
+            for stream, position in self._checkpoint.ranges(committed).items():
                 if self._admin.facts(stream).id != position.id:
                     continue  # created again: same sequences, but other messages, which are not archived
-                self._admin.purge(stream, below=position.next, filter=self._settings.filter)
+                below = min(position.next, self._first_young(stream, position.next))
+                self._admin.purge(stream, below=below, filter=self._settings.filter)
             self._purged = committed
+            self._again_at = time.monotonic() + _RETENTION_LOOK_S
+
+    def _first_young(self, stream: str, following: int) -> int:
+        """Return the first sequence that the stream keeps by `retention`; `following` if it keeps none."""
+        if not self._retention_s:
+            return following
+        found = self._admin.first_since(stream, time.time_ns() - round(self._retention_s * 1e9))
+        return following if found is None else found
 
 
-def _purger(context: JobContext, settings: Archive, table: ParquetTable, checkpoint: Checkpoint) -> _NoPurger:
+def _purger(
+    context: JobContext, settings: Archive, target: ArchiveTarget, checkpoint: Checkpoint
+) -> _NoPurger:
     if not settings.purge:
         return _NoPurger()
-    return _Purger(StreamAdmin(context.nats, context.name), settings, table, checkpoint)
+    return _Purger(StreamAdmin(context.nats, context.name), settings, target, checkpoint)
 
 
-def _run_with_sink_of_format(context: JobContext, settings: Archive, messages: DataFrame) -> str:
+def _run_with_delta(context: JobContext, settings: Archive, messages: DataFrame) -> str:
     stream = (
         trigger(messages.writeStream.queryName(context.name), settings.trigger)
         .format(settings.format)
@@ -191,6 +167,5 @@ def _run_with_sink_of_format(context: JobContext, settings: Archive, messages: D
         .option("checkpointLocation", sound_checkpoint(context.checkpoint, context.spark))
         .outputMode("append")
     )
-    query = stream.toTable(settings.table) if settings.format == "iceberg" else stream.start(settings.table)
-    context.follow(query)
+    context.follow(stream.start(settings.table))
     return f"to {settings.format} table {settings.table}"

@@ -9,15 +9,19 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from millstream.lake.catalog import CatalogSettings, open_catalog
 from millstream.spark.jobs.errors import JobError
 from millstream.spark.jobs.watermarks import interval
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 ONCE: Final = "once"
 _POLL_S: Final = 0.2
@@ -53,6 +57,11 @@ class JobContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     report: Callable[[Report], None] = lambda report: None
     stop_timeout_s: float = 30.0
+    catalog_settings: CatalogSettings = field(default_factory=CatalogSettings)
+
+    def catalog(self, *, create: bool = False) -> "Catalog":
+        """Return the catalog of Iceberg tables; with `create`, a new one if there is none in its folder."""
+        return open_catalog(self.catalog_settings, create=create)
 
     def say(self, rows: int, text: str = "") -> None:
         self.report(Report(self.name, rows, text))

@@ -10,10 +10,7 @@ from millstream.spark.jobs.errors import MissingFormat
 from millstream.spark.jobs.settings import Archive, Input
 
 SOURCE: Final = "jetstream"
-_PACKAGES: Final = {  # each package is for one version of Spark
-    "delta": "io.delta:delta-spark_{spark}_2.13",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
-}
+_DELTA_PACKAGE: Final = "io.delta:delta-spark_{spark}_2.13"  # each is for one version of Spark
 
 
 def source_options(nats: Mapping[str, str], wanted: Input | Archive) -> dict[str, str]:
@@ -68,13 +65,13 @@ def read_range(
 
 def require_format(spark: SparkSession, name: str) -> None:
     """Raise MissingFormat if Spark cannot read and write tables of this format."""
-    if name == "parquet":
+    if name != "delta":
         return
     lookup = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
     try:
         lookup.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
     except Exception as error:
-        package = _PACKAGES[name].format(spark=".".join(spark.version.split(".")[:2]))
+        package = _DELTA_PACKAGE.format(spark=".".join(spark.version.split(".")[:2]))
         raise MissingFormat(
             f"format {name}: this Spark does not have its jars; add them with "
             f'"spark.jars.packages" = "{package}:<version>" in [spark.conf]'

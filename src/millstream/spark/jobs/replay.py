@@ -4,6 +4,9 @@ The streams of the table are sent one after another, each in chunks of sequences
 origin (``Millstream-Orig-*``) and the id ``<stream>:<seq>``.  Ids only help within the target's duplicate
 window, two minutes by default, so replay also reads which origins the target already has: a second run, even
 a day later, adds nothing, and a run that was stopped continues where it was.
+
+With `with_stream`, the messages that a stream has behind its rows of the table follow them, so that a stream
+which keeps only recent messages is replayed as a whole.
 """
 
 import time
@@ -17,13 +20,13 @@ from pyspark.sql import functions as F
 from millstream.spark import option_values
 from millstream.spark.jobs import origins
 from millstream.spark.jobs.admin import StreamAdmin
-from millstream.spark.jobs.archive import table_schema
 from millstream.spark.jobs.context import JobContext
-from millstream.spark.jobs.files import open_files
-from millstream.spark.jobs.inputs import SOURCE, read_range, require_format
+from millstream.spark.jobs.errors import TableError
+from millstream.spark.jobs.inputs import SOURCE, read_range
 from millstream.spark.jobs.settings import Replay
-from millstream.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.stored import StoredTable, open_stored
 from millstream.spark.jobs.timed_publish import RESULT, Pace, publish_paced
+from millstream.spark.schema import DEFAULT_COLUMNS
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -67,8 +70,8 @@ def matches_any(subject: Column, patterns: list[str]) -> Column:
 
 def run(context: JobContext, settings: Replay) -> str:
     """Send everything that the target does not have yet."""
-    require_format(context.spark, settings.format)
-    rows = chosen_rows(_table_rows(context, settings), settings)
+    table = open_stored(context, settings.table, settings.format)
+    rows = chosen_rows(_with_streams(context, table) if settings.with_stream else table.rows, settings)
     ends = rows.groupBy("stream").agg(F.min("seq").alias("first"), F.max("seq").alias("last")).collect()
     done = present_origins(context, settings.target)
     sent = 0
@@ -161,14 +164,30 @@ def _send_paced(context: JobContext, ready: DataFrame, pace: Pace) -> int:
     return sum(int(row.rows) for row in rows)
 
 
-def _table_rows(context: JobContext, settings: Replay) -> DataFrame:
-    if settings.format == "parquet":
-        return ParquetTable.open(open_files(settings.table, context.spark)).read(
-            context.spark, table_schema()
-        )
-    if settings.format == "iceberg":
-        return context.spark.read.table(settings.table)
-    return context.spark.read.format(settings.format).load(settings.table)
+def _with_streams(context: JobContext, table: StoredTable) -> DataFrame:
+    """Return the rows of a table, and the messages that its streams have behind them."""
+    rows = table.rows.select(*DEFAULT_COLUMNS)
+    with StreamAdmin(context.nats, context.name) as admin:
+        for stream, stored in sorted(table.streams.items()):
+            facts = admin.facts(stream)
+            if stored.id is not None and stored.id != facts.id:
+                raise TableError(
+                    f"stream {stream} was deleted and created again: its messages do not follow those of "
+                    f"table {table.name}; leave out with_stream"
+                )
+            first = max(stored.next, facts.first)
+            if first > stored.next:
+                raise TableError(
+                    f"stream {stream} begins at {facts.first}, table {table.name} ends at {stored.next - 1}: "
+                    "what is between them is lost; leave out with_stream to replay the table alone"
+                )
+            if facts.after_last > first:
+                messages = read_range(
+                    context.spark, context.nats, stream,
+                    first=first, following=facts.after_last, filter=stored.filter,
+                )  # fmt: skip
+                rows = rows.unionByName(messages.select(*DEFAULT_COLUMNS))
+    return rows
 
 
 def _filled(template: str) -> Column:

@@ -84,35 +84,56 @@ class Archive(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     partitions: Partitions = 1
     fail_on_data_loss: FailOnDataLoss = True
     transport: Transport = "auto"
-    table: Annotated[Text, Meta(description="folder (for iceberg: name) of the table")]
-    format: Annotated[TableFormat, Meta(description="`delta` and `iceberg` need their jars in Spark")] = (
-        "parquet"
-    )
+    table: Annotated[Text, Meta(description="folder (for iceberg: `namespace.name`) of the table")]
+    format: Annotated[
+        TableFormat, Meta(description="`iceberg` needs a `[catalog]`, `delta` its jars in Spark")
+    ] = "parquet"
     compact_folders: Annotated[
-        Count, Meta(description="merge the small batch folders of a day when there are so many; 0: never")
+        Count,
+        Meta(description="merge the small folders or files of a day when there are so many; 0: never"),
     ] = 0
-    compact_size: Annotated[Text, Meta(description="folders of this size are left alone by the merging")] = (
-        "128m"
-    )
+    compact_size: Annotated[
+        Text, Meta(description="folders or files of this size are left alone by the merging")
+    ] = "128m"
+    snapshots: Annotated[
+        Count, Meta(description="for iceberg: so many snapshots are kept, older ones expire; 0: all are kept")
+    ] = 100
     purge: Annotated[bool, Meta(description="remove from the stream what is safely in the table")] = False
     purge_force: Annotated[bool, Meta(description="purge although the stream has consumers")] = False
+    retention: Annotated[
+        str, Meta(description="with `purge`: the stream keeps messages that are younger, such as `7 days`")
+    ] = ""
 
 
 class Compact(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="compact"):
-    """Merges the small folders of a table that no archive job is writing."""
+    """Merges the small folders or files of a table; of Iceberg, removes what is no longer needed, too."""
 
-    table: Annotated[Text, Meta(description="folder of a table that `archive` or `transform` wrote")]
+    table: Annotated[
+        Text,
+        Meta(description="folder (for iceberg: `namespace.name`) of a table of `archive` or `transform`"),
+    ]
+    format: Annotated[Literal["parquet", "iceberg"], Meta(description="format of the table")] = "parquet"
     folders: Annotated[
-        int, Meta(ge=2, description="merge a partition with at least so many small folders")
+        int, Meta(ge=2, description="merge a partition with at least so many small folders or files")
     ] = 2
-    size: Annotated[Text, Meta(description="folders of this size are left alone")] = "128m"
+    size: Annotated[Text, Meta(description="folders or files of this size are left alone")] = "128m"
+    snapshots: Annotated[int, Meta(ge=1, description="for iceberg: so many snapshots are kept at least")] = (
+        100
+    )
+    snapshot_age: Annotated[Text, Meta(description="for iceberg: younger snapshots are kept, too")] = "5 days"
+    orphan_age: Annotated[
+        Text, Meta(description="for iceberg: files that no snapshot names are removed when they are so old")
+    ] = "3 days"
 
 
 class Replay(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="replay"):
     """Publishes a table into a stream, in sequence order; a second run adds nothing."""
 
-    table: Annotated[Text, Meta(description="folder of the table")]
+    table: Annotated[Text, Meta(description="folder (for iceberg: `namespace.name`) of the table")]
     format: Annotated[TableFormat, Meta(description="format of the table")] = "parquet"
+    with_stream: Annotated[
+        bool, Meta(description="after the rows of the table, what its stream has and the table has not yet")
+    ] = False
     streams: Annotated[list[Text], Meta(description="only rows of these streams; all if empty")] = []
     filter: Annotated[list[Text], Meta(description="only rows of these subjects; wildcards work")] = []
     from_sequence: Annotated[Count, Meta(description="first original sequence; 0: from the start")] = 0
@@ -153,7 +174,9 @@ class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subject: Annotated[str, Meta(description="publish there; `*`: the column `subject` says where")] = ""
     guarantee: Annotated[Guarantee, Meta(description="how often a row may arrive")] = "dedupe"
     fence_subject: Annotated[str, Meta(description="for `fenced`: prefix of the markers' subjects")] = ""
-    table: Annotated[str, Meta(description="folder (for iceberg: name) of a table to append to")] = ""
+    table: Annotated[
+        str, Meta(description="folder (for iceberg: `namespace.name`) of a table to append to")
+    ] = ""
     format: Annotated[TableFormat, Meta(description="format of `table`")] = "parquet"
     partition_by: Annotated[list[Text], Meta(description="columns that the table is divided by")] = []
     mode: Annotated[
@@ -242,7 +265,7 @@ class Redrive(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="r
 class Verify(Job, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verify"):
     """Compares a stream with its table; the run fails if they differ."""
 
-    table: Annotated[Text, Meta(description="folder of the table")]
+    table: Annotated[Text, Meta(description="folder (for iceberg: `namespace.name`) of the table")]
     format: Annotated[TableFormat, Meta(description="format of the table")] = "parquet"
     streams: Annotated[list[Text], Meta(description="streams to compare; those of the table if empty")] = []
     strict: Annotated[bool, Meta(description="also fail for rows that the stream does not have any more")] = (
@@ -272,6 +295,24 @@ class SparkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conf: Annotated[dict[str, str | int | bool | float], Meta(description="settings of Spark's own")] = {}
 
 
+class CatalogSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The catalog of the Iceberg tables."""
+
+    warehouse: Annotated[
+        str, Meta(description="folder of the tables; alone, the catalog is the file `catalog.db` in it")
+    ] = ""
+    name: Annotated[Name, Meta(description="name of the catalog, also in PyIceberg's own configuration")] = (
+        "lake"
+    )
+    type: Annotated[
+        str, Meta(description="`sql`, `rest`, `glue`, `hive`, `dynamodb`, …, as in PyIceberg")
+    ] = ""
+    uri: Annotated[str, Meta(description="address of the catalog")] = ""
+    properties: Annotated[
+        dict[str, str], Meta(description="other properties of PyIceberg's, no secrets")
+    ] = {}
+
+
 class Progress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Places besides the terminal where progress is reported."""
 
@@ -290,6 +331,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stop_timeout: Annotated[Text, Meta(description="how long a stop waits for running batches")] = "30s"
     nats: Annotated[Nats, Meta(description="the connection")] = Nats()
     spark: Annotated[SparkSettings, Meta(description="the Spark session")] = SparkSettings()
+    catalog: Annotated[CatalogSection, Meta(description="the catalog of Iceberg tables")] = CatalogSection()
     progress: Annotated[Progress, Meta(description="progress beside the terminal")] = Progress()
 
 

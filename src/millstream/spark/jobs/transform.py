@@ -16,11 +16,15 @@ from typing import Any, Final, cast
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import LongType, StructField, StructType
 
+from millstream.lake.progress import Progress, QueryProgress
+from millstream.lake.table import archived
 from millstream.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
 from millstream.spark.jobs.context import JobContext, started_together, trigger
-from millstream.spark.jobs.errors import JobError
+from millstream.spark.jobs.errors import JobError, TableError
 from millstream.spark.jobs.files import open_files
+from millstream.spark.jobs.iceberg import TRANSFORM, ensure_table, transform_form, write_batch
 from millstream.spark.jobs.inputs import SOURCE, read_stream, require_format
 from millstream.spark.jobs.origins import origin_headers
 from millstream.spark.jobs.settings import Output, Parsed, Transform
@@ -173,15 +177,13 @@ def _start_output(context: JobContext, settings: Transform, result: DataFrame) -
     place = sound_checkpoint(f"{context.checkpoint}/main", context.spark)
     if output.subject:
         writer = _stream_output(context, output, result)
-    elif output.format == "parquet":
+    elif output.format != "delta":
         writer = _table_output(context, output, result, Checkpoint(open_files(place, context.spark)))
     else:
         writer = result.writeStream.format(output.format).outputMode(output.mode)
         if output.partition_by:
             writer = writer.partitionBy(*output.partition_by)
     writer = trigger(writer, settings.trigger).queryName(context.name).option("checkpointLocation", place)
-    if output.table and output.format == "iceberg":
-        return writer.toTable(output.table)
     return writer.start(output.table) if output.table and output.format == "delta" else writer.start()
 
 
@@ -208,6 +210,8 @@ def _table_output(context: JobContext, output: Output, result: DataFrame, checkp
     for name in output.partition_by:
         if name not in result.columns:
             raise JobError(f'output: key "partition_by": the result has no column {name}')
+    if output.format == "iceberg":
+        return _iceberg_output(context, output, result, checkpoint)
     table = ParquetTable(open_files(output.table, context.spark), output.partition_by)
     claimed: list[str] = []
 
@@ -219,5 +223,30 @@ def _table_output(context: JobContext, output: Output, result: DataFrame, checkp
             rows = rows.withColumn("batch_id", F.lit(batch).cast("long"))
         with table.writing():
             table.write_batch(rows, batch, checkpoint.ranges(batch))
+
+    return result.writeStream.foreachBatch(write).outputMode(output.mode)
+
+
+def _iceberg_output(context: JobContext, output: Output, result: DataFrame, checkpoint: Checkpoint) -> Any:
+    schema = result.schema
+    if output.mode == "update":
+        schema = StructType([*schema.fields, StructField("batch_id", LongType())])
+    table = ensure_table(context, output.table, transform_form(schema, output.partition_by))
+
+    def write(rows: DataFrame, batch: int) -> None:
+        query = checkpoint.query_id()
+        ranges = {name: (at.id, at.start, at.next) for name, at in checkpoint.ranges(batch).items()}
+
+        def advance(before: Progress) -> QueryProgress:
+            if before.keys() - {query}:
+                raise TableError(
+                    f"table {output.table} is written with another checkpoint (query {min(before)}); "
+                    "use that checkpoint, or another table"
+                )
+            return archived(TRANSFORM, batch, before.get(query), ranges, ())
+
+        if output.mode == "update":
+            rows = rows.withColumn("batch_id", F.lit(batch).cast("long"))
+        write_batch(table, rows, query, batch, advance)
 
     return result.writeStream.foreachBatch(write).outputMode(output.mode)

@@ -13,18 +13,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from millstream.spark.jobs.admin import StreamAdmin
-from millstream.spark.jobs.archive import last_positions, table_schema
 from millstream.spark.jobs.context import JobContext
 from millstream.spark.jobs.errors import JobError, TableError
-from millstream.spark.jobs.files import LocalFiles, is_local, open_files
-from millstream.spark.jobs.inputs import read_range, require_format
+from millstream.spark.jobs.files import LocalFiles, is_local
+from millstream.spark.jobs.inputs import read_range
 from millstream.spark.jobs.settings import Verify
-from millstream.spark.jobs.table import Manifest, ParquetTable
+from millstream.spark.jobs.stored import Ranges, StoredTable, open_stored
 
 _SHOWN: Final = 20  # ranges of each kind in the output
 _COMPARED: Final = ("stream", "subject", "seq", "time", "headers", "data")
-
-Ranges = list[tuple[int, int]]
 
 
 @dataclass
@@ -98,20 +95,6 @@ def compare(stream_rows: DataFrame, table_rows: DataFrame, size: int, result: Ve
         _compare_rows(stream_rows, table_rows, size, suspects, result)
 
 
-def gaps_between(manifests: list[Manifest], stream: str) -> Ranges:
-    """Return the sequences between two batches that no batch covers."""
-    gaps: Ranges = []
-    following: int | None = None
-    for manifest in manifests:
-        position = manifest.streams.get(stream)
-        if position is None:
-            continue
-        if following is not None and position.start > following:
-            gaps.append((following, position.start - 1))
-        following = max(following or 0, position.next)
-    return gaps
-
-
 def as_ranges(sequences: list[int]) -> Ranges:
     """Convert sorted sequences to ranges that include both ends."""
     ranges: Ranges = []
@@ -125,10 +108,9 @@ def as_ranges(sequences: list[int]) -> Ranges:
 
 def run(context: JobContext, settings: Verify) -> str:
     """Compare every stream; raise NotEqual if there is a relevant difference."""
-    require_format(context.spark, settings.format)
+    table = open_stored(context, settings.table, settings.format)
     results = [
-        _verify_stream(context, settings, stream, *ends)
-        for stream, *ends in _streams_and_ends(context, settings)
+        _verify_stream(context, settings, table, stream) for stream in _chosen_streams(table, settings)
     ]
     good = all(result.is_good(strict=settings.strict) for result in results)
     if settings.report:
@@ -169,60 +151,32 @@ def _compare_rows(
     result.different = as_ranges([row.seq for row in rows if row.same is False])
 
 
-def _streams_and_ends(context: JobContext, settings: Verify) -> list[tuple[str, int]]:
-    """Return the streams to compare, each with the sequence after the last one in the table."""
-    if settings.format == "parquet":
-        positions = last_positions(_open(context, settings).manifests())
-        ends = {stream: position.next for stream, position in positions.items()}
-    else:
-        rows = _table_rows(context, settings).groupBy("stream").agg(F.max("seq").alias("last")).collect()
-        ends = {row.stream: row.last + 1 for row in rows}
-    wanted = settings.streams or sorted(ends)
-    missing = [stream for stream in wanted if stream not in ends]
+def _chosen_streams(table: StoredTable, settings: Verify) -> list[str]:
+    """Return the streams to compare; raise TableError for one that the table does not have."""
+    wanted = settings.streams or sorted(table.streams)
+    missing = [stream for stream in wanted if stream not in table.streams]
     if missing or not wanted:
-        raise TableError(f"table {settings.table} has nothing of stream {', '.join(missing) or 'any kind'}")
-    return [(stream, ends[stream]) for stream in wanted]
+        raise TableError(f"table {table.name} has nothing of stream {', '.join(missing) or 'any kind'}")
+    return wanted
 
 
-def _verify_stream(context: JobContext, settings: Verify, stream: str, following: int) -> VerifiedStream:
+def _verify_stream(context: JobContext, settings: Verify, table: StoredTable, stream: str) -> VerifiedStream:
     with StreamAdmin(context.nats, context.name) as admin:
         facts = admin.facts(stream)
-    rows = _table_rows(context, settings).where(F.col("stream") == stream)
-    filter: tuple[str, ...] = ()
-    gaps: Ranges = []
-    begin = 1
-    if settings.format == "parquet":
-        table = _open(context, settings)
-        manifests = table.manifests()
-        last = last_positions(manifests)[stream]
-        if last.id != facts.id:
-            raise NotEqual(
-                f"table {settings.table} is of another stream {stream}: "
-                f"that was created at {last.id}, this at {facts.id}"
-            )
-        filter = tuple(table.details().get("filter", ()))
-        gaps = gaps_between(manifests, stream)
-        begin = min(one.streams[stream].start for one in manifests if stream in one.streams)
-    first = max(facts.first, begin)
-    result = VerifiedStream(stream, first, following - 1, gaps_between_batches=gaps)
-    here = (F.col("seq") >= first) & (F.col("seq") < following)
+    stored = table.streams[stream]
+    if stored.id is not None and stored.id != facts.id:
+        raise NotEqual(
+            f"table {table.name} is of another stream {stream}: "
+            f"that was created at {stored.id}, this at {facts.id}"
+        )
+    first = max(facts.first, stored.first)
+    result = VerifiedStream(stream, first, stored.next - 1, gaps_between_batches=list(stored.gaps))
+    here = (F.col("stream") == stream) & (F.col("seq") >= first) & (F.col("seq") < stored.next)
     messages = read_range(
-        context.spark, context.nats, stream, first=first, following=following, filter=filter
+        context.spark, context.nats, stream, first=first, following=stored.next, filter=stored.filter
     )
-    compare(messages.select(*_COMPARED), rows.where(here).select(*_COMPARED), settings.bucket, result)
+    compare(messages.select(*_COMPARED), table.rows.where(here).select(*_COMPARED), settings.bucket, result)
     return result
-
-
-def _open(context: JobContext, settings: Verify) -> ParquetTable:
-    return ParquetTable.open(open_files(settings.table, context.spark))
-
-
-def _table_rows(context: JobContext, settings: Verify) -> DataFrame:
-    if settings.format == "parquet":
-        return _open(context, settings).read(context.spark, table_schema())
-    if settings.format == "iceberg":
-        return context.spark.read.table(settings.table)
-    return context.spark.read.format(settings.format).load(settings.table)
 
 
 def _write_report(path: str, report: object) -> None:

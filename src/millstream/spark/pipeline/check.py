@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from millstream.lake.catalog import SECRET_KEYS
 from millstream.spark import option_values
 from millstream.spark.jobs.settings import (
     Analytics,
@@ -29,8 +30,11 @@ from millstream.tables.errors import OptionError
 
 ONCE: Final = "once"
 PARQUET: Final = "parquet"
+ICEBERG: Final = "iceberg"
+DELTA: Final = "delta"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _START: Final = re.compile(r"earliest|latest|-?\d+")
+_ICEBERG_NAME: Final = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+")
 _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
 
 
@@ -41,6 +45,7 @@ def check_pipeline(pipeline: Pipeline) -> list[str]:
     problems += _check_names(pipeline)
     problems += _check_order(pipeline)
     problems += _check_checkpoints(pipeline)
+    problems += _check_catalog(pipeline)
     for job in pipeline.job:
         problems += [f'job "{job.name}": {problem}' for problem in _check_job(job)]
     return problems
@@ -48,14 +53,21 @@ def check_pipeline(pipeline: Pipeline) -> list[str]:
 
 def needs_spark(pipeline: Pipeline) -> bool:
     """Return True if Spark is needed to check something: SQL, schemas, functions, formats with jars."""
-    return any(isinstance(job, Transform) or format_of(job) != PARQUET for job in pipeline.job)
+    return any(isinstance(job, Transform) or format_of(job) == DELTA for job in pipeline.job)
 
 
 def format_of(job: AnyJob) -> str:
     """Return the format of the table that a job reads or writes."""
     if isinstance(job, Transform):
         return job.output.format
-    return job.format if isinstance(job, Archive | Replay | Verify) else PARQUET
+    return job.format if isinstance(job, Archive | Compact | Replay | Verify) else PARQUET
+
+
+def table_of(job: AnyJob) -> str:
+    """Return the table that a job reads or writes, or an empty string."""
+    if isinstance(job, Transform):
+        return job.output.table
+    return job.table if isinstance(job, Archive | Compact | Replay | Verify) else ""
 
 
 def is_once(job: AnyJob) -> bool:
@@ -69,7 +81,7 @@ def checkpoint_of(pipeline: Pipeline, job: StreamingJob) -> str:
         return job.checkpoint
     if pipeline.checkpoint:
         return f"{pipeline.checkpoint.rstrip('/')}/{job.name}"
-    if isinstance(job, Archive) and job.format == "parquet":
+    if isinstance(job, Archive) and job.format == PARQUET:
         return f"{job.table.rstrip('/')}/_millstream/checkpoint"
     return ""
 
@@ -78,11 +90,36 @@ def _check_names(pipeline: Pipeline) -> Iterator[str]:
     for name, times in Counter(job.name for job in pipeline.job).items():
         if times > 1:
             yield f'job "{name}": {times} jobs have this name'
-    tables = Counter(job.table for job in pipeline.job if isinstance(job, Archive))
+    tables = Counter(job.table for job in pipeline.job if isinstance(job, Archive) and job.format != ICEBERG)
     tables.update(job.output.table for job in pipeline.job if isinstance(job, Transform) and job.output.table)
     for table, times in tables.items():
         if times > 1:
             yield f'table "{table}": {times} jobs write it'
+    streams = Counter(
+        (job.table, stream)
+        for job in pipeline.job
+        if isinstance(job, Archive) and job.format == ICEBERG
+        for stream in job.streams
+    )
+    for (table, stream), times in streams.items():
+        if times > 1:
+            yield f'table "{table}": {times} jobs archive stream {stream} to it'
+
+
+def _check_catalog(pipeline: Pipeline) -> Iterator[str]:
+    catalog = pipeline.catalog
+    for key in catalog.properties:
+        if any(word in key for word in SECRET_KEYS):
+            variable = (
+                f"PYICEBERG_CATALOG__{catalog.name}__{key}".upper().replace("-", "_").replace(".", "__")
+            )
+            yield f'[catalog] "{key}" may not be written into the file; use the variable {variable}'
+    jobs = [job for job in pipeline.job if table_of(job) and format_of(job) == ICEBERG]
+    for job in jobs:
+        if not _ICEBERG_NAME.fullmatch(table_of(job)):
+            yield f'job "{job.name}": key "table": an Iceberg table is named such as lake.orders'
+    if jobs and not (catalog.warehouse or catalog.type or catalog.uri):
+        yield f'job "{jobs[0].name}": format iceberg needs a [catalog], such as warehouse = "data/lake"'
 
 
 def _check_order(pipeline: Pipeline) -> Iterator[str]:
@@ -126,6 +163,8 @@ def _check_job(job: AnyJob) -> Iterator[str]:
             yield from _check_archive(job)
         case Compact():
             yield from _check_value('key "size"', option_values.size, job.size)
+            yield from _check_value('key "snapshot_age"', option_values.duration, job.snapshot_age)
+            yield from _check_value('key "orphan_age"', option_values.duration, job.orphan_age)
         case Replay():
             yield from _check_replay(job)
         case Transform():
@@ -141,12 +180,16 @@ def _check_job(job: AnyJob) -> Iterator[str]:
 
 def _check_archive(job: Archive) -> Iterator[str]:
     yield from _check_value('key "compact_size"', option_values.size, job.compact_size)
-    if job.format != "parquet" and job.compact_folders:
-        yield f'key "compact_folders": a table of format {job.format} has its own ways to merge files'
+    if job.format == DELTA and job.compact_folders:
+        yield 'key "compact_folders": a table of format delta has its own ways to merge files'
     if job.compact_folders == 1:
         yield 'key "compact_folders": at least 2, or 0 for never'
-    if job.purge and job.format != "parquet":
-        yield f'key "purge": only for parquet tables, not for {job.format}'
+    if job.purge and job.format == DELTA:
+        yield 'key "purge": only for parquet and iceberg tables, not for delta'
+    if job.retention and not job.purge:
+        yield 'key "retention" without "purge"'
+    elif job.retention:
+        yield from _check_value('key "retention"', option_values.duration, job.retention)
     if job.purge_force and not job.purge:
         yield 'key "purge_force" without "purge"'
 

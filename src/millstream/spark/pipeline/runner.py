@@ -18,6 +18,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from millstream.base.errors import MillstreamError
+from millstream.lake.catalog import CatalogSettings
 from millstream.spark import option_values
 from millstream.spark.jobs import analytics, archive, compact, deadletters, redrive, replay, transform, verify
 from millstream.spark.jobs.admin import StreamAdmin
@@ -26,6 +27,7 @@ from millstream.spark.jobs.settings import (
     Analytics,
     AnyJob,
     Archive,
+    CatalogSection,
     Compact,
     DeadLetters,
     Job,
@@ -207,6 +209,7 @@ class PipelineRun:
             stopping=self._stopping,
             report=self.board.report,
             stop_timeout_s=option_values.duration("stop_timeout", self._pipeline.stop_timeout),
+            catalog_settings=catalog_settings(self._pipeline.catalog),
         )
 
     def _cancel(self) -> None:
@@ -234,6 +237,11 @@ class PipelineRun:
             # Ignore a failed report: the next one contains more, and the work does not depend on it.
             with self._publishing, contextlib.suppress(MillstreamError):
                 admin.publish(subject, json.dumps(progress.as_json()).encode())
+
+
+def catalog_settings(section: CatalogSection) -> CatalogSettings:
+    """Return the settings of the catalog in a pipeline file."""
+    return CatalogSettings(section.name, section.warehouse, section.type, section.uri, section.properties)
 
 
 def _make_active(session: SparkSession) -> None:

@@ -41,7 +41,7 @@ _CONNECT_S: Final = 10.0  # shorter than the time-out for rows, because the wire
 
 
 class ArrowUnusable(Exception):
-    """There is no endpoint for this task or user; the wire may work."""
+    """Raised if there is no endpoint for this task or user; the wire may work."""
 
 
 class ArrowBroken(Exception):

@@ -107,7 +107,11 @@ function whoShown() {
         { class: "server", title: `${server.name}, version ${server.version}` },
         server.cluster || serverName(server),
       ),
-      h("span", { class: "dim account" }, [who.account, who.user].filter(Boolean).join(" · ")),
+      h(
+        "span",
+        { class: "dim account", title: `Account ${who.account}` },
+        [who.account === "$G" ? "" : who.account, who.user].filter(Boolean).join(" · "),
+      ),
       who.is_system && h("span", { class: "tag" }, "system"),
       who.read_only &&
         h(

@@ -23,7 +23,7 @@ from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import Err
 from millstream.letters.letter import Letter
 from millstream.letters.names import is_own_header
-from millstream.letters.reading import read_letter, read_letters
+from millstream.letters.streams import read_letter, read_letters
 from millstream.link.errors import LinkApiError, LinkError
 from millstream.link.link import Link
 from millstream.link.publish_window import read_ack

@@ -1,0 +1,139 @@
+"""Open an Iceberg catalog: SQLite in the warehouse folder by default, or any catalog of PyIceberg's.
+
+PyIceberg's own configuration (`~/.pyiceberg.yaml`, `PYICEBERG_CATALOG__<NAME>__<KEY>`) counts for what the
+settings leave out, which is the place for secrets.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from millstream.lake.errors import LakeError, LakeMissing, LakeUnavailable, TableRefused
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+CATALOG_FILE: Final = "catalog.db"
+SECRET_KEYS: Final = ("token", "credential", "secret", "password", "session-token", "account-key")
+_DURABLE: Final = "millstream.lake.durable_io.DurableFileIO"
+_TRIES: Final = 5  # two processes that create a new catalog at once: one of them fails
+_TRY_PAUSE_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """How to reach a catalog; `properties` are PyIceberg's."""
+
+    name: str = "lake"
+    warehouse: str = ""
+    type: str = ""
+    uri: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_default(self) -> bool:
+        """Return True for the catalog in the file `catalog.db` of the warehouse folder."""
+        return bool(self.warehouse) and not self.type and not self.uri and "://" not in self.warehouse
+
+    @property
+    def file(self) -> Path:
+        """Return the SQLite file of a default catalog."""
+        return Path(self.warehouse).absolute() / CATALOG_FILE
+
+    def resolved(self) -> dict[str, str]:
+        """Return the properties for PyIceberg."""
+        if self.is_default:
+            folder = Path(self.warehouse).absolute()
+            return {
+                **self.properties,
+                "py-io-impl": _DURABLE,
+                "type": "sql",
+                "uri": f"sqlite:///{self.file}",
+                "warehouse": f"file://{folder}",
+            }
+        given = {"type": self.type, "uri": self.uri, "warehouse": self.warehouse}
+        return {**self.properties, **{key: value for key, value in given.items() if value}}
+
+
+def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog":
+    """Return the catalog; with `create`, a default catalog that does not exist yet is created."""
+    with explained(settings.name):
+        try:
+            from pyiceberg.catalog import load_catalog
+        except ImportError:
+            raise LakeMissing("Iceberg needs PyIceberg: pip install 'millstream[lake]'") from None
+        # PyIceberg warns of each column without statistics, and those are chosen by us.
+        logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+        if settings.is_default:
+            if create:
+                settings.file.parent.mkdir(parents=True, exist_ok=True)
+            elif not settings.file.exists():
+                raise LakeError(f"there is no catalog {settings.file}; archive something to make it")
+        for _ in range(_TRIES - 1):
+            try:
+                return load_catalog(settings.name, **settings.resolved())
+            except Exception as error:
+                if not settings.is_default or "already exists" not in str(error):
+                    raise
+                time.sleep(_TRY_PAUSE_S)
+        return load_catalog(settings.name, **settings.resolved())
+
+
+@contextlib.contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turn errors of PyIceberg and of its drivers into one sentence that names the catalog."""
+    try:
+        yield
+    except LakeError:
+        raise
+    except Exception as error:
+        raise explain(error, name) from error
+
+
+def explain(error: Exception, name: str) -> LakeError:
+    """Return the error of a catalog as ours."""
+    text = _first_line(error)
+    kind = type(error).__name__
+    if kind in ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError"):
+        return TableRefused(f"catalog {name}: {text}")
+    if kind in ("UnauthorizedError", "ForbiddenError", "OAuthError"):
+        return LakeError(f"catalog {name} refuses: {text}")
+    if kind in ("NotInstalledError", "ModuleNotFoundError"):
+        return LakeMissing(f"catalog {name}: {text}")
+    if may_pass(error):
+        return LakeUnavailable(f"catalog {name} does not answer: {text}")
+    return LakeError(f"catalog {name}: {text}")
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return True if the error says nothing about the table, so that a retry may help.
+
+    The outcome of a commit that ended with such an error is unknown.
+    """
+    from pyiceberg import exceptions
+    from requests import RequestException
+
+    passing: tuple[type[BaseException], ...] = (
+        exceptions.CommitStateUnknownException,
+        exceptions.ServerError,
+        exceptions.ServiceUnavailableError,
+        exceptions.TooManyRequestsError,
+        exceptions.WaitingForLockException,
+        RequestException,
+        ConnectionError,
+        TimeoutError,
+    )
+    try:
+        from sqlalchemy.exc import OperationalError
+    except ImportError:
+        return isinstance(error, passing)
+    return isinstance(error, (*passing, OperationalError))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".")

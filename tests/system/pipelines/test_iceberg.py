@@ -1,0 +1,76 @@
+"""Archive to Iceberg, verify, replay, compaction: every message is in the table exactly once."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from millstream.lake.catalog import CatalogSettings, open_catalog
+from millstream.lake.table import LakeTable
+
+# Generous, since Spark is slow on a busy machine; and one JVM for all of them.
+pytestmark = [pytest.mark.timeout(600)]
+
+TABLE = "lake.archived"
+
+
+def archive(stream: str, **keys: object) -> dict[str, object]:
+    return {"kind": "archive", "name": f"archive-{stream}", "streams": [stream], "table": TABLE,
+            "format": "iceberg", "trigger": "once", **keys}  # fmt: skip
+
+
+def table_of(tmp_path: Path, name: str = TABLE) -> LakeTable:
+    return LakeTable.open(open_catalog(CatalogSettings(warehouse=str(tmp_path / "lake"))), name)
+
+
+@pytest.fixture
+def run_lake(run_pipeline: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Run jobs with a catalog in the test's folder."""
+
+    def run(*jobs: Any, **keys: Any) -> Any:
+        return run_pipeline(*jobs, catalog={"warehouse": str(tmp_path / "lake")}, **keys)
+
+    return run
+
+
+def test_a_stream_is_archived_verified_compacted_and_replayed(
+    spark: SparkSession, both, run_lake, tmp_path: Path
+) -> None:
+    stream = both.create("ARCHIVED", "archived.>")
+    target = both.create("AGAIN", "again.>")
+    both.fill("archived", 250)
+    verify = {"kind": "verify", "name": "verify", "table": TABLE, "format": "iceberg", "bucket": 100,
+              "after": ["archive-ARCHIVED"]}  # fmt: skip
+    run_lake(both, archive(stream, max_rows=100), verify)
+    both.fill("archived", 60, first=251)
+    compact = {"kind": "compact", "name": "compact", "table": TABLE, "format": "iceberg",
+               "after": ["verify"], "snapshots": 1, "snapshot_age": "1ms", "orphan_age": "1h"}  # fmt: skip
+    run_lake(both, archive(stream, max_rows=100, purge=True), {**verify, "strict": False}, compact)
+
+    table = table_of(tmp_path)
+    loaded = table.load()
+    [task] = loaded.scan().plan_files()
+    assert len(loaded.snapshots()) == 1
+    found = loaded.scan().to_arrow()
+    assert found.column("seq").to_pylist() == list(range(1, 311))
+    [progress] = table.progress().values()
+    assert (progress.batch, progress.streams[stream].first, progress.streams[stream].next) == (3, 1, 311)
+    assert progress.streams[stream].id == both.admin.facts(stream).id
+    row = found.slice(6, 1).to_pylist()[0]
+    assert (row["stream"], row["subject"], row["data"]) == (stream, "archived.1", b"message 7")
+    assert row["headers"] == [("Number", ["7"])]
+    [only] = duckdb.sql(f"select count(*), min(seq), max(seq) from '{task.file.file_path}'").fetchall()
+    assert only == (310, 1, 310)
+    seen = spark.read.parquet(task.file.file_path).where("seq = 7").first()
+    assert seen is not None
+    assert seen.headers == {"Number": ["7"]}
+
+    assert both.count(stream) == 0
+    both.fill("archived", 5, first=311)
+    replay = {"kind": "replay", "name": "replay", "table": TABLE, "format": "iceberg", "target": target,
+              "subject": "again.{subject}", "from_sequence": 301, "with_stream": True}  # fmt: skip
+    run_lake(both, replay)
+    assert [message.data for message in both.messages(target)] == [b"message %d" % n for n in range(301, 316)]

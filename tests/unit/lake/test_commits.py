@@ -1,0 +1,319 @@
+"""Commits to an Iceberg table: each batch once, whatever the catalog and other writers do."""
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.table import Table
+
+from millstream.lake.catalog import CatalogSettings, open_catalog
+from millstream.lake.data_files import PartitionColumn, write_rows
+from millstream.lake.errors import LakeError, LakeUnavailable, TableRefused
+from millstream.lake.progress import Progress, QueryProgress
+from millstream.lake.table import LakeTable, TableForm, archived
+
+COLUMNS = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("subject", pa.string()),
+        ("seq", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("headers", pa.map_(pa.string(), pa.list_(pa.string()))),
+        ("data", pa.binary()),
+    ]
+)
+FORM = TableForm(
+    kind="archive",
+    columns=COLUMNS,
+    partition=(PartitionColumn("stream", "stream", False), PartitionColumn("time_day", "time", True)),
+    order=("stream", "seq"),
+    unmeasured=("data", "headers.key", "headers.value.element"),
+)
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+SIZE = 10  # rows of a batch
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> CatalogSettings:
+    return CatalogSettings(warehouse=str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def catalog(settings: CatalogSettings) -> Iterator[Catalog]:
+    catalog = open_catalog(settings, create=True)
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> LakeTable:
+    return LakeTable.ensure(catalog, "lake.orders", FORM)
+
+
+def rows(first: int, count: int = SIZE, stream: str = "S", step_s: int = 1) -> pa.RecordBatch:
+    numbers = range(first, first + count)
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "stream": stream,
+                "subject": "s.x",
+                "seq": n,
+                "time": NOON + timedelta(seconds=step_s * n),
+                "headers": [("Number", [str(n)])],
+                "data": b"%d" % n,
+            }
+            for n in numbers
+        ],
+        schema=COLUMNS,
+    )
+
+
+def files_of(table: LakeTable, batch: int, *batches: pa.RecordBatch) -> list[str]:
+    [result] = write_rows(iter(batches), table.file_target(batch), 0)
+    return result.column("path").to_pylist()
+
+
+def after(query: str, batch: int, stream: str = "S") -> Callable[[Progress], QueryProgress]:
+    """Return the progress after a batch of `SIZE` rows."""
+    start = batch * SIZE + 1
+
+    def advance(before: Progress) -> QueryProgress:
+        ranges = {stream: ("made", start, start + SIZE)}
+        return archived("archive", batch, before.get(query), ranges, ())
+
+    return advance
+
+
+def add(table: LakeTable, batch: int, query: str = "q", stream: str = "S") -> None:
+    paths = files_of(table, batch, rows(batch * SIZE + 1, stream=stream))
+    table.commit_batch(query, batch, paths, advance=after(query, batch, stream))
+
+
+def sequences(table: LakeTable) -> list[int]:
+    return sorted(table.load().scan().to_arrow().column("seq").to_pylist())
+
+
+class Faulty:
+    """A fault in the commits of a catalog: before or after the commit itself."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.before: list[Callable[[], None]] = []
+        self.after: list[Callable[[], None]] = []
+        commit = SqlCatalog.commit_table
+
+        def faulty(catalog: SqlCatalog, *what: Any) -> Any:
+            if self.before:
+                self.before.pop(0)()
+            answer = commit(catalog, *what)
+            if self.after:
+                self.after.pop(0)()
+            return answer
+
+        monkeypatch.setattr(SqlCatalog, "commit_table", faulty)
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faulty:
+    return Faulty(monkeypatch)
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+def test_a_batch_is_added_once_with_its_progress(table: LakeTable) -> None:
+    add(table, 0)
+    add(table, 0)
+    add(table, 1)
+    assert sequences(table) == list(range(1, 21))
+    loaded = table.load()
+    snapshot = loaded.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert (snapshot.summary["millstream.query"], snapshot.summary["millstream.batch"]) == ("q", "1")
+    at = table.progress()["q"].streams["S"]
+    assert (at.first, at.start, at.next, at.gaps) == (1, 11, 21, ())
+
+
+def test_a_file_has_one_partition_field_ids_and_statistics(table: LakeTable) -> None:
+    paths = files_of(table, 0, rows(1, 10, step_s=7200), rows(11, 2, stream="T" * 40, step_s=7200))
+    table.commit_batch("q", 0, paths, advance=after("q", 0))
+    loaded: Table = table.load()
+    tasks = list(loaded.scan().plan_files())
+    assert len(tasks) == 3  # two days of S, one of T
+    assert sorted(task.file.record_count for task in tasks) == [2, 5, 5]
+    assert {str(task.file.partition[0]) for task in tasks} == {"S", "T" * 40}
+    [task] = loaded.scan(row_filter="stream = 'S' and seq <= 3").plan_files()
+    assert task.file.record_count == 5
+    assert len(list(loaded.scan(row_filter="time >= '2026-03-02T00:00:00+00:00'").plan_files())) == 2
+    assert set(task.file.lower_bounds) == {1, 2, 3, 4}  # not of headers and payloads
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(task.file.file_path.removeprefix("file://"))
+    assert [schema.field(name).metadata[b"PARQUET:field_id"] for name in ("stream", "data")] == [b"1", b"6"]
+    assert loaded.sort_order().fields[1].source_id == 3
+
+
+def test_a_batch_without_rows_moves_the_progress(table: LakeTable) -> None:
+    table.commit_batch("q", 0, [], advance=after("q", 0))
+    assert sequences(table) == []
+    assert table.progress()["q"].streams["S"].next == SIZE + 1
+
+
+def test_a_commit_that_lost_is_tried_again_on_what_is_there_now(table: LakeTable, faults: Faulty) -> None:
+    add(table, 0)
+    faults.before.append(lambda: add(table, 0, "other", "T"))
+    add(table, 1)
+    assert sorted(table.progress()) == ["other", "q"]
+    assert len(sequences(table)) == 3 * SIZE
+
+
+def test_two_drivers_of_one_query_add_a_batch_once(table: LakeTable, faults: Faulty) -> None:
+    """The first is slow: the second, which was started in its place, is done before it commits."""
+    add(table, 0)
+    faults.before.append(lambda: add(table, 1))
+    add(table, 1)
+    assert sequences(table) == list(range(1, 21))
+
+
+def test_without_the_look_at_the_progress_the_batch_would_be_there_twice(
+    table: LakeTable, faults: Faulty
+) -> None:
+    """The control: PyIceberg repeats a commit that lost by itself, and an append never conflicts."""
+    add(table, 0)
+    paths = files_of(table, 1, rows(SIZE + 1))
+    faults.before.append(lambda: add(table, 1))
+    table.load().add_files(paths)
+    assert len(sequences(table)) == 3 * SIZE
+
+
+@pytest.mark.parametrize("error", [CommitStateUnknownException("504"), ConnectionError("reset")], ids=repr)
+def test_a_commit_whose_answer_is_lost_is_not_repeated(
+    table: LakeTable, faults: Faulty, error: Exception
+) -> None:
+    faults.after.append(fail(error))
+    add(table, 0)
+    assert sequences(table) == list(range(1, 11))
+    faults.before.append(fail(error))
+    add(table, 1)
+    assert sequences(table) == list(range(1, 21))
+
+
+def test_a_lost_commit_that_arrives_late_is_refused_by_the_catalog(table: LakeTable, faults: Faulty) -> None:
+    add(table, 0)
+    late: list[Callable[[], None]] = []
+    commit = SqlCatalog.commit_table
+
+    def delayed(catalog: SqlCatalog, *what: Any) -> Any:
+        if late:
+            return commit(catalog, *what)
+        late.append(lambda: commit(catalog, *what))
+        raise TimeoutError("the catalog does not answer")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SqlCatalog, "commit_table", delayed)
+        add(table, 1)
+    with pytest.raises(CommitFailedException):
+        late[0]()
+    assert sequences(table) == list(range(1, 21))
+
+
+def test_a_catalog_that_stays_away_is_told(catalog: Catalog, faults: Faulty) -> None:
+    LakeTable.ensure(catalog, "lake.orders", FORM)
+    table = LakeTable(catalog, "lake.orders", patience_s=0)
+    faults.before.append(fail(TimeoutError("no answer in 5 s")))
+    with pytest.raises(LakeUnavailable, match="catalog lake does not answer: no answer in 5 s"):
+        add(table, 0)
+    faults.before.append(fail(CommitFailedException("lost")))
+    with pytest.raises(LakeUnavailable, match="others committed to it all the time"):
+        add(table, 0)
+
+
+def test_many_writers_at_once_add_everything_once(settings: CatalogSettings, table: LakeTable) -> None:
+    def write(stream: str) -> None:
+        with open_catalog(settings) as catalog:
+            own = LakeTable.open(catalog, "lake.orders")
+            for batch in range(4):
+                add(own, batch, query=f"q{stream}", stream=stream)
+
+    threads = [threading.Thread(target=write, args=(stream,)) for stream in "ABC"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {query: one.batch for query, one in table.progress().items()} == {"qA": 3, "qB": 3, "qC": 3}
+    found = table.load().scan().to_arrow()
+    pairs = set(zip(found["stream"].to_pylist(), found["seq"].to_pylist(), strict=True))
+    assert (found.num_rows, len(pairs)) == (120, 120)
+
+
+def test_progress_outlives_the_snapshots_of_ours(table: LakeTable) -> None:
+    """Another engine rewrites the table and expires everything else."""
+    add(table, 0)
+    loaded = table.load()
+    [path] = files_of(table, 0, rows(1))
+    with loaded.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        for task in loaded.scan().plan_files():
+            overwrite.delete_data_file(task.file)
+        overwrite.append_data_file(parquet_file_to_data_file(loaded.io, loaded.metadata, path))
+    loaded.maintenance.expire_snapshots().by_id(loaded.snapshots()[0].snapshot_id).commit()
+    assert len(table.load().snapshots()) == 1
+    assert table.progress()["q"].batch == 0
+    add(table, 0)
+    assert sequences(table) == list(range(1, 11))
+
+
+def test_after_a_rollback_the_progress_is_that_of_the_snapshot(table: LakeTable) -> None:
+    add(table, 0)
+    first = table.load().current_snapshot()
+    assert first is not None
+    add(table, 1)
+    table.load().manage_snapshots().set_current_snapshot(snapshot_id=first.snapshot_id).commit()
+    assert table.progress()["q"].batch == 0
+
+
+def test_a_table_of_others_is_refused(catalog: Catalog, table: LakeTable) -> None:
+    catalog.create_table("lake.foreign", schema=pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    with pytest.raises(TableRefused, match=r"lake.foreign was not made by Millstream \(columns: id, name\)"):
+        LakeTable.ensure(catalog, "lake.foreign", FORM)
+    assert catalog.load_table("lake.foreign").schema().column_names == ["id", "name"]
+    with pytest.raises(TableRefused, match="made by a job of kind archive, not transform"):
+        LakeTable.ensure(catalog, "lake.orders", TableForm("transform", COLUMNS, ()))
+    with pytest.raises(TableRefused, match=r"Table does not exist: lake.none"):
+        LakeTable.open(catalog, "lake.none")
+
+
+def test_columns_are_added_and_widened_but_never_changed(catalog: Catalog, table: LakeTable) -> None:
+    add(table, 0)
+    wider = TableForm("archive", COLUMNS.append(pa.field("price", pa.float32())), FORM.partition)
+    LakeTable.ensure(catalog, "lake.orders", wider)
+    wider = TableForm("archive", COLUMNS.append(pa.field("price", pa.float64())), FORM.partition)
+    LakeTable.ensure(catalog, "lake.orders", wider)
+    assert str(table.load().schema().find_type("price")) == "double"
+    add(table, 1)
+    assert table.load().scan().to_arrow().column("price").to_pylist() == [None] * 20
+    other = TableForm("archive", COLUMNS.append(pa.field("price", pa.string())), FORM.partition)
+    metadata = table.load().metadata_location
+    with pytest.raises(TableRefused, match=r"cannot take these columns: .*price"):
+        LakeTable.ensure(catalog, "lake.orders", other)
+    assert table.load().metadata_location == metadata
+
+
+def test_a_catalog_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match=r"there is no catalog .*/none/catalog.db"):
+        open_catalog(CatalogSettings(warehouse=str(tmp_path / "none")))
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "catalog.db").write_text("this is no database, but long enough to look like one" * 20)
+    with pytest.raises(LakeError, match=r"catalog lake: .*file is not a database"):
+        open_catalog(CatalogSettings(warehouse=str(tmp_path)))
