@@ -171,6 +171,6 @@ def main() -> None:
     line, result = int(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(say.DialogueEnded, BrokenPipeError), open(result, "wb") as pipe:
+    with contextlib.suppress(say.DialogueEnded, BrokenPipeError), os.fdopen(result, "wb") as pipe:
         run(say.Dialogue(socket.socket(fileno=line)), pipe)
     os._exit(0)

@@ -255,7 +255,7 @@ class RunningQuery:
 
     def _write_rows(self, stream: str, selection: Selection, pipe: int) -> None:
         """Write the rows of a scan; they lack their end mark if reading failed, and the error is kept."""
-        with contextlib.suppress(OSError), open(pipe, "wb") as rows:  # OSError: the engine is gone
+        with contextlib.suppress(OSError), os.fdopen(pipe, "wb") as rows:  # OSError: the engine is gone
             try:
                 with pa.ipc.new_stream(rows, stream_schema(selection.columns)) as writer:
                     for part in planned_ranges(self._source, stream, selection):
