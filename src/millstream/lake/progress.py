@@ -1,4 +1,4 @@
-"""How far each query has filled a table, written with every commit.
+"""Progress of the queries that fill a table, written with every commit.
 
     {"9f2c…": {"batch": 12, "kind": "archive", "filter": [], "streams": {
         "ORDERS": {"id": "2026-01-02T03:04:05.6Z", "first": 1, "from": 1101, "next": 1201, "gaps": []}}}}
@@ -27,7 +27,7 @@ _MOST_GAPS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """How far one stream is in the table; `start` and `next` are the range of the last batch."""
+    """Position of one stream in the table; `start` and `next` are the range of the last batch."""
 
     id: str  # creation time of the stream
     first: int
@@ -45,7 +45,7 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """How far one query is: its last batch, and its streams."""
+    """Progress of one query: its last batch, and its streams."""
 
     batch: int
     kind: str

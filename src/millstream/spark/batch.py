@@ -14,6 +14,7 @@ from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition, nothing
 from millstream.spark.plan import Range, cut, parts_for
 from millstream.spark.readers.loss import report
+from millstream.spark.shapes import SHAPES
 from millstream.spark.streams import StreamFacts
 
 
@@ -41,7 +42,10 @@ class BatchReader(DataSourceReader):
         from millstream.spark.readers.ranges import read_range
 
         assert isinstance(partition, RangePartition)
-        return read_range(partition, self._options.connection, self._options.fetching, self._schema)
+        shape = SHAPES[self._options.shape]
+        native = shape.native(self._schema)
+        batches = read_range(partition, self._options.connection, self._options.fetching, native)
+        return shape.converted(batches, self._schema)
 
     # -- what filters of Spark's narrow -------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from millstream.spark.options import BatchLimits, SourceOptions
 from millstream.spark.partitions import RangePartition, nothing
 from millstream.spark.plan import Backlog, limited, parts_for, ranges_of, waits
 from millstream.spark.readers.loss import report
+from millstream.spark.shapes import SHAPES
 from millstream.spark.streams import StreamFacts
 
 logger: Final = logging.getLogger("millstream.spark")
@@ -65,7 +66,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from millstream.spark.readers.ranges import read_range
 
         assert isinstance(partition, RangePartition)
-        return read_range(partition, self._options.connection, self._options.fetching, self._schema)
+        shape = SHAPES[self._options.shape]
+        native = shape.native(self._schema)
+        batches = read_range(partition, self._options.connection, self._options.fetching, native)
+        return shape.converted(batches, self._schema)
 
     # -- offsets ------------------------------------------------------------------------------------
 

@@ -53,6 +53,8 @@ def test_every_key_is_on_the_page(title: str, keys: set[str]) -> None:
     assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
-@pytest.mark.parametrize("kind", [Pipeline, Nats, SparkSettings, CatalogSection, Progress, *JOB_KINDS.values()])
+@pytest.mark.parametrize(
+    "kind", [Pipeline, Nats, SparkSettings, CatalogSection, Progress, *JOB_KINDS.values()]
+)
 def test_every_key_says_what_it_means(kind: type[Struct]) -> None:
     assert [key for key, text in key_descriptions(kind).items() if not text] == []
