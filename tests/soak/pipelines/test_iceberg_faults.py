@@ -133,3 +133,31 @@ def test_a_stream_keeps_what_is_recent_and_the_table_everything(broker, lake: La
     broker.admin.purge(stream, below=53)
     text = failure(lake.run(broker, {**replay, "name": "again"}, fails=True))
     assert "stream TIERED begins at 53, table lake.archived ends at 50" in text
+
+
+def test_payloads_become_columns_and_what_does_not_fit_a_dead_letter(broker, lake: Lake) -> None:
+    stream = broker.create("SHOP", "orders.>")
+    dead = broker.create("DEAD", "dead.>")
+
+    def publish(*payloads: bytes) -> None:
+        broker.publish([("orders.new", payload, {}) for payload in payloads])
+
+    typed = archive(stream, schema="id string, price double", dead_letters="dead.orders")
+    publish(b'{"id": "a", "price": 1.5}', b"hello", b'{"id": "b"}', b'{"id": "c", "price": "much"}')
+    lake.run(broker, typed, verify(after=["archive-SHOP"]))
+    found = lake.table().load().scan().to_arrow().sort_by("seq").select(["seq", "id", "price"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [(1, "a", 1.5), (3, "b", None)]
+    letters = broker.messages(dead)
+    assert [message.data for message in letters] == [b"hello", b'{"id": "c", "price": "much"}']
+    assert dict(letters[0].headers)["Millstream-Orig-Seq"] == "2"
+    assert "not JSON of the form" in dict(letters[0].headers)["Millstream-Dlq-Reason"]
+
+    publish(b'{"id": "d", "price": 2, "paid": true}')
+    lake.run(broker, {**typed, "schema": "id string, price double, paid boolean"})
+    found = lake.table().load().scan(row_filter="seq = 5").to_arrow().to_pylist()
+    assert [(row["id"], row["paid"]) for row in found] == [("d", True)]
+    publish(b'{"id": 7}')
+    text = lake.fails(broker, {**typed, "schema": "id string, price boolean"})
+    assert "table lake.archived cannot take these columns" in text
+    text = lake.fails(broker, {**typed, "schema": "seq long"})
+    assert "the column seq is one of the message itself" in text

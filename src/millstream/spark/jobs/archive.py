@@ -25,6 +25,7 @@ from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.files import open_files
 from millstream.spark.jobs.iceberg import archive_form, ensure_table, open_table
 from millstream.spark.jobs.inputs import read_stream, require_format
+from millstream.spark.jobs.payload_schema import payload_ddl
 from millstream.spark.jobs.settings import Archive
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.schema import default_schema
@@ -78,7 +79,9 @@ def _iceberg_target(context: JobContext, settings: Archive, checkpoint: Checkpoi
             raise TableError(
                 f"the checkpoint {checkpoint.folder} is of another table, or another catalog: {error}"
             ) from None
-    return IcebergTarget(ensure_table(context, settings.table, archive_form()), settings)
+    payload = payload_ddl(settings.schema)
+    table = ensure_table(context, settings.table, archive_form(payload))
+    return IcebergTarget(table, settings, payload, context.nats)
 
 
 class _Writer:
