@@ -80,6 +80,9 @@ def _iceberg_target(context: JobContext, settings: Archive, checkpoint: Checkpoi
                 f"the checkpoint {checkpoint.folder} is of another table, or another catalog: {error}"
             ) from None
     payload = payload_ddl(settings.schema)
+    with StreamAdmin(context.nats, context.name) as admin:
+        for stream in settings.streams:
+            admin.facts(stream)  # a stream that is missing, or not allowed, must not leave an empty table
     table = ensure_table(context, settings.table, archive_form(payload))
     return IcebergTarget(table, settings, payload, context.nats)
 
