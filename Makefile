@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
 export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
-.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak fuzz sanitized clean
+.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak sim fuzz sanitized clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -78,6 +78,12 @@ oracle: build dev  ## the same scenarios on the real nats-server, recorded again
 soak: build dev  ## long runs on both servers: fuzzing, connection storms, leaks
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --server both -m "soak or hypothesis" --hypothesis-profile explore
 
+SEEDS ?= 0:2000
+SIM_FLAGS ?=
+
+sim: build dev  ## the whole server in one process, on a seed after another; SEEDS=5000 or FIRST:END, SIM_FLAGS="--seed 17"
+	$(BIN)/python -m tests.sim --seeds $(SEEDS) $(SIM_FLAGS)
+
 # Where the modules with sanitizers lie, beside those without; Python loads them if the sanitizers are there first.
 SANITIZED := build/sanitized/lib
 SECONDS ?= 10
@@ -124,7 +130,7 @@ $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 $(VENV)/.dev: $(VENV)/.tools
 	@echo "installing what the gateway, Spark and the tests need; this may take a minute or two"
 	@# Python compiles what the tests import when they do: most of a gigabyte is never imported.
-	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-compile --no-build-isolation --editable ".[gateway,spark,dev]"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-compile --no-build-isolation --editable ".[gateway,spark,sql,dev]"
 	@# without what it asks for: PyPI's `asyncio` is somebody's package, not the one of Python
 	@$(BIN)/pip install --quiet --no-deps "httpmq==0.1.0"
 	@$(BUNDLE)

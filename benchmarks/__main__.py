@@ -19,7 +19,7 @@ from benchmarks.stream_store import STORE, StoreWorkload
 from benchmarks.stream_workloads import STREAMS, StreamWorkload
 from benchmarks.wire import WireError
 from benchmarks.workloads import CORE, Workload
-from tests.kits.reference import ServerKind, ServerProcessError
+from tests.kits.reference import Server, ServerKind, ServerProcessError
 
 application = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -35,8 +35,9 @@ Quick = Annotated[bool, typer.Option("--quick", help="Three rounds of a quarter 
 Only = Annotated[list[str] | None, typer.Option(help="Only this workload; may be repeated.")]
 Json = Annotated[Path | None, typer.Option(help="Also write the figures to this file.")]
 Markdown = Annotated[Path | None, typer.Option(help="Also write a table for README.md to this file.")]
-Ours = Annotated[ServerKind, typer.Option(help="What to measure.")]
-Theirs = Annotated[ServerKind, typer.Option(help="What to compare with.")]
+SERVERS = "nats-server, millstream, or the folder of another checkout of Millstream."
+Ours = Annotated[str, typer.Option(metavar="SERVER", help=f"The server to measure: {SERVERS}")]
+Theirs = Annotated[str, typer.Option(metavar="SERVER", help=f"The server to compare with: {SERVERS}")]
 
 # From (rounds, scale, progress) to rows.
 Measure = Callable[[int, float, Callable[[str], None]], list[Row]]
@@ -53,16 +54,17 @@ def core(
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publish, subscribe and request/reply."""
+    sides = named(ours, theirs)
 
     def measure(each: Workload) -> Measure:
         return lambda rounds, scale, progress: compare(
-            each, ours, theirs, rounds=rounds, scale=scale, progress=progress
+            each, *sides, rounds=rounds, scale=scale, progress=progress
         )
 
     if quick:
         rounds, scale = 3, scale / 4
     suite = {each.name: measure(each) for each in CORE}
-    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, sides=sides)
 
 
 @application.command()
@@ -76,17 +78,18 @@ def streams(
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publishing into streams, what they cost in memory and on disk, and restarting with them."""
+    sides = named(ours, theirs)
 
     def measure(each: StreamWorkload) -> Measure:
         return lambda rounds, scale, progress: compare_publishing(
-            each, ours, theirs, rounds=rounds, scale=scale, progress=progress
+            each, *sides, rounds=rounds, scale=scale, progress=progress
         )
 
     if quick:
         rounds, scale = 3, scale / 4
     suite = {each.workload.name: measure(each) for each in STREAMS}
-    suite |= store_suite(STORE, ours, theirs)
-    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+    suite |= store_suite(STORE, sides)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, sides=sides)
 
 
 @application.command()
@@ -100,10 +103,11 @@ def consumers(
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Reading streams through consumers, many idle consumers, and restarting with them."""
+    sides = named(ours, theirs)
     if quick:
         rounds, scale = 3, scale / 10
-    suite = store_suite(CONSUMERS, ours, theirs)
-    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+    suite = store_suite(CONSUMERS, sides)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, sides=sides)
 
 
 @application.command()
@@ -117,10 +121,11 @@ def snapshots(
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Taking a stream out of a server and putting it into another: time, size, memory."""
+    sides = named(ours, theirs)
     if quick:
         rounds, scale = 3, scale / 10
-    suite = store_suite(SNAPSHOTS, ours, theirs)
-    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+    suite = store_suite(SNAPSHOTS, sides)
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, sides=sides)
 
 
 @application.command()
@@ -134,16 +139,17 @@ def gateway(
     theirs: Theirs = ServerKind.NATS_SERVER,
 ) -> None:
     """Publishing and reading over HTTP, in front of each server; and on other HTTP servers."""
+    sides = named(ours, theirs)
 
     def measure(row: str) -> Measure:
         return lambda rounds, scale, progress: compare_servers(
-            row, ours, rounds=min(rounds, 3), scale=scale, progress=progress
+            row, sides[0], rounds=min(rounds, 3), scale=scale, progress=progress
         )
 
     if quick:
         rounds, scale = 3, scale / 4
-    suite = store_suite(GATEWAY, ours, theirs) | {row: measure(row) for row in HTTP_SERVERS}
-    run(suite, rounds=rounds, scale=scale, only=only, json=json, ours=ours, theirs=theirs)
+    suite = store_suite(GATEWAY, sides) | {row: measure(row) for row in HTTP_SERVERS}
+    run(suite, rounds=rounds, scale=scale, only=only, json=json, sides=sides)
 
 
 @application.command()
@@ -223,14 +229,20 @@ def wide_console() -> Console:
     return Console(width=None if Console().is_terminal else 160)
 
 
-def store_suite(
-    workloads: Sequence[StoreWorkload], ours: ServerKind, theirs: ServerKind
-) -> dict[str, Measure]:
+def named(ours: str, theirs: str) -> tuple[Server, Server]:
+    """Return the two servers of a command line."""
+    try:
+        return servers.named(ours), servers.named(theirs)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def store_suite(workloads: Sequence[StoreWorkload], sides: tuple[Server, Server]) -> dict[str, Measure]:
     """The servers of workloads that start them themselves."""
 
     def measure(each: StoreWorkload) -> Measure:
         return lambda rounds, scale, progress: compare_store(
-            each, ours, theirs, rounds=min(rounds, each.most_rounds), scale=scale, progress=progress
+            each, *sides, rounds=min(rounds, each.most_rounds), scale=scale, progress=progress
         )
 
     return {each.name: measure(each) for each in workloads}
@@ -243,8 +255,7 @@ def run(
     scale: float,
     only: list[str] | None,
     json: Path | None,
-    ours: ServerKind,
-    theirs: ServerKind,
+    sides: tuple[Server, Server],
 ) -> None:
     """Measure the workloads of a suite and show what came out."""
     unknown = sorted(set(only or ()) - set(suite))
@@ -255,7 +266,7 @@ def run(
     rows: list[Row] = []
     failures: dict[str, str] = {}
     with console.status("starting") as status:
-        identities = servers.identity(ours), servers.identity(theirs)
+        identities = [servers.identity(side) for side in sides]
         for name, measure in suite.items():
             if only and name not in only:
                 continue

@@ -14,7 +14,7 @@ from benchmarks.bars import BARS, FLOORS
 from benchmarks.ceiling import CEILINGS
 from benchmarks.servers import running
 from benchmarks.workloads import Figure, Outcome, Workload
-from tests.kits.reference import ServerKind
+from tests.kits.reference import Server
 
 _WARM_SCALE = 0.2
 
@@ -27,6 +27,7 @@ class Side:
     server_cores: float
     loader_cores: float
     load_cores: float
+    server_s: tuple[float, ...]
 
     @property
     def median(self) -> float:
@@ -42,6 +43,7 @@ class Row:
     ours: Side
     theirs: Side
     ceiling: float | None
+    same_work: bool = True  # False if the rounds of the two servers have different sizes
 
     @property
     def ratios(self) -> tuple[float, ...]:
@@ -51,6 +53,14 @@ class Row:
     @property
     def ratio(self) -> float:
         return statistics.median(self.ratios)
+
+    @property
+    def processor_ratio(self) -> float | None:
+        """The median of theirs/ours in the servers' processor time, or None if it was not measured."""
+        pairs = list(zip(self.ours.server_s, self.theirs.server_s, strict=True))
+        if not self.same_work or not all(ours > 0 and theirs > 0 for ours, theirs in pairs):
+            return None
+        return statistics.median(theirs / ours for ours, theirs in pairs)
 
     @property
     def bar(self) -> float | None:
@@ -64,8 +74,8 @@ class Row:
 
 def compare(
     workload: Workload,
-    ours: ServerKind,
-    theirs: ServerKind,
+    ours: Server,
+    theirs: Server,
     *,
     rounds: int,
     scale: float,
@@ -112,6 +122,8 @@ def row_of(
     ours: Sequence[Outcome],
     theirs: Sequence[Outcome],
     ceiling: float | None = None,
+    *,
+    same_work: bool = True,
 ) -> Row:
     """The row of the figures that go by `suffix`."""
     sample: Figure = theirs[0].figures[suffix]
@@ -123,6 +135,7 @@ def row_of(
         ours=_side(ours, suffix),
         theirs=_side(theirs, suffix),
         ceiling=ceiling,
+        same_work=same_work,
     )
 
 
@@ -132,4 +145,5 @@ def _side(outcomes: Sequence[Outcome], suffix: str) -> Side:
         server_cores=statistics.median(outcome.server_cores for outcome in outcomes),
         loader_cores=statistics.median(outcome.loader_cores for outcome in outcomes),
         load_cores=statistics.median(outcome.load_cores for outcome in outcomes),
+        server_s=tuple(outcome.server_s for outcome in outcomes),
     )

@@ -20,7 +20,7 @@ from benchmarks.stream_store import (
 from benchmarks.stream_wire import Messages, create, request
 from benchmarks.wire import Address
 from benchmarks.workloads import RATE, Figure, Outcome, outcome
-from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.reference import Server, ServerProcess
 
 _DURABLES: Final = 1_000
 _PUBLISHED: Final = 150_000
@@ -49,7 +49,7 @@ def make_durables(address: Address, stream: str, *, at_once: int) -> float:
 class Idle(Prepared):
     """A round has a server of its own."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind
         self._messages = Messages("A", 128, int(_PUBLISHED * scale))
 
@@ -72,9 +72,9 @@ class Idle(Prepared):
 
 
 class IdleRestart(Prepared):
-    """Killed with its consumers; a round starts a server on a copy of what was left."""
+    """Kill a server with its consumers; a round starts a server on a copy of what was left."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind
         self._left = Path(tempfile.mkdtemp(prefix="millstream-bench-"))
         with ServerProcess(kind, jetstream=True, store_dir=self._left) as server:
@@ -89,13 +89,13 @@ class IdleRestart(Prepared):
                 request(address, f"CONSUMER.INFO.A.idle{_DURABLES - 1:04d}", {})
                 seconds = time.perf_counter() - began
                 resident = resident_mib(server.pid)
-                cores = crew.process_cpu_s(server.pid) / seconds
+                used_s = crew.process_cpu_s(server.pid)
                 server.kill()
         figures = {
             "time": Figure(seconds * 1000, MILLISECONDS),
             "resident": Figure(resident, MEBIBYTES),
         }
-        return Outcome(figures, server_cores=cores, loader_cores=0.0, load_cores=0.0)
+        return Outcome(figures, used_s / seconds, loader_cores=0.0, load_cores=0.0, server_s=used_s)
 
     def close(self) -> None:
         shutil.rmtree(self._left)

@@ -22,7 +22,7 @@ from benchmarks.stream_store import MILLION, Prepared, StoreWorkload
 from benchmarks.stream_wire import AckCounter, Messages, create, remove, request
 from benchmarks.wire import Address, dial, payloads
 from benchmarks.workloads import MICROSECONDS, RATE, Figure, Outcome, outcome
-from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.reference import Server, ServerProcess
 
 _STREAM: Final = "C"
 _BATCH: Final = 256
@@ -79,7 +79,7 @@ class Filled(Prepared):
     """A server with stored messages; a round is one consumer that gets `expected` of them."""
 
     def __init__(
-        self, kind: ServerKind, scale: float, *, messages: int, payload_bytes: int = 128, sparse: int = 0
+        self, kind: Server, scale: float, *, messages: int, payload_bytes: int = 128, sparse: int = 0
     ) -> None:
         self._count = _whole_steps(messages * scale)
         (self._payload,) = payloads(1, payload_bytes, seed=5)
@@ -105,7 +105,7 @@ class Filled(Prepared):
 class Pushed(Filled):
     """Ephemeral push consumers without acks."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         super().__init__(kind, scale, messages=MILLION)
 
     def run(self) -> Outcome:
@@ -116,7 +116,7 @@ class Pushed(Filled):
 class Needles(Filled):
     """A push consumer of the few messages with a subject that is rare."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         super().__init__(kind, scale, messages=10 * MILLION, payload_bytes=_SMALL, sparse=_MATCHES)
 
     def run(self) -> Outcome:
@@ -130,7 +130,7 @@ class Needles(Filled):
 class Pulled(Filled):
     """Durable pull consumers."""
 
-    def __init__(self, kind: ServerKind, scale: float, *, policy: str, acks: str) -> None:
+    def __init__(self, kind: Server, scale: float, *, policy: str, acks: str) -> None:
         super().__init__(kind, scale, messages=300_000)
         self._policy = policy
         self._acks = acks
@@ -152,7 +152,7 @@ class Pulled(Filled):
 class Live(Prepared):
     """Consumers that push while a window of messages is published; a round has a stream of its own."""
 
-    def __init__(self, kind: ServerKind, scale: float, *, consumers: int, messages: int) -> None:
+    def __init__(self, kind: Server, scale: float, *, consumers: int, messages: int) -> None:
         self._count = max(consumers, int(messages * scale))
         self._consumers = consumers
         self._paced = max(500, int(_PACE * scale)) if consumers == 1 else 0

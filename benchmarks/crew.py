@@ -7,19 +7,18 @@ clock is CLOCK_MONOTONIC, the same for all of them.  Not here: what a job does (
 import gc
 import multiprocessing
 import multiprocessing.connection
-import os
 import resource
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
 from typing import Any, Final
 
 _CONTEXT: Final = multiprocessing.get_context("fork")
 _MEETING_S: Final = 60.0
 RUN_LIMIT_S: Final = 180.0
+_CLOCK_OF_PROCESS: Final = 2  # Linux: the clock of process `pid` has the number ~pid << 3 | 2
 
 
 class CrewError(Exception):
@@ -151,6 +150,8 @@ def _cpu_s() -> float:
 
 
 def process_cpu_s(pid: int) -> float:
-    """Processor time that another process has used so far, all its threads together."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the processor time that another process has used so far, all its threads together.
+
+    The clock has nanoseconds, where ``/proc`` has hundredths of a second: a short round takes as much.
+    """
+    return time.clock_gettime(~pid << 3 | _CLOCK_OF_PROCESS)

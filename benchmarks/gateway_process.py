@@ -35,12 +35,12 @@ OTHERS: Final = tuple(name for name in _COMMANDS if name != OWN)
 
 
 def application() -> Any:
-    """For servers that import what they run."""
+    """Return the application, for servers that import what they run."""
     return build_app(Settings(nats=Nats.at(os.environ[_BROKER])))
 
 
 class GatewayProcess:
-    """In front of the broker at `broker_url`; ready when it is made."""
+    """A gateway in front of the broker at `broker_url`; the constructor returns when it is ready."""
 
     def __init__(self, broker_url: str, on: str = OWN) -> None:
         self.address = Address("127.0.0.1", _free_port())

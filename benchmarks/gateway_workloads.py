@@ -20,7 +20,7 @@ from benchmarks.stream_store import Prepared, StoreWorkload
 from benchmarks.stream_wire import Messages, create, remove, stored
 from benchmarks.wire import Address, WireError, payloads
 from benchmarks.workloads import MICROSECONDS, RATE, Figure, Outcome
-from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.reference import Server, ServerProcess
 
 _CONNECTIONS: Final = 32
 _PAYLOAD: Final = 128
@@ -36,7 +36,7 @@ _ROWS: Final = ("", "cpu of the caller", "cpu of the gateway", "cpu of the broke
 class _Behind(Prepared):
     """A broker with a gateway in front of it."""
 
-    def __init__(self, kind: ServerKind, on: str = OWN) -> None:
+    def __init__(self, kind: Server, on: str = OWN) -> None:
         self._broker = ServerProcess(kind, jetstream=True).start()
         self._broker_address = Address(self._broker.host, self._broker.port)
         try:
@@ -80,7 +80,7 @@ class _Behind(Prepared):
 class _Posts(_Behind):
     """One message a request, at 32 connections."""
 
-    def __init__(self, kind: ServerKind, scale: float, *, path: str, encoded: bool, on: str = OWN) -> None:
+    def __init__(self, kind: Server, scale: float, *, path: str, encoded: bool, on: str = OWN) -> None:
         super().__init__(kind, on)
         self._path = path
         (body,) = payloads(1, _PAYLOAD, seed=3)
@@ -103,7 +103,7 @@ class _Posts(_Behind):
 class _Batches(_Behind):
     """All messages in one request."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         super().__init__(kind)
         self._count = max(1000, int(_BATCH * scale))
         self._post(int(self._count * _WARM))
@@ -122,7 +122,7 @@ class _Batches(_Behind):
 class _Reads(_Behind):
     """A stream from its first message to the last, by an answer that does not end."""
 
-    def __init__(self, kind: ServerKind, scale: float, *, accept: str, marker: bytes) -> None:
+    def __init__(self, kind: Server, scale: float, *, accept: str, marker: bytes) -> None:
         super().__init__(kind)
         self._messages = self.stream(max(1000, int(_READ * scale)))
         crew.run([WindowPublisher(self._broker_address, self._messages)])
@@ -136,7 +136,7 @@ class _Reads(_Behind):
 class _Held(_Behind):
     """Connections that stay: what each costs the gateway, and that others are served beside them."""
 
-    def __init__(self, kind: ServerKind, scale: float, *, connections: int, live: bool) -> None:
+    def __init__(self, kind: Server, scale: float, *, connections: int, live: bool) -> None:
         super().__init__(kind)
         self._connections = max(100, int(connections * scale))
         self._live = live
@@ -195,7 +195,7 @@ HTTP_SERVERS: Final = tuple(f"gateway-on-{name}" for name in OTHERS)
 
 
 def compare_servers(
-    row: str, kind: ServerKind, *, rounds: int, scale: float, progress: Callable[[str], None]
+    row: str, kind: Server, *, rounds: int, scale: float, progress: Callable[[str], None]
 ) -> list[Row]:
     """The gateway on its own HTTP server beside the same application on another one."""
     other = row.removeprefix("gateway-on-")

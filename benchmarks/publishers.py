@@ -26,10 +26,10 @@ from millstream.link.link import Link
 from millstream.link.options import LinkOptions, parse_servers
 from millstream.link.publish_window import Receipts
 from millstream.link.publisher import Publisher
-from millstream.spark.connections import close_idle_links
 from millstream.spark.options import SinkOptions
 from millstream.spark.sink import batch_writer
 from millstream.spark.writing.identity import TaskIdentity
+from millstream.tables.connections import close_idle_links
 from tests.kits.reference import ServerKind, ServerProcess
 
 _BODY: Final = b"x" * 128

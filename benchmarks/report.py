@@ -41,6 +41,7 @@ def show(console: Console, heading: Heading, rows: Sequence[Row], failures: dict
     table.add_column("ratio", justify="right", style="bold", no_wrap=True)
     table.add_column("spread", justify="right", no_wrap=True)
     table.add_column("bar", justify="right", no_wrap=True)
+    table.add_column("processor time", justify="right", no_wrap=True)
     table.add_column("cores: ours", justify="right")
     table.add_column("theirs", justify="right")
     table.add_column("busiest loader", justify="right")
@@ -53,6 +54,7 @@ def show(console: Console, heading: Heading, rows: Sequence[Row], failures: dict
             _coloured(row),
             f"{min(row.ratios):.2f}..{max(row.ratios):.2f}",
             _bar(row),
+            "" if row.processor_ratio is None else f"{row.processor_ratio:.2f}",
             f"{row.ours.server_cores:.2f}",
             f"{row.theirs.server_cores:.2f}",
             f"{max(row.ours.loader_cores, row.theirs.loader_cores):.2f}",
@@ -72,6 +74,7 @@ def write_json(path: Path, heading: Heading, rows: Sequence[Row], failures: dict
                 **dataclasses.asdict(row),
                 "ratio": row.ratio,
                 "ratios": row.ratios,
+                "processor_ratio": row.processor_ratio,
                 "bar": row.bar,
                 "floor": row.floor,
             }
@@ -86,6 +89,7 @@ def _caption(heading: Heading) -> str:
     return (
         f"Medians of {heading.rounds} interleaved rounds (scale {heading.scale:g}). Ratio: median over pairs "
         "of rounds, spread: lowest..highest pair; higher is better, for times too (theirs/ours). "
+        "Processor time: the same ratio for the processor time of the servers. "
         f"Goal behind the bars: {GOAL:g}."
     )
 

@@ -274,7 +274,7 @@ Step = Callable[[ServerProcess], Figures]
 
 
 def steps(streams: int, messages: int, rounds: int) -> list[Step]:
-    """What is measured, in this order, on servers that have no streams yet."""
+    """Return the measurements in their order, for servers that have no streams yet."""
     return [
         noise,
         lambda server: create_streams(server, streams),

@@ -7,6 +7,7 @@ before: it is the noise of the machine.
 
     python -m benchmarks.scale_waits                      # every row on both servers, one after the other
     python -m benchmarks.scale_waits --only jsz --scale 0.1
+    python -m benchmarks.scale_waits --ours --thread-clock   # steps in processor time, for a busy machine
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Final
 
 from benchmarks.waits import clients, consumers, lookups, streams
 from benchmarks.waits.site import ANSWER_S, Prepare, Row, Site
+from benchmarks.waits.thread_clock import ThreadClockServer
 from benchmarks.wire import Address, WireError, dial, flush
 from tests.kits.reference import ServerKind, ServerProcess, ServerProcessError
 
@@ -107,10 +109,11 @@ def _slowest_step(site: Site, began: str) -> str:
 ROWS: Final[dict[str, Row]] = {**lookups.ROWS, **streams.ROWS, **consumers.ROWS, **clients.ROWS}
 
 
-def on_fresh_server(kind: ServerKind, name: str, scale: float) -> Waits:
+def on_fresh_server(kind: ServerKind, name: str, scale: float, *, thread_clock: bool = False) -> Waits:
     """One row on a server that was started for it."""
     row = ROWS[name]
-    with ServerProcess(kind, jetstream=True, monitor=True, config=row.config) as server:
+    process = ThreadClockServer if thread_clock and kind is ServerKind.MILLSTREAM else ServerProcess
+    with process(kind, jetstream=True, monitor=True, config=row.config) as server:
         return measure(Site(server), row.prepare, max(int(row.size * scale), 1))
 
 
@@ -120,26 +123,27 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--ours", action="store_true", help="leave nats-server out")
+    parser.add_argument("--thread-clock", action="store_true", help="our steps in processor time")
     options = parser.parse_args()
     servers = [ServerKind.MILLSTREAM] if options.ours else [ServerKind.MILLSTREAM, ServerKind.NATS_SERVER]
     print("| row | size | ours: longest wait (noise), took | nats-server: the same | ratio | slowest step |")
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name in options.only:
         try:
-            row = _compared(name, servers if ROWS[name].both else servers[:1], options.scale, options.rounds)
+            row = _compared(name, servers if ROWS[name].both else servers[:1], options)
         except (OSError, WireError, ServerProcessError) as error:
             row = f"| {name} | | failed: {error} |"
         print(row, flush=True)
 
 
-def _compared(name: str, servers: list[ServerKind], scale: float, rounds: int) -> str:
+def _compared(name: str, servers: list[ServerKind], options: argparse.Namespace) -> str:
     """Run a row on each server in turn; its line of the table."""
     found: dict[ServerKind, list[Waits]] = {kind: [] for kind in servers}
-    for number in range(rounds):
+    for number in range(options.rounds):
         for kind in servers[:: -1 if number % 2 else 1]:
-            found[kind].append(on_fresh_server(kind, name, scale))
+            found[kind].append(on_fresh_server(kind, name, options.scale, thread_clock=options.thread_clock))
     ours, *others = (_median(found[kind]) for kind in servers)
-    size = max(int(ROWS[name].size * scale), 1)
+    size = max(int(ROWS[name].size * options.scale), 1)
     compared = [f"{_shown(each)} | {each.longest / ours.longest:.2f}" for each in others] or ["- | -"]
     return f"| {' | '.join((name, f'{size:,}', _shown(ours), *compared, ours.step))} |"
 

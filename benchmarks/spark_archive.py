@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def growth(self) -> float | None:
-        """Most memory of Spark's processes in the last quarter, to that in the second; None: too short."""
+        """Return the highest memory of Spark in the last quarter, divided by that in the second, or None."""
         late, early = (max((look.spark for look in self.quarter(number)), default=0.0) for number in (3, 1))
         return late / early if late and early else None
 

@@ -11,7 +11,7 @@ from benchmarks.servers import streaming
 from benchmarks.stream_store import StoreWorkload
 from benchmarks.stream_workloads import StreamWorkload
 from benchmarks.workloads import Outcome, Target, Workload
-from tests.kits.reference import ServerKind
+from tests.kits.reference import Server
 
 _WARM_SCALE = 0.1
 _SYNCED = "sync_interval: always"
@@ -19,8 +19,8 @@ _SYNCED = "sync_interval: always"
 
 def compare_publishing(
     each: StreamWorkload,
-    ours: ServerKind,
-    theirs: ServerKind,
+    ours: Server,
+    theirs: Server,
     *,
     rounds: int,
     scale: float,
@@ -45,7 +45,10 @@ def compare_publishing(
     rows = [row_of(workload.name, workload.title, suffix, outcomes[0], outcomes[1])]
     if each.synced:
         title = f"{workload.title}, theirs synced"
-        rows.append(row_of(f"{workload.name} synced", title, suffix, outcomes[0], outcomes[2]))
+        same_work = each.synced_scale == 1
+        rows.append(
+            row_of(f"{workload.name} synced", title, suffix, outcomes[0], outcomes[2], same_work=same_work)
+        )
     return rows
 
 
@@ -64,8 +67,8 @@ def _take_turns(
 
 def compare_store(
     workload: StoreWorkload,
-    ours: ServerKind,
-    theirs: ServerKind,
+    ours: Server,
+    theirs: Server,
     *,
     rounds: int,
     scale: float,

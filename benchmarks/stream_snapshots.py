@@ -32,7 +32,7 @@ from millstream.link.options import LinkOptions, parse_servers
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.snapshots import Snapshot
 from millstream.transfer.upload import from_chunks, send_archive
-from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.reference import Server, ServerProcess
 
 _READ: Final = 512 * 1024
 
@@ -40,7 +40,7 @@ _READ: Final = 512 * 1024
 class _Filled(Prepared):
     """A server with the messages; it stays up for all rounds."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind
         self._messages = Messages("SNAP", 128, int(MILLION * scale), subjects=1000)
         self._server = ServerProcess(kind, jetstream=True).start()
@@ -70,7 +70,7 @@ class Snapshots(_Filled):
 class Restores(_Filled):
     """The archive of that server, restored on a fresh one of the same kind."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         super().__init__(kind, scale)
         self._folder = tempfile.TemporaryDirectory(prefix="millstream-bench-")
         self._archive = Path(self._folder.name, "archive")

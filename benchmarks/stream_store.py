@@ -18,7 +18,7 @@ from benchmarks.stream_load import WindowPublisher
 from benchmarks.stream_wire import Messages, create, stored
 from benchmarks.wire import Address, WireError
 from benchmarks.workloads import RATE, Figure, Outcome, outcome
-from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.reference import Server, ServerProcess
 
 MEBIBYTES: Final = "MiB"
 MILLISECONDS: Final = "ms"
@@ -52,12 +52,12 @@ def fill(server: ServerProcess, messages: Messages) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StoreWorkload:
-    """Measured on one kind of server at a time; `prepare` may leave something for every round."""
+    """A workload on one kind of server at a time; `prepare` may leave something for every round."""
 
     name: str
     title: str
     rows: tuple[str, ...]
-    prepare: "Callable[[ServerKind, float], Prepared]"
+    prepare: "Callable[[Server, float], Prepared]"
     most_rounds: int  # those that take many seconds
 
 
@@ -74,7 +74,7 @@ class Prepared:
 class ManySubjects(Prepared):
     """A message to each of a million subjects."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind
         count = int(MILLION * scale)
         self._messages = Messages("M", 128, count, subjects=count)
@@ -87,9 +87,9 @@ class ManySubjects(Prepared):
 
 
 class Restart(Prepared):
-    """Killed with a million messages; a round starts a server on a copy of what was left."""
+    """Kill a server with a million messages; a round starts a server on a copy of what was left."""
 
-    def __init__(self, kind: ServerKind, scale: float) -> None:
+    def __init__(self, kind: Server, scale: float) -> None:
         self._kind = kind
         self._messages = Messages("R", 128, int(MILLION * scale))
         self._left = Path(tempfile.mkdtemp(prefix="millstream-bench-"))
@@ -107,7 +107,7 @@ class Restart(Prepared):
                 there = stored(address, self._messages.stream)
                 seconds = time.perf_counter() - began
                 resident = resident_mib(server.pid)
-                cores = crew.process_cpu_s(server.pid) / seconds
+                used_s = crew.process_cpu_s(server.pid)
         if there != self._messages.count:
             raise WireError(f"{there} of {self._messages.count} messages came back")
         figures = {
@@ -115,7 +115,7 @@ class Restart(Prepared):
             "resident": Figure(resident, MEBIBYTES),
             "disk": Figure(self._disk, BYTES),
         }
-        return Outcome(figures, server_cores=cores, loader_cores=0.0, load_cores=0.0)
+        return Outcome(figures, used_s / seconds, loader_cores=0.0, load_cores=0.0, server_s=used_s)
 
     def close(self) -> None:
         shutil.rmtree(self._left)

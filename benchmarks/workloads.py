@@ -47,6 +47,7 @@ class Outcome:
     server_cores: float  # processors that the server kept busy
     loader_cores: float  # of the busiest load generator; near 1 means that it was the limit
     load_cores: float  # of all load generators together
+    server_s: float = 0.0  # processor time of the server; 0 if only the cores are known
 
 
 Run = Callable[[Target, float], Outcome]
@@ -61,11 +62,13 @@ class Workload:
 
 
 def outcome(figures: dict[str, Figure], shares: Sequence[Share], seconds: float) -> Outcome:
+    server_s = max(share.server_cpu_s for share in shares)
     return Outcome(
         figures,
-        server_cores=max(share.server_cpu_s for share in shares) / seconds,
+        server_cores=server_s / seconds,
         loader_cores=max(share.cpu_s for share in shares) / seconds,
         load_cores=sum(share.cpu_s for share in shares) / seconds,
+        server_s=server_s,
     )
 
 

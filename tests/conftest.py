@@ -1,4 +1,4 @@
-"""What every test may use: servers of either kind, and a watch on the event loop.
+"""Fixtures for every test: servers of either kind, and a watch on the event loop.
 
 Tests run on Millstream, and no nats-server is started.  What needs one is marked `oracle`: a conformance test
 whose parameters name it, and a test that says so itself.  `--server nats-server` runs these and no others,

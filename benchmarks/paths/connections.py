@@ -165,7 +165,7 @@ class _WebSocket:
 
 @path(0, 500, config='websocket { listen: "127.0.0.1:-1", no_tls: true }\n')
 def websocket(run: Run) -> None:
-    """Over WebSockets, beside so many that stay."""
+    """Connect over WebSockets, beside many connections that stay."""
     port = run.server.websocket_port
     stay = [_WebSocket(port) for _ in range(run.size)]
     count = 300

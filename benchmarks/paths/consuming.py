@@ -222,7 +222,7 @@ def interest(run: Run) -> None:
 
 @path(100, 1_000, 5_000)
 def many_consumers(run: Run) -> None:
-    """So many durables of one stream, each with a subject of its own."""
+    """Serve many durables of one stream, each with a subject of its own."""
     client = run.client()
     client.stream("S", "s.>", max_consumers=100_000)
     frames = [
@@ -268,7 +268,7 @@ def many_consumers(run: Run) -> None:
 
 @path(100, 1_000)
 def all_see_all(run: Run) -> None:
-    """So many pull consumers without a filter, of which few pull."""
+    """Serve many pull consumers without a filter, of which few pull."""
     client = run.client()
     client.stream("S", "s.>", max_consumers=100_000)
     for number in range(run.size):

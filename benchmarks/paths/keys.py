@@ -150,7 +150,7 @@ def bucket_nats_py(run: Run) -> None:
 
 @path(50, 1_000)
 def objects(run: Run) -> None:
-    """Many small objects through nats-py."""
+    """Put and get many small objects through nats-py."""
 
     async def work(_: NatsClient, context: JetStreamContext) -> None:
         store = await context.create_object_store("O")

@@ -168,7 +168,7 @@ def huge(run: Run) -> None:
 
 @path(1, 10, 100)
 def one_at_a_time(run: Run) -> None:
-    """So many publishers, each waits for its acknowledgement; one connection stands for all."""
+    """Publish from many publishers that each wait for an acknowledgement, over one connection."""
     clients = [run.client() for _ in range(run.size)]
     rounds = 2_000 // run.size + 100
     clients[0].stream("O", "o.*")

@@ -19,7 +19,7 @@ def _direct(stream: str, **body: object) -> bytes:
 
 @path(20_000, 500_000)
 def direct_gets(run: Run) -> None:
-    """Over many subjects, of which one in a thousand is sparse."""
+    """Get messages directly from many subjects, of which one in a thousand is sparse."""
     client = run.client()
     client.stream("G", "g.>")
     with run.timed("publish", run.size):
@@ -167,7 +167,7 @@ def many_subjects(run: Run) -> None:
 
 @path(200_000, 1_000_000)
 def restarts(run: Run) -> None:
-    """Few subjects, many messages, some consumers in the middle of them."""
+    """Restart with few subjects, many messages, and some consumers in the middle of them."""
     client = run.client()
     client.stream("R", "r.*")
     client.fill(b"r.%d" % (number % 10) for number in range(run.size))

@@ -43,7 +43,7 @@ def changing_subjects(run: Run) -> None:
 
 @path(1, 10, 100, 1_000)
 def fan_out(run: Run) -> None:
-    """To so many subscriptions over ten connections, with a subject that changes and one that does not."""
+    """Publish to many subscriptions over ten connections, on a changing subject and on a fixed one."""
     client = run.client()
     listeners = [run.client() for _ in range(min(10, run.size))]
     for number in range(run.size):

@@ -1,7 +1,8 @@
 """Millstream: JetStream for Python and Spark.
 
 ``Server`` runs a NATS-compatible server inside an asyncio program, ``BlockingServer`` inside any
-other; ``millstream serve`` is the same as a process.  ``client`` reads streams of any NATS server.
+other; ``millstream serve`` is the same as a process.  ``client`` reads streams of any NATS server,
+``table`` gives one to pandas, Polars or pyarrow, and ``sql`` queries them with DuckDB.
 """
 
 import importlib
@@ -13,18 +14,25 @@ BUILD = _build.select()  # before any compiled module is imported
 
 __version__ = "0.1.0"
 
-__all__ = ["BUILD", "BlockingServer", "Server", "__version__", "client"]
+__all__ = ["BUILD", "BlockingServer", "Server", "__version__", "client", "sql", "table"]
 
 if TYPE_CHECKING:
     from millstream import client
+    from millstream.queries.local import sql
     from millstream.server.blocking_server import BlockingServer
     from millstream.server.server import Server
+    from millstream.tables.table import table
 
-_PLACES = {"BlockingServer": "millstream.server.blocking_server", "Server": "millstream.server.server"}
+_PLACES = {
+    "BlockingServer": "millstream.server.blocking_server",
+    "Server": "millstream.server.server",
+    "sql": "millstream.queries.local",
+    "table": "millstream.tables.table",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the server and the client only where they are wanted."""
+    """Import each part only where it is wanted."""
     if name in _PLACES:
         return getattr(importlib.import_module(_PLACES[name]), name)
     if name == "client":

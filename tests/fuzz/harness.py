@@ -47,7 +47,7 @@ class TooSlow(Exception):
 
 @dataclass
 class Outcome:
-    """What a run of a target did."""
+    """The result of a run of a target."""
 
     cases: int = 0
     behaviours: int = 0
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Folder:
-    """Where inputs that were found lie: one file each, and what it did in a text beside it."""
+    """A folder of inputs that were found: one file each, with a text beside it that says what it did."""
 
     def __init__(self, path: Path, target: str) -> None:
         self._path = path / target
@@ -103,7 +103,7 @@ class _Complaints(logging.Handler):
 
 
 def run_one(target: Target, data: bytes) -> Hashable:
-    """What `data` did; raises what is a finding, also if the product caught and logged it."""
+    """Run `data` and return its behaviour; raise a finding, also if the product caught and logged it."""
     complaints, logger = _Complaints(), logging.getLogger("millstream")
     logger.addHandler(complaints)
     try:

@@ -129,7 +129,7 @@ class Life:
             writer.close()
 
     async def check(self) -> int:
-        """How many acknowledged messages are missing, or other than they were."""
+        """Return how many acknowledged messages are missing or changed."""
         connection = await nats.connect(f"nats://127.0.0.1:{self.port}")
         streams = connection.jetstream(timeout=10)
         wrong = 0

@@ -158,7 +158,7 @@ class Mutator:
         data[:] = b"\n".join(lines)
 
     def _changed(self, value: Any) -> Any:
-        """Another value for one of those in `value`, itself among them."""
+        """Return `value` with one of its parts, or all of it, replaced."""
         random = self.random
         if value and random.random() < 0.8:
             if isinstance(value, dict):

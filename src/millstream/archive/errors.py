@@ -7,7 +7,7 @@ from millstream.golang.json import BadSyntax, CutShort, TooMany, read_each
 
 
 class ArchiveError(MillstreamError):
-    """These bytes are not a complete archive."""
+    """Raised for bytes that are not a complete archive."""
 
 
 def corrupt() -> ArchiveError:

@@ -29,7 +29,7 @@ _MSG_ID_SIZE = len(_MSG_ID)
 
 
 class HeaderColumns:
-    """Both columns, or one of them."""
+    """The columns of headers and message ids, or one of them."""
 
     def __init__(self, *, headers: bool, msg_id: bool) -> None:
         self.wants_headers = headers

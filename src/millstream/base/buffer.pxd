@@ -37,6 +37,9 @@ cdef class GrowingBuffer:
     @cython.locals(target="char*", origin="const char*")
     @cython.final
     cdef inline void put(self, bytes source, Py_ssize_t start, Py_ssize_t count) noexcept
+    @cython.locals(target="char*", origin="const char*")
+    @cython.final
+    cdef inline void put_part(self, GrowingBuffer other, Py_ssize_t start, Py_ssize_t count) noexcept
     @cython.locals(target="char*", digits=Py_ssize_t, rest="unsigned long long", position=Py_ssize_t)
     @cython.final
     cdef inline void put_number(self, unsigned long long value) noexcept

@@ -92,6 +92,16 @@ class GrowingBuffer:
             self._store[self.size : self.size + count] = source[start : start + count]
         self.size += count
 
+    def put_part(self, other: "GrowingBuffer", start: int, count: int) -> None:
+        """Append `count` bytes of another buffer, which must exist there."""
+        if cython.compiled:
+            target: Any = self._store
+            origin: Any = other._store
+            memcpy(target + self.size, origin + start, count)
+        else:
+            self._store[self.size : self.size + count] = other._store[start : start + count]
+        self.size += count
+
     def put_number(self, value: int) -> None:
         """Append decimal digits."""
         if cython.compiled:

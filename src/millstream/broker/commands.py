@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.broker import handshake
 from millstream.broker.client_json import BadJson, read_object
 from millstream.broker.close_reason import CloseReason
-from millstream.broker.router import RESERVED_REPLIES
+from millstream.broker.router import CONSENSUS_PREFIX, GATEWAY_PREFIXES, RESERVED_REPLIES
 from millstream.golang.quote import quoted
 from millstream.protocol import errors, headers
 from millstream.protocol.parser import Op
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from millstream.protocol.parser import Frame
 
 _OK: Final = b"+OK\r\n"
-_GATEWAY_PREFIXES: Final = (b"_GR_.", b"$GR.")
-_CONSENSUS_PREFIX: Final = b"$NRG."
 
 _FATAL: Final = {
     Op.UNKNOWN: (CloseReason.PROTOCOL_VIOLATION, errors.UNKNOWN_OPERATION),
@@ -119,8 +117,8 @@ class Commands:
 
     def may_name(self, connection: Connection, subject: bytes) -> bool:
         """Return False, and send an error, if no client may publish to this subject."""
-        if subject.startswith(_GATEWAY_PREFIXES) or (
-            subject.startswith(_CONSENSUS_PREFIX) and not connection.account.is_system
+        if subject.startswith(GATEWAY_PREFIXES) or (
+            subject.startswith(CONSENSUS_PREFIX) and not connection.account.is_system
         ):
             connection.session.note_refusal(connection, "Publish Violation - Subject %s", quoted(subject))
             connection.send(_error(errors.publish_violation(subject)))

@@ -22,6 +22,8 @@ from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.base.wide_map import WideMap
 from millstream.broker.router import (
+    CONSENSUS_PREFIX,
+    GATEWAY_PREFIXES,
     RESERVED_REPLIES,
     AckRoute,
     SubjectRoute,
@@ -64,7 +66,7 @@ _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
 _ACK = ACK_START
-_RESERVED_STARTS = (b"$", b"_")
+_RESERVED_STARTS = (*GATEWAY_PREFIXES, CONSENSUS_PREFIX)
 _DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
@@ -86,8 +88,8 @@ class Tick:
         self.crowded = False  # a receiver is close to its limit: the sender should pause
         self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
         self.held: list[Connection] = []  # until then
-        self.switches = 0  # how often another client was read from than before
-        self.reader = 0  # the client that was read from last
+        self.switches = 0  # how often the input of another client was processed than before
+        self.reader = 0  # the client whose input was processed last
         self.round = 0  # of the loop, which reads a socket many times in one round; not every round counts
         self.counts = False  # the round will be counted when this one has ended
         self.in_slices: Any = None  # ``Turns.in_slices``
@@ -99,7 +101,7 @@ class Tick:
         return self.watchdog.steps
 
     def reads(self, cid: int) -> None:
-        """Record which client is read from."""
+        """Record whose input is processed."""
         if cid != self.reader:
             self.reader = cid
             self.switches += 1
@@ -250,7 +252,6 @@ class Connection(Subscriber):
                 self._later = []
             self._later.append(data)
             return
-        self.tick.reads(self.cid)
         watchdog = self.tick.watchdog
         began = watchdog.began()
         self.parser.feed(data)
@@ -312,6 +313,7 @@ class Connection(Subscriber):
 
         An unexpected exception closes this connection and no other.
         """
+        self.tick.reads(self.cid)
         try:
             if self.outdated:
                 self.broker.renew(self)
@@ -440,13 +442,12 @@ class Connection(Subscriber):
     def _find_route(self) -> SubjectRoute | None:
         self._route = None
         subject = self.parser.subject()
-        if subject.startswith(_ACK) and self.space.mapping is None:
+        if equal_bytes(subject, 0, _ACK) and self.space.mapping is None:
             return self._find_ack_route(subject)
-        if subject.startswith(_DIRECT_GET) and self.space.mapping is None:
+        if equal_bytes(subject, 0, _DIRECT_GET) and self.space.mapping is None:
             route = self.space.direct_route(subject)
             if route is not None:
                 return route
-        # Only names of the server's own begin like this.
         if subject.startswith(_RESERVED_STARTS) and not self.broker.commands.may_name(self, subject):
             return None
         if self.space.mapping is not None:

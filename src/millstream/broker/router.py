@@ -33,7 +33,9 @@ _complaints = Complaints(logging.getLogger("millstream.broker"))
 REPLY_PREFIX = b"_R_."  # of reply subjects by which answers find their way to another account
 
 _MAX_ROUTES = 16384  # cached subjects of a space; all are dropped when there are more
-RESERVED_REPLIES = (REPLY_PREFIX, b"_GR_.", b"$GR.", ACK_START)  # reply subjects that no client may use
+GATEWAY_PREFIXES = (b"_GR_.", b"$GR.")
+CONSENSUS_PREFIX = b"$NRG."
+RESERVED_REPLIES = (REPLY_PREFIX, *GATEWAY_PREFIXES, ACK_START)  # reply subjects that no client may use
 _ACK_PREFIX_SIZE = len(ACK_START)
 _DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
@@ -294,7 +296,7 @@ class SubjectSpace:
                 self._crowds[head] = found
             if found is None:
                 return None
-        if subject.find(b"..") >= 0 or subject.endswith(b"."):
+        if b".." in subject or subject[len(subject) - 1] == _DOT:
             return None
         if len(found.plain) > _WIDE:
             route = SubjectRoute(subject, [], [])

@@ -48,7 +48,7 @@ class NotTls(TlsHandshakeError):
 
 
 class ConnectionThrottled(TlsHandshakeError):
-    """Too many handshakes in this second; the client was told, and its socket is closed."""
+    """Raised on too many handshakes in a second; the client was told, and its socket is closed."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ PLACES: Final = {
     "stream": CommandPlace(
         "millstream.cli.commands.stream:app", "Look at streams and manage them.", _STREAMS
     ),
+    "sql": CommandPlace("millstream.cli.commands.sql:sql", "Ask streams and buckets with SQL.", _STREAMS),
     "consumer": CommandPlace(
         "millstream.cli.commands.consumer:app", "Look at consumers and manage them.", _STREAMS
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final
 
@@ -18,6 +19,7 @@ from millstream.base.errors import MillstreamError
 
 _PATIENCE_S: Final = 1.0
 _MOST: Final = 500
+_PLAIN: Final = re.compile(r"[\w.+:@%/=,-]+")
 
 
 def _ask(context: Any, look: Callable[[Any], Awaitable[list[str]]]) -> list[str]:
@@ -44,12 +46,17 @@ def _ask(context: Any, look: Callable[[Any], Awaitable[list[str]]]) -> list[str]
         return []
 
 
+def _is_plain(name: str) -> bool:
+    """Return whether a shell takes the name as it is: others would act on `$(…)` in a stranger's name."""
+    return _PLAIN.fullmatch(name) is not None
+
+
 def _streams(context: Any, prefix: str, incomplete: str) -> list[str]:
     async def look(link: Any) -> list[str]:
         found = await link.api("STREAM.NAMES", {"offset": 0})
         return [name for name in found.get("streams") or [] if name.startswith(prefix + incomplete)]
 
-    return [name.removeprefix(prefix) for name in _ask(context, look)[:_MOST] if name.isprintable()]
+    return [name.removeprefix(prefix) for name in _ask(context, look)[:_MOST] if _is_plain(name)]
 
 
 def stream_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -75,7 +82,7 @@ def consumer_names(ctx: typer.Context, incomplete: str) -> list[str]:
         found = await link.api(f"CONSUMER.NAMES.{stream}", {"offset": 0})
         return [name for name in found.get("consumers") or [] if name.startswith(incomplete)]
 
-    return [name for name in _ask(ctx, look)[:_MOST] if name.isprintable()] if stream else []
+    return [name for name in _ask(ctx, look)[:_MOST] if _is_plain(name)] if stream else []
 
 
 def context_names(incomplete: str) -> list[str]:
@@ -86,7 +93,7 @@ def context_names(incomplete: str) -> list[str]:
         found = [path.stem for path in contexts_folder(os.environ).glob("*.json")]
     except OSError:
         return []
-    return sorted(name for name in found if name.startswith(incomplete) and name.isprintable())
+    return sorted(name for name in found if name.startswith(incomplete) and _is_plain(name))
 
 
 StreamName = Annotated[

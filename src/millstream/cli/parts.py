@@ -206,7 +206,7 @@ def is_taken(port: int) -> bool:
 
 def broker_part(folder: Path, port: int, monitor_port: int, arrow_port: int) -> StartedPart:
     """Return a broker with JetStream on loopback; with 0, the server chooses monitoring and Arrow port."""
-    command = ["serve", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", "broker"]
+    command = ["serve", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", "broker", "-n", "dev"]
     if monitor_port:
         command += ["-m", str(monitor_port)]
     if arrow_port:

@@ -38,7 +38,7 @@ LogFile = Annotated[
 
 @app.command()
 def check(file: File, spark_log: LogFile = None) -> None:
-    """Find problems of a pipeline: in its file, at its server, in its SQL.
+    """Find problems of a pipeline: file, server and SQL.
 
     Nothing is read or written. The server is asked if the file or NATS_URL names one. Spark is started only
     for the SQL and the schemas of `transform` jobs.
@@ -73,7 +73,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines.")] = False,
     spark_log: LogFile = None,
 ) -> None:
-    """Run the jobs of a pipeline file until they are done, or until Ctrl-C."""
+    """Run the jobs of a pipeline file until their end, or Ctrl-C."""
     from millstream.spark.pipeline.server_check import check_server
 
     source = _Source.read(file)

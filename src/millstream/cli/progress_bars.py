@@ -23,6 +23,7 @@ from rich.progress import (
 )
 
 from millstream.base.owned import visible
+from millstream.cli.output.texts import size_text
 
 _LINE_EVERY_S: Final = 10.0
 
@@ -87,7 +88,7 @@ class ProgressLines:
 
     def begin(self, stream: str, step: str, total: int) -> None:
         self._totals[stream, step] = total
-        self.say(f"{step} of stream {stream} begins")
+        self.say(f"{step} of {stream} begins")
 
     def advance(self, stream: str, step: str, done: int) -> None:
         if time.monotonic() - self._told < _LINE_EVERY_S:
@@ -95,10 +96,10 @@ class ProgressLines:
         self._told = time.monotonic()
         total = self._totals[stream, step]
         share = f", {100 * done // total} %" if total else ""
-        self.say(f"{step} of stream {stream}: {done} bytes{share}")
+        self.say(f"{step} of {stream}: {size_text(done)}{share}")
 
     def end(self, stream: str, step: str) -> None:
-        self.say(f"{step} of stream {stream} is done")
+        self.say(f"{step} of {stream} is done")
 
     def say(self, text: str) -> None:
         print(visible(text), file=sys.stderr, flush=True)

@@ -56,7 +56,7 @@ class LoopThread:
 
 
 class BlockingClient:
-    """Made by `connect_blocking`; may be used by several threads."""
+    """A client for programs without an event loop; several threads may use it. Made by `connect_blocking`."""
 
     def __init__(self, client: Client, thread: LoopThread) -> None:
         self._client = client

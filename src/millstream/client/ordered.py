@@ -28,7 +28,7 @@ Callback = Callable[[OrderedMessage], Awaitable[None] | None]
 
 
 class OrderedConsumer:
-    """Made by `Client.ordered`; open it with ``async with``.
+    """An ordered consumer; `Client.ordered` makes it, and ``async with`` opens it.
 
     It iterates over messages unless it has a callback.  Iteration ends when the consumer is closed.  If the
     reading fails, iteration raises the error after the messages that arrived before it.

@@ -8,7 +8,7 @@
 facts (`Extra`).
 """
 
-from millstream.diagnosis.gathering import diagnose
+from millstream.diagnosis.facts import diagnose
 from millstream.diagnosis.types import (
     Cause,
     DeliveryVerdict,

@@ -6,6 +6,7 @@ Each finder returns its cause if it applies to a case, or None.  The most fundam
 from collections.abc import Callable
 from typing import Any, Final
 
+from millstream.base.words import counted
 from millstream.diagnosis.case import Case, text_of
 from millstream.diagnosis.types import Cause, Severity
 from millstream.golang.time import format_time
@@ -75,7 +76,8 @@ def max_ack_pending(case: Case) -> Cause | None:
     return Cause(
         "max_ack_pending",
         Severity.ERROR,
-        f"{count} messages wait for their acknowledgement, and no more than {most} may{first}",
+        f"{counted(count, 'message waits', 'messages wait')} for acknowledgement, "
+        f"and no more than {most:,} may{first}",
         evidence,
         "Find out why clients do not acknowledge these messages: they may be stuck, gone, or slower than "
         "`ack_wait`.  If they only need more messages at a time, raise `max_ack_pending`.",
@@ -117,7 +119,12 @@ def no_pulls(case: Case) -> Cause | None:
             {"num_waiting": 0, "last_delivery": last},
             "Pull with larger batches, or again before a batch is worked off, if this is too slow.",
         )
-    ever = f"; the last delivery was at {last}" if last else "; nothing was ever delivered"
+    if last:
+        ever = f"; the last delivery was at {last}"
+    elif case.consumer.delivered.consumer_seq:
+        ever = "; nothing was delivered since the server was started"
+    else:
+        ever = "; nothing was ever delivered"
     return Cause(
         "no_pulls",
         Severity.ERROR,
@@ -175,7 +182,7 @@ def stream_damaged(case: Case) -> Cause | None:
     return Cause(
         "stream_damaged",
         Severity.WARNING,
-        f"the stream has lost {len(lost.msgs or [])} messages, which can not be delivered",
+        f"the stream has lost {counted(len(lost.msgs or []), 'message')}, which can not be delivered",
         {"lost": (lost.msgs or [])[:_SHOWN], "bytes": lost.bytes},
         "Restore the stream from a backup or a mirror if these messages are needed; see the server's log.",
     )
@@ -189,8 +196,8 @@ def backoff(case: Case) -> Cause | None:
     if told:
         first = min(told, key=lambda each: each.redeliver)
         return _backoff(
-            f"{len(told)} messages that were delivered before wait for another attempt, the first until "
-            f"{first.redeliver}",
+            f"{counted(len(told), 'message that was', 'messages that were')} delivered before "
+            f"{'waits' if len(told) == 1 else 'wait'} for another attempt, the first until {first.redeliver}",
             {"until": first.redeliver, "messages": told[:_SHOWN], "estimated": False},
         )
     last = case.consumer.delivered.last_active
@@ -236,8 +243,8 @@ def max_deliver(case: Case) -> Cause | None:
     return Cause(
         "max_deliver",
         Severity.WARNING,
-        f"{'at least ' if not which else ''}{count} messages were delivered {most} times, "
-        "were not acknowledged, and are not delivered again",
+        f"{'at least ' if not which else ''}{counted(count, 'message was', 'messages were')} delivered "
+        f"{counted(most, 'time')} without an acknowledgement; no further attempt is made",
         {"max_deliver": most, "count": count, "sequences": which},
         "Read these messages from the stream, mend what fails, and publish them again; the job "
         "`dead-letters` keeps such messages.",

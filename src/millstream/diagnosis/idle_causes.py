@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from millstream.base.words import counted
 from millstream.diagnosis.case import Case, text_of
 from millstream.diagnosis.types import Cause, Severity
 from millstream.jsapi.enums import DeliverPolicy
@@ -85,7 +86,8 @@ def waiting_for_acks(case: Case) -> Cause | None:
     return Cause(
         "waiting_for_acks",
         Severity.INFO,
-        f"everything is delivered; {case.consumer.num_ack_pending} messages wait for their acknowledgement",
+        f"everything is delivered; "
+        f"{counted(case.consumer.num_ack_pending, 'message waits', 'messages wait')} for acknowledgement",
         {
             "num_ack_pending": case.consumer.num_ack_pending,
             "ack_wait_s": case.config.ack_wait / _SECOND,

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from millstream.base.words import counted
 from millstream.diagnosis import blocked_causes, idle_causes
 from millstream.diagnosis.case import Case, text_of
 from millstream.diagnosis.types import Cause, DeliveryVerdict, Diagnosis, DiagnosisFailure, Extra, Severity
@@ -64,17 +65,15 @@ def _verdict(case: Case, found: list[Cause]) -> DeliveryVerdict:
 
 def _summary(case: Case, verdict: DeliveryVerdict, found: list[Cause]) -> str:
     first = found[0].text if found else ""
-    count = case.consumer.num_pending
+    left = counted(case.consumer.num_pending, "message is", "messages are")
     match verdict:
         case DeliveryVerdict.BLOCKED:
             return _sentence(f"it does not deliver: {first}")
         case DeliveryVerdict.IDLE:
             return _sentence(first or "there is nothing to deliver")
         case DeliveryVerdict.DELIVERING:
-            return _sentence(f"it delivers; {count} messages are left")
-    return _sentence(
-        f"{count} messages are left, clients wait for them, and nothing shows why they are not delivered"
-    )
+            return _sentence(f"it delivers; {left} left")
+    return _sentence(f"{left} left, clients wait for more, and nothing shows why they do not get it")
 
 
 def _sentence(text: str) -> str:

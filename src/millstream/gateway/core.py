@@ -10,6 +10,7 @@ from millstream.gateway.bounds import Alarm, BodyBudget, RateLimit
 from millstream.gateway.cors import CrossOrigin
 from millstream.gateway.links import Links
 from millstream.gateway.metrics import Metrics
+from millstream.gateway.queries import QueryDesk
 from millstream.gateway.settings import Logging, Settings
 from millstream.http.access_log import AccessLog
 
@@ -28,6 +29,7 @@ class Core:
             f"{settings.limits.streams} subscriptions are open; see gateway.limits.streams"
         )
         self.metrics = Metrics()
+        self.queries = QueryDesk(settings.limits)
         self.published = self.metrics.published.labels("v1")
         self.published_v2 = self.metrics.published.labels("v2")
         self.delivered = self.metrics.delivered.labels("v1")
@@ -44,6 +46,7 @@ class Core:
         self.stopping.set()
         self._running -= 1
         if self._running == 0:
+            self.queries.stop()
             await self.links.close()
 
 

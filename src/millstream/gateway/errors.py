@@ -95,6 +95,13 @@ class RangeNotSatisfiable(RequestError):
         self.size = size
 
 
+class Unprocessable(RequestError):
+    """The request can be read, but cannot be done."""
+
+    status = 422
+    title = "Unprocessable Content"
+
+
 class Unauthorized(GatewayError):
     """Credentials are missing or unknown."""
 
@@ -133,6 +140,20 @@ class TooManyRequests(Overloaded):
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(f"try again in {retry_after_s:.1f} s")
         self.retry_after_s = retry_after_s
+
+
+class NotInstalled(GatewayError):
+    """A package that the request needs is not installed."""
+
+    status = 501
+    title = "Not Implemented"
+
+
+class Unavailable(GatewayError):
+    """The NATS server cannot be reached."""
+
+    status = 503
+    title = "No Connection To NATS"
 
 
 class Disconnected(GatewayError):

@@ -123,6 +123,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_timeout_s: float = 600.0  # between requests of a connection
     write_timeout_s: float = 60.0  # for an answer to be read, unless it is a stream
     stop_timeout_s: float = 10.0
+    sql_queries: int = 2  # at once; 0 switches SQL off
+    sql_memory: int = 512 * 1024 * 1024  # bytes of one query
+    sql_time_s: float = 30.0  # of one query
+    sql_rows: int = 100_000  # of one result
 
 
 class Logging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,6 +18,8 @@ _BLANKS: Final = b" \t\r\n"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _PLAIN_KEY: Final = re.compile(rb'"([a-zA-Z0-9_]*)":')  # a fast path: nearly every key looks like this
+# A fast path, too: long lists are lists of subjects.
+_PLAIN_ITEM: Final = re.compile(rb'[ \t\r\n]*+"([^"\\\x00-\x1f\x80-\xff]*+)"[ \t\r\n]*+([,\]])')
 _CUT_ESCAPE: Final = re.compile(rb"\\|\\u[0-9a-fA-F]{0,3}")  # an escape cut by the end of the text
 _ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SURROGATE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|([\ud800-\udfff])")
@@ -144,9 +146,7 @@ class _Scanner:
     def value(self, depth: int) -> Value:
         if depth > _MAX_DEPTH:
             raise BadSyntax("exceeded max depth", self._at)
-        self._left -= 1
-        if self._left < 0:
-            raise TooMany("there are too many values")
+        self._count_value()
         first = self._next("looking for beginning of value", b'{["-0123456789tfn')
         start = self._at
         if first == b"{":
@@ -205,12 +205,30 @@ class _Scanner:
         if self._text.startswith(b"]", self._at):
             self._at += 1
             return ()
-        while True:
+        while not (depth < _MAX_DEPTH and self._plain_items(items)):
             items.append(self.value(depth + 1))
             end = self._next("after array element", b",]")
             self._at += 1
             if end == b"]":
-                return tuple(items)
+                break
+        return tuple(items)
+
+    def _plain_items(self, items: list[Value]) -> bool:
+        """Read the next elements of an array that are plain strings; return True if the array has ended."""
+        text = self._text
+        while (found := _PLAIN_ITEM.match(text, self._at)) is not None:
+            self._count_value()
+            start, end = found.span(1)
+            items.append(Value(JsonKind.STRING, text, start - 1, end + 1, text=found[1].decode()))
+            self._at = found.end()
+            if found[2] == b"]":
+                return True
+        return False
+
+    def _count_value(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise TooMany("there are too many values")
 
     def _string(self) -> None:
         self._at = self._end_of(_STRING)

@@ -12,6 +12,8 @@ def quoted(text: str | bytes) -> str:
     """Return `text` in quotes with unprintable characters escaped; bytes that are not UTF-8 as `\\xff`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join(map(_shown, text))}"'
 
 

@@ -89,10 +89,11 @@ class Vouched(Protocol):
 class Writers(Protocol):
     """Threads that write commits."""
 
-    def start(self, commit: Commit, owner: Committing) -> Ticket:
+    def start(self, commit: Commit, owner: Committing, publisher: int) -> Ticket:
         """Start writing a commit in the fastest way that is free, because publishers wait for it.
 
-        It may have ended when this returns.  `owner` has the log.  Raises if nothing was started.
+        It may have ended when this returns.  `owner` has the log, `publisher` is the client that made it
+        wait.  Raises if nothing was started.
         """
 
 
@@ -111,6 +112,9 @@ class JournalOfCommits(Protocol):
     def crowded(self) -> bool:
         """Return True if the journal has enough commits for its next batch."""
 
+    def has_place(self, publisher: int) -> bool:
+        """Return True if the next batch takes another commit of this client, although it is crowded."""
+
     def when_room(self, then: Callable[[], None]) -> None:
         """Call back once, later, when the journal has room."""
 
@@ -123,6 +127,9 @@ class NoJournal:
 
     crowded = False
     expected = 0
+
+    def has_place(self, publisher: int) -> bool:
+        return True
 
     def when_room(self, then: Callable[[], None]) -> None:
         raise AssertionError("nobody waits for what is not there")

@@ -10,8 +10,8 @@ pipeline keeps them.
 """
 
 from millstream.letters.letter import Letter, LetterOrigin, letter_of
-from millstream.letters.reading import LetterPage, LetterStream, letter_streams, read_letter, read_letters
-from millstream.letters.redriving import Edit, Redriven, RedriveOutcome, redrive, redrive_all
+from millstream.letters.redrives import Edit, Redriven, RedriveOutcome, redrive, redrive_all
+from millstream.letters.streams import LetterPage, LetterStream, letter_streams, read_letter, read_letters
 
 __all__ = [
     "Edit",

@@ -38,8 +38,7 @@ def run(options: ServerOptions) -> int:
     """
     handler = logs.set_up(options.log)
     raise_soft_limit()
-    gc.freeze()  # imported objects stay: collections need not visit them
-    limit_pauses()
+    gc.disable()  # until the start is done: nearly all that it makes stays
     keep_freed_memory()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     loop = new_event_loop()
@@ -73,7 +72,11 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             await starting
         except asyncio.CancelledError:
             return 0  # by a signal
-        Collector(server.broker.turns).start()
+        gc.freeze()  # modules and streams stay: collections need not visit them
+        limit_pauses()
+        collector = Collector(server.broker.turns)
+        files.callback(collector.watch())
+        collector.start()
         if stop_wanted.is_set():
             server.request_stop()
         if process.ports_file_dir:

@@ -9,11 +9,17 @@ some have grown old in the last second.  If that took long, or if they are too m
 (``gc.freeze``, which takes microseconds however many they are): later collections do not visit them.  They
 are still freed when nothing refers to them; only a cycle that is dropped after that stays.  Such cycles are
 looked for when nobody has asked the server for anything for a minute, at most once an hour.
+
+Python counts new objects less freed ones.  Where new objects replace old ones, such as the clients that come
+when others leave, tens of thousands are young before it starts a collection.  So a collection that would
+visit too many objects sets them aside, too.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from millstream.broker.turns import Turns
@@ -24,6 +30,7 @@ _THRESHOLDS: Final = (1_000, 1, _NEVER)
 _LOOK_EVERY_S: Final = 1.0
 _FEW: Final = 3  # collections of survivors, so some thousand objects that have grown old
 _SHORT_S: Final = 0.0025
+_MOST_VISITED: Final = 5_000  # objects; visiting one takes up to half a microsecond
 _FULL_EVERY: Final = 3600  # looks
 _QUIET: Final = 60  # looks, one after the other
 _QUIET_STEPS: Final = 32  # of the loop between two of them, by timers alone
@@ -44,6 +51,17 @@ class Collector:
         self._quiet = 0  # looks since the server had something to do
         self._looks = 0  # since the last full collection
         self._set_aside = False  # something, since then
+        self._collects_all = False  # now
+
+    def watch(self) -> Callable[[], None]:
+        """Look at each collection before it begins; return a function that stops that."""
+        gc.callbacks.append(self._begins)
+        return partial(gc.callbacks.remove, self._begins)
+
+    def _begins(self, phase: str, info: dict[str, int]) -> None:
+        """Set all objects aside if there are too many to visit."""
+        if phase == "start" and not self._collects_all and _to_visit(info["generation"]) > _MOST_VISITED:
+            self._set_old_aside()
 
     def start(self) -> None:
         self._steps = self._turns.watchdog.steps
@@ -56,9 +74,11 @@ class Collector:
         if self._looks >= _FULL_EVERY and self._quiet >= _QUIET and self._set_aside:
             self._looks = 0
             self._set_aside = False
+            self._collects_all = True
             gc.unfreeze()
             gc.collect()
             gc.freeze()
+            self._collects_all = False
         elif grown_old > _FEW:
             gc.collect(1)
             self._set_old_aside()
@@ -74,3 +94,8 @@ class Collector:
     def _set_old_aside(self) -> None:
         gc.freeze()
         self._set_aside = True
+
+
+def _to_visit(oldest: int) -> int:
+    """Return the number of objects that are not older than a generation."""
+    return sum(len(gc.get_objects(generation)) for generation in range(oldest + 1))

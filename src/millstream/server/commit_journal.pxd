@@ -1,17 +1,19 @@
 cimport cython
 
+from millstream.jetstream.stream.fair_queue cimport FairQueue
 from millstream.store.journal_batch cimport JournalBatch
-from millstream.store.journal_writer cimport JournalWriter
 
 @cython.final
 cdef class _Gathered:
     cdef readonly JournalBatch batch
     cdef readonly list tickets
+    cdef readonly set publishers
 
     cpdef clear(self)
 
 cdef class CommitJournal:
     cdef object _loop
+    cdef object _disk
     cdef object _submit
     cdef object _run_turn
     cdef readonly object files
@@ -23,7 +25,7 @@ cdef class CommitJournal:
     cdef Py_ssize_t _came
     cdef double _came_until
     cdef unsigned long long _order
-    cdef JournalWriter _writer
+    cdef object _writer
     cdef Py_ssize_t _most_bytes
     cdef object _device
     cdef _Gathered _gathering
@@ -33,13 +35,15 @@ cdef class CommitJournal:
     cdef readonly bint crowded
     cdef bint _planned
     cdef object _file
-    cdef object _ending
+    cdef FairQueue _ending
     cdef set _under_way
     cdef object _wait_for
     cdef object _wait_for_room
     cdef bint _gives_room
 
     cdef bint _has_commits(self) noexcept
+    @cython.locals(gathering=_Gathered)
+    cpdef bint has_place(self, object publisher) except -1
     cpdef when_room(self, object then)
     cdef _tell_room(self)
     @cython.locals(gathering=_Gathered, batch=JournalBatch, size=Py_ssize_t)

@@ -7,8 +7,9 @@ files that are used in turn.  If both are in use, commits are written without th
 publishers down to the speed of the disk.
 
 Batches are small.  A commit that does not fit into the next batch waits with its stream
-(``jetstream.stream.committer``), where publishers take turns: a client that waits for the ack of each
-message does not wait for all messages of another client.
+(``jetstream.stream.committer``), where publishers take turns.  The first commit of a publisher goes into the
+next batch although that is full, and publishers take turns when the commits of a batch end: a client that
+waits for the ack of each message does not wait for all messages of another client.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
-from millstream.server.journal_files import JournalFile, JournalFiles, Submit
+from millstream.jetstream.stream.fair_queue import FairQueue
+from millstream.server.journal_files import JournalDisk, JournalFile, JournalFiles, Submit
 from millstream.store.commit_journal import START
 from millstream.store.journal_batch import ALIGNMENT, JournalBatch
-from millstream.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
     import asyncio
 
     from millstream.jetstream.stream.ticket import Ticket
+    from millstream.store.journal_writer import JournalWriter
 
 _log = logging.getLogger("millstream.server")
 
@@ -43,6 +45,7 @@ SIZE: Final = 64 * 1024 * 1024  # of a file
 MOST_OF_ONE: Final = 64 * 1024  # bytes of a commit; larger ones are worth a sync of their own
 _MOST_OF_A_BATCH: Final = 2 * 1024 * 1024
 _MOST_IN_A_BATCH = 512  # commits
+_PLACES_KEPT: Final = 64  # beyond those, for publishers that have none in the batch
 _ENTRY_OVERHEAD: Final = 1024  # at most, of a commit in a batch: its key and numbers
 _WORTH: Final = 32  # commits within a moment for which a journal is made
 _MOMENT_S: Final = 1.0
@@ -57,10 +60,12 @@ class _Gathered:
     def __init__(self) -> None:
         self.batch = JournalBatch()
         self.tickets: list[Ticket] = []
+        self.publishers: set[int] = set()
 
     def clear(self) -> None:
         self.batch.clear()
         self.tickets = []
+        self.publishers.clear()
 
 
 class CommitJournal:
@@ -78,8 +83,10 @@ class CommitJournal:
         worth: int = _WORTH,
         erase_within_s: Callable[[], float] = lambda: float("inf"),
         before_made: Callable[[], None] = lambda: None,
+        disk: JournalDisk | None = None,
     ) -> None:
         self._loop = loop
+        self._disk = disk or JournalDisk()
         self._submit = submit
         self._run_turn = turn
         self.files = JournalFiles(
@@ -91,6 +98,7 @@ class CommitJournal:
             size=size,
             erase_within_s=erase_within_s,
             before_made=before_made,
+            disk=self._disk,
         )
         self.synced = self.files.synced
         self.holds = self.files.holds
@@ -103,7 +111,7 @@ class CommitJournal:
         self._writer: JournalWriter | None = None
         # What a batch may have at most; the next one always fits into a file that is empty.
         self._most_bytes = min(_MOST_OF_A_BATCH, (size - START) // 2)
-        self._device = os.stat(folder).st_dev
+        self._device = self._disk.device_of(folder)
         self._gathering = _Gathered()
         self._spare = _Gathered()  # unused, unless a batch is being written
         self._running: _Gathered | None = None
@@ -111,7 +119,7 @@ class CommitJournal:
         self.crowded = False  # the next batch is full: new commits would only wait
         self._planned = False
         self._file: JournalFile | None = None  # the file of the running batch
-        self._ending: deque[Ticket] = deque()
+        self._ending = FairQueue()  # tickets
         self._under_way: set[Ticket] = set()  # the commits of all batches that have not ended
         self._wait_for = self._wait
         self._wait_for_room: deque[Callable[[], None]] = deque()
@@ -127,6 +135,15 @@ class CommitJournal:
 
     def _has_commits(self) -> bool:
         return self._running is not None or self._gathering.batch.count > 0
+
+    def has_place(self, publisher: int) -> bool:
+        """Return True if the next batch takes a commit of this publisher, although it is crowded."""
+        gathering = self._gathering
+        return (
+            publisher not in gathering.publishers
+            and gathering.batch.count < _MOST_IN_A_BATCH + _PLACES_KEPT
+            and gathering.batch.size + MOST_OF_ONE <= self._most_bytes
+        )
 
     def when_room(self, then: Callable[[], None]) -> None:
         """Call `then` once, later, when the journal is not crowded; several callbacks take turns."""
@@ -159,6 +176,7 @@ class CommitJournal:
         if not commit.begin_journaled(batch, self._device):
             return False
         gathering.tickets.append(ticket)
+        gathering.publishers.add(ticket.publisher)
         self.crowded = batch.count >= _MOST_IN_A_BATCH or batch.size + MOST_OF_ONE > self._most_bytes
         self._under_way.add(ticket)
         ticket.begun(self._wait_for)
@@ -237,7 +255,7 @@ class CommitJournal:
                 self._turn_down(ticket)  # the retry without the journal works, or reports the reason
             else:
                 unsynced[ticket.commit.journal_key] = ticket.owner
-                self._ending.append(ticket)
+                self._ending.add(ticket, ticket.publisher)
         written.clear()
         self._spare, self._running = written, None
         if failed:
@@ -264,7 +282,7 @@ class CommitJournal:
             self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_some)
 
     def _end_one(self) -> Ticket:
-        ticket = self._ending.popleft()
+        ticket: Ticket = self._ending.pop()
         self._under_way.discard(ticket)
         ticket.journaled_ended()
         return ticket
@@ -293,7 +311,7 @@ class CommitJournal:
         if self._writer is not None:
             return True
         try:
-            self._writer = JournalWriter("millstream-journal")
+            self._writer = self._disk.new_writer("millstream-journal")
             self._loop.add_reader(self._writer.fileno(), self._readable)
         except (OSError, RuntimeError) as error:
             _log.warning("there is no commit journal, so streams are synced one by one: %s", error)

@@ -21,11 +21,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.store.commit_journal import START, clear_journal, journal_path, make_journal, new_mark
 from millstream.store.errors import StoreError
 from millstream.store.fs import sync_file_system
+from millstream.store.journal_writer import JournalWriter
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,13 +44,57 @@ _TOLD_AT_ONCE: Final = 256  # logs, before other work has its turn
 _REST_S: Final = 60.0  # after a file could not be created or cleared
 
 
+class Joinable(Protocol):
+    """Work in another thread."""
+
+    def join(self) -> None:
+        """Return when the work has ended."""
+
+
+class JournalDisk:
+    """The system calls of the commit journal, in one place: a simulation replaces them."""
+
+    def device_of(self, folder: str) -> int:
+        """Return the number of the disk that a folder is on."""
+        return os.stat(folder).st_dev
+
+    def make(self, path: str, size: int, mark: bytes) -> int:
+        """Create a journal and return its descriptor; raises OSError."""
+        return make_journal(path, size, mark)
+
+    def clear(self, descriptor: int, end: int) -> None:
+        clear_journal(descriptor, end)
+
+    def sync_file_system(self, descriptor: int) -> int:
+        """Sync everything on the disk of this file; return the error number, or 0."""
+        return sync_file_system(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def discard(self, path: str, descriptor: int) -> None:
+        """Remove and close a journal that is no longer needed."""
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        os.close(descriptor)
+
+    def new_writer(self, name: str) -> JournalWriter:
+        """Return a thread that writes batches; raises OSError or RuntimeError."""
+        return JournalWriter(name)
+
+    def start_thread(self, work: Callable[[], None], name: str) -> Joinable:
+        """Run `work` in a thread of its own; raises RuntimeError."""
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
 class JournalFile:
     """A file of the journal, and the logs with commits in it."""
 
     def __init__(self, path: str, descriptor: int, mark: bytes) -> None:
         self.path = path
         self.descriptor = descriptor
-        self.device = os.fstat(descriptor).st_dev
         self.mark = mark
         self.end = START  # of the last batch
         self.keys: set[bytes] = set()  # of all logs that it holds something of
@@ -80,8 +125,10 @@ class JournalFiles:
         size: int,
         erase_within_s: Callable[[], float],
         before_made: Callable[[], None],
+        disk: JournalDisk,
     ) -> None:
         self._loop = loop
+        self._disk = disk
         self._folder = folder
         self._next_number = first_number
         self._submit = submit
@@ -100,7 +147,7 @@ class JournalFiles:
         self._syncing: set[bytes] = set()
         self._to_tell: deque[tuple[bytes, Vouched]] = deque()
         self._released: list[tuple[bytes, Callable[[], None]]] = []
-        self._making: threading.Thread | None = None
+        self._making: Joinable | None = None
         self._made_path = ""
         self._made_descriptor = -1
         self._made_mark = b""
@@ -160,7 +207,7 @@ class JournalFiles:
         def sync() -> None:
             nonlocal failed
             # Its descriptor is as old as the journal, so errors since then are told.
-            failed = sync_file_system(file.descriptor)
+            failed = self._disk.sync_file_system(file.descriptor)
 
         def ended(error: Exception | None) -> None:
             if file.epoch != epoch:
@@ -202,7 +249,7 @@ class JournalFiles:
                 log.sync_soon()
         if not file.unsynced:
             file.clearing = True
-            self._submit(lambda: clear_journal(file.descriptor, file.end), self._cleared)
+            self._submit(lambda: self._disk.clear(file.descriptor, file.end), self._cleared)
 
     def _cleared(self, error: Exception | None) -> None:
         file = self.other
@@ -244,17 +291,15 @@ class JournalFiles:
         def make() -> None:
             try:
                 self._before_made()
-                self._made_descriptor = make_journal(path, self.size, mark)
+                self._made_descriptor = self._disk.make(path, self.size, mark)
             except (OSError, StoreError) as error:
                 _log.warning("there is no commit journal, so streams are synced one by one: %s", error)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._made)
 
-        self._making = threading.Thread(target=make, name="millstream-journal-maker", daemon=True)
         try:
-            self._making.start()
+            self._making = self._disk.start_thread(make, "millstream-journal-maker")
         except RuntimeError:
-            self._making = None
             self._rests_until = self._loop.time() + _REST_S
             return False
         return True
@@ -271,7 +316,7 @@ class JournalFiles:
         if self._made_descriptor < 0:
             self._rests_until = self._loop.time() + _REST_S
         elif self._closed:
-            _discard(self._made_path, self._made_descriptor)
+            self._disk.discard(self._made_path, self._made_descriptor)
         else:
             made = JournalFile(self._made_path, self._made_descriptor, self._made_mark)
             if self.active is None:
@@ -311,14 +356,8 @@ class JournalFiles:
         for file in (self.active, self.other):
             if file is None:
                 continue
-            if file.unsynced and sync_file_system(file.descriptor) != 0:
-                os.close(file.descriptor)
+            if file.unsynced and self._disk.sync_file_system(file.descriptor) != 0:
+                self._disk.close(file.descriptor)
             else:
-                _discard(file.path, file.descriptor)
+                self._disk.discard(file.path, file.descriptor)
         self.active = self.other = None
-
-
-def _discard(path: str, descriptor: int) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-    os.close(descriptor)

@@ -103,12 +103,12 @@ class Workers:
         """Return True if commits of many streams end in this turn, which flushes their output at its end."""
         return self._journal is not None and self._journal.ending
 
-    def start(self, commit: Commit, owner: Committing) -> Ticket:
+    def start(self, commit: Commit, owner: Committing, publisher: int) -> Ticket:
         """Implement ``Writers``.
 
         A few commits at a time have a writer each.  More of them share the sync of a journal.
         """
-        ticket = Ticket(commit, owner)
+        ticket = Ticket(commit, owner, publisher)
         journal = self._journal
         if journal is not None and journal.busy and journal.take(ticket):
             return ticket

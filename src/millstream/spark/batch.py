@@ -9,13 +9,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
-from millstream.spark.connections import RequestConnection
+from millstream.spark.files import shipped
 from millstream.spark.options import SourceOptions
-from millstream.spark.partitions import RangePartition, nothing
+from millstream.spark.partitions import nothing, read_partition
 from millstream.spark.plan import Range, cut, parts_for
-from millstream.spark.readers.loss import report
-from millstream.spark.shapes import SHAPES
-from millstream.spark.streams import StreamFacts
+from millstream.tables.connections import RequestConnection
+from millstream.tables.readers.loss import report
+from millstream.tables.streams import StreamFacts
 
 
 class BatchReader(DataSourceReader):
@@ -25,7 +25,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        server = RequestConnection(options.connection, "spark/plan", options.fetching.timeout)
+        server = RequestConnection(shipped(options.connection), "spark/plan", options.fetching.timeout)
         try:
             catalog = Catalog(options, server)
             now_ns = time.time_ns()
@@ -39,13 +39,7 @@ class BatchReader(DataSourceReader):
         return planned or [nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from millstream.spark.readers.ranges import read_range
-
-        assert isinstance(partition, RangePartition)
-        shape = SHAPES[self._options.shape]
-        native = shape.native(self._schema)
-        batches = read_range(partition, self._options.connection, self._options.fetching, native)
-        return shape.converted(batches, self._schema)
+        return read_partition(partition, self._options, self._schema)
 
     # -- what filters of Spark's narrow -------------------------------------------------------------
 

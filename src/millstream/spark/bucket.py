@@ -12,12 +12,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
-from millstream.spark.connections import RequestConnection
-from millstream.spark.errors import StreamMissing
+from millstream.spark.files import shipped
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition
 from millstream.spark.plan import Range
+from millstream.spark.schema import arrow_schema
 from millstream.spark.shapes import BUCKET_SHAPE, bucket_operations
+from millstream.tables.connections import RequestConnection
+from millstream.tables.errors import StreamMissing
 
 _ROWS_TOGETHER: Final = 100_000  # revisions that are kept before old ones are thrown away
 
@@ -49,17 +51,23 @@ class BucketReader(DataSourceReader):
         return BUCKET_SHAPE.converted(kept.batches(), self._schema)
 
     def _revisions(self, stream: str, native: StructType) -> Iterator[Any]:
-        from millstream.spark.readers.ranges import read_range
+        from millstream.tables.readers.ranges import read_range
 
         options = self._options
-        server = RequestConnection(options.connection, "spark/bucket", options.fetching.timeout)
+        connection = shipped(options.connection)
+        server = RequestConnection(connection, "spark/bucket", options.fetching.timeout)
         try:
             catalog = Catalog(options, server)
             following = 1
+            form = arrow_schema(native)
             while (facts := catalog.refresh()[stream]).after_last > max(following, facts.first):
                 part = Range(stream, max(following, facts.first), facts.after_last - 1)
                 yield from read_range(
-                    catalog.partition(part, ()), options.connection, options.fetching, native
+                    catalog.partition(part, ()),
+                    connection,
+                    options.fetching,
+                    arrow_schema(native),
+                    "spark/bucket",
                 )
                 following = facts.after_last
         finally:

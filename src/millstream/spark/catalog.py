@@ -9,13 +9,13 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from millstream.spark.connections import RequestConnection, explained
-from millstream.spark.errors import StreamMissing
 from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition
 from millstream.spark.plan import Range
-from millstream.spark.readers.arrow import find_offer
-from millstream.spark.streams import (
+from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.errors import StreamMissing
+from millstream.tables.readers.arrow import find_offer
+from millstream.tables.streams import (
     StreamFacts,
     last_message,
     matching_names,
@@ -23,7 +23,7 @@ from millstream.spark.streams import (
     next_message,
     stream_facts,
 )
-from millstream.spark.transports import choose
+from millstream.tables.transports import way_to_read
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -83,17 +83,8 @@ class Catalog:
         """Return a range with everything that its task needs."""
         facts = self.facts(part.stream)
         wanted = self._options.fetching.transport
-        transport, fallback = choose(facts, wanted, arrow_offered=self.arrow_offered())
-        return RangePartition.of(
-            part,
-            transport=transport,
-            fallback=fallback,
-            filters=filters,
-            id=facts.id,
-            dense=facts.is_dense,
-            advisories=facts.has_advisories,
-            interest=facts.retention == "interest",
-        )
+        how = way_to_read(facts, wanted, arrow_offered=self.arrow_offered())
+        return RangePartition.of(part, filters=filters, **how)
 
     def arrow_offered(self) -> bool:
         """Return True if the server is a Millstream that serves ranges as Arrow; asks the server once."""

@@ -23,11 +23,11 @@ from typing import Any, Final
 from millstream.base.ids import nuid
 from millstream.jsapi.errors import Err
 from millstream.link.errors import LinkApiError, LinkError, NoResponders, RequestTimeout
-from millstream.spark.connections import RequestConnection, explained
-from millstream.spark.errors import OptionError
 from millstream.spark.offsets import Offset, Position
 from millstream.spark.options import SourceOptions
-from millstream.spark.streams import StreamFacts
+from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.errors import OptionError
+from millstream.tables.streams import StreamFacts
 
 logger: Final = logging.getLogger("millstream.spark")
 

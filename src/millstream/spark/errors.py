@@ -1,29 +1,20 @@
-"""Errors between Spark and a stream, each with the cause in its text.
+"""Errors of Spark's own side; those of reading and writing a stream are in `tables.errors`.
 
-    SparkError
-    ├── OptionError          an option is unknown, missing, or has an invalid value
-    ├── SchemaError          a column that this source does not have, or not with that type
-    ├── CheckpointError      the offset in Spark's checkpoint was not written by this source
-    ├── SourceUnavailable    no server answered; a retry may help
-    │   └── RangeNotFinished a range could not be read to its end in time; the task should be retried
-    ├── NotAllowed           wrong credentials, or an account without the permission
-    ├── StreamMissing        no stream of that name
-    ├── JavaMissing          Spark finds no Java that it can run on
-    └── DataLoss             messages that should be read no longer exist
+    StreamAccessError
+    └── SparkError
+        ├── SchemaError      a column that this source does not have, or not with that type
+        ├── CheckpointError  the offset in Spark's checkpoint was not written by this source
+        └── JavaMissing      Spark finds no Java that it can run on
 
 Spark passes an error to the user as text, so the text must be complete.  All errors can be pickled, because
 they cross processes.
 """
 
-from millstream.base.errors import MillstreamError
+from millstream.tables.errors import StreamAccessError
 
 
-class SparkError(MillstreamError):
-    """Base class of the errors that the data source raises on purpose."""
-
-
-class OptionError(SparkError):
-    """An option is unknown, missing, or has an invalid value."""
+class SparkError(StreamAccessError):
+    """Base class of the errors that only Spark's side of the data source raises."""
 
 
 class SchemaError(SparkError):
@@ -32,26 +23,6 @@ class SchemaError(SparkError):
 
 class CheckpointError(SparkError):
     """The offset in Spark's checkpoint was not written by this source."""
-
-
-class SourceUnavailable(SparkError):
-    """No server answered; a retry may help."""
-
-
-class RangeNotFinished(SourceUnavailable):
-    """A range could not be read to its end in time."""
-
-
-class NotAllowed(SparkError):
-    """The credentials are wrong, or the account lacks the permission."""
-
-
-class StreamMissing(SparkError):
-    """There is no stream of that name."""
-
-
-class DataLoss(SparkError):
-    """Messages that should be read no longer exist."""
 
 
 class JavaMissing(SparkError):

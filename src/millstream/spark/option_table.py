@@ -11,12 +11,12 @@ from typing import Final
 
 from millstream.base.suggestions import nearest
 from millstream.link.options import FIELDS
-from millstream.spark.errors import OptionError
 from millstream.spark.kafka_options import instead_of
+from millstream.tables.errors import OptionError
 
 
 class Use(Flag):
-    """When an option has a meaning."""
+    """Kinds of reads and writes in which an option has a meaning."""
 
     BATCH = auto()
     STREAM = auto()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from millstream.base.durations import read_seconds
-from millstream.spark.errors import OptionError
+from millstream.tables.errors import OptionError
 
 _NUMBER_AND_UNIT: Final = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 

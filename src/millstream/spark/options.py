@@ -16,9 +16,10 @@ from millstream.link.errors import BadLinkOptions
 from millstream.link.options import LinkOptions
 from millstream.link.sources import link_options, spark_layer
 from millstream.spark import option_values as values
-from millstream.spark.errors import OptionError
 from millstream.spark.option_table import Use, chosen
 from millstream.spark.start_position import EndPoint, StartPoint
+from millstream.tables.errors import OptionError
+from millstream.tables.stream_range import Fetching
 
 TRANSPORTS: Final = ("auto", "arrow", "pull", "direct")
 COMMIT_MODES: Final = ("none", "consumer", "purge")
@@ -42,31 +43,18 @@ def connection_of(given: Mapping[str, str]) -> LinkOptions:
         raise OptionError(str(error)) from None
 
 
-@dataclass(frozen=True)
-class Fetching:
-    """Settings for the reading of a task; both kinds of reader pickle them to it."""
-
-    transport: str = "auto"
-    arrow_hosts: tuple[str, ...] = ()
-    include_headers: bool = True
-    batch: int = 10_000
-    max_bytes: int = 8 * 1024 * 1024
-    timeout: float = 120.0
-    retries: int = 3
-    fail_on_data_loss: bool = True
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Self:
-        return cls(
-            transport=values.choice("transport", given.get("transport", "auto"), TRANSPORTS),
-            arrow_hosts=tuple(filter(None, map(str.strip, given.get("arrow.hosts", "").split(",")))),
-            include_headers=values.boolean("includeHeaders", given.get("includeHeaders", "true")),
-            batch=values.integer("fetch.batch", given.get("fetch.batch", "10000")),
-            max_bytes=values.size("fetch.maxBytes", given.get("fetch.maxBytes", "8m")),
-            timeout=values.duration("fetchTimeout", given.get("fetchTimeout", "120s")),
-            retries=values.integer("fetch.numRetries", given.get("fetch.numRetries", "3"), least=0),
-            fail_on_data_loss=values.boolean("failOnDataLoss", given.get("failOnDataLoss", "true")),
-        )
+def fetching_of(given: Mapping[str, str]) -> Fetching:
+    """Return the settings for the reading of a task, from options by their proper names."""
+    return Fetching(
+        transport=values.choice("transport", given.get("transport", "auto"), TRANSPORTS),
+        arrow_hosts=tuple(filter(None, map(str.strip, given.get("arrow.hosts", "").split(",")))),
+        include_headers=values.boolean("includeHeaders", given.get("includeHeaders", "true")),
+        batch=values.integer("fetch.batch", given.get("fetch.batch", "10000")),
+        max_bytes=values.size("fetch.maxBytes", given.get("fetch.maxBytes", "8m")),
+        timeout=values.duration("fetchTimeout", given.get("fetchTimeout", "120s")),
+        retries=values.integer("fetch.numRetries", given.get("fetch.numRetries", "3"), least=0),
+        fail_on_data_loss=values.boolean("failOnDataLoss", given.get("failOnDataLoss", "true")),
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +106,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, str], use: Use) -> Self:
-        """From what Spark hands over, in any case; `use` says what kind of read it is."""
+        """Parse the options that Spark hands over, in any case; `use` is the kind of read."""
         given = chosen(raw, use)
         names = [name for name in ("subscribe", "stream", "subscribePattern", "bucket") if name in given]
         if len(names) != 1:
@@ -148,7 +136,7 @@ class SourceOptions:
             start=StartPoint.parse(given, streaming=use is Use.STREAM),
             end=EndPoint.parse(given),
             limits=BatchLimits.parse(given),
-            fetching=Fetching.parse(given),
+            fetching=fetching_of(given),
             min_partitions=values.integer("minPartitions", least),
             max_records_per_partition=values.integer("maxRecordsPerPartition", most),
             commit_mode=commit_mode,

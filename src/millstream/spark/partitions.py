@@ -1,37 +1,51 @@
-"""The work of one task: a range of a stream, how to read it, and what its rows are checked against."""
+"""The work of one task: a range of a stream that Spark can send to an executor, and how it is read there."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Self
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 
+from millstream.spark.files import shipped
+from millstream.spark.options import SourceOptions
 from millstream.spark.plan import Range
-
-PULL = "pull"
-DIRECT = "direct"
-GET = "get"  # one message at a time
-ARROW = "arrow"
+from millstream.spark.schema import arrow_schema
+from millstream.spark.shapes import SHAPES
+from millstream.tables.stream_range import StreamRange
 
 
 @dataclass(frozen=True)
-class RangePartition(InputPartition):
-    """Closed range `[low, high]`; empty if `high` is below `low`."""
-
-    stream: str
-    low: int
-    high: int
-    transport: str = PULL
-    fallback: str = ""  # the transport if Arrow is unusable; empty: none
-    filters: tuple[str, ...] = ()
-    id: str = ""  # creation time of the stream; empty: not checked
-    dense: bool = False  # no sequence was missing when the range was planned
-    advisories: bool = False  # requests about the stream add messages to it
-    interest: bool = False  # messages are removed when all consumers have had them
+class RangePartition(StreamRange, InputPartition):
+    """A range of a stream as Spark knows it."""
 
     @classmethod
-    def of(cls, part: Range, **how: object) -> "RangePartition":
+    def of(cls, part: Range, **how: object) -> Self:
         return cls(part.stream, part.low, part.high, **how)  # type: ignore[arg-type]
 
 
 def nothing() -> RangePartition:
     """Return an empty partition, for plans without any: Spark would otherwise create one without content."""
     return RangePartition("", 1, 0)
+
+
+def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+    """Yield the record batches of a partition in the columns of the query, in its task."""
+    from millstream.tables.readers.ranges import read_range
+
+    assert isinstance(partition, RangePartition)
+    connection = shipped(options.connection)
+    shape = SHAPES[options.shape]
+    native = arrow_schema(shape.native(schema))
+    batches = read_range(partition, connection, options.fetching, native, _name(partition))
+    return shape.converted(batches, schema)
+
+
+def _name(partition: RangePartition) -> str:
+    """Return the connection's name for monitoring: the query and the partition."""
+    context = TaskContext.get()
+    if context is None:
+        return f"spark/{partition.stream}"
+    query = context.getLocalProperty("sql.streaming.queryId") or "batch"
+    return f"spark/{query}/{context.partitionId()}"

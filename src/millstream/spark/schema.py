@@ -71,10 +71,6 @@ def chosen_columns(schema: StructType, known: Mapping[str, DataType] = COLUMNS) 
     return tuple(names)
 
 
-def needs_data(columns: tuple[str, ...]) -> bool:
-    return "data" in columns
-
-
 def arrow_schema(schema: StructType) -> "pyarrow.Schema":
     """Return the Arrow schema in which Spark accepts record batches of this schema."""
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -21,8 +21,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from millstream.link.publish_window import is_publishable
-from millstream.spark.connections import RequestConnection, borrowed_link, explained
-from millstream.spark.errors import OptionError
+from millstream.spark.files import shipped
 from millstream.spark.options import SinkOptions
 from millstream.spark.writing.bad_rows import BadRows
 from millstream.spark.writing.checks import TargetStream, check_target
@@ -30,6 +29,8 @@ from millstream.spark.writing.columns import ColumnLayout, RowRules
 from millstream.spark.writing.fenced import FencedWriter
 from millstream.spark.writing.identity import TaskIdentity, identity_of_task, new_write_name
 from millstream.spark.writing.plain import PlainWriter
+from millstream.tables.connections import RequestConnection, borrowed_link, explained
+from millstream.tables.errors import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +51,7 @@ class TaskReport(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class SinkTask:
-    """Everything that a task needs; sent to the workers."""
+    """The values that a task needs; sent to the workers."""
 
     options: SinkOptions
     layout: ColumnLayout
@@ -73,7 +74,7 @@ class SinkTask:
         name = f"spark/{identity.query}/{identity.partition}"
         with (
             explained(options.connection, self.target.stream),
-            borrowed_link(options.connection, name) as link,
+            borrowed_link(shipped(options.connection), name) as link,
         ):
             if not link.connected:
                 link.reconnect(within_s=2 * options.publish_timeout)
@@ -145,7 +146,7 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> B
         raise OptionError("mode overwrite removes what the stream has; the option allowPurge=true allows it")
     if overwrite and options.stream is None and options.subject is None:
         raise OptionError("mode overwrite needs the option stream or subject: what to purge")
-    server = RequestConnection(options.connection, "spark/sink", 2 * options.publish_timeout)
+    server = RequestConnection(shipped(options.connection), "spark/sink", 2 * options.publish_timeout)
     try:
         with explained(options.connection, options.stream):
             target = check_target(server.api, options, layout, streaming=False)
@@ -163,7 +164,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
     if options.allow_purge:
         raise OptionError("option allowPurge is for batch writes: a query's batches never purge")
     layout = _layout(options, schema)
-    server = RequestConnection(options.connection, "spark/sink", 2 * options.publish_timeout)
+    server = RequestConnection(shipped(options.connection), "spark/sink", 2 * options.publish_timeout)
     try:
         with explained(options.connection, options.stream):
             target = check_target(server.api, options, layout, streaming=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from millstream.spark import option_values as values
-from millstream.spark.errors import OptionError
+from millstream.tables.errors import OptionError
 
 EARLIEST: Final = -2  # in JSON, as in Kafka
 LATEST: Final = -1

@@ -33,14 +33,14 @@ from pyspark.sql.types import StructType
 
 from millstream.spark.catalog import Catalog
 from millstream.spark.commits import Commits
-from millstream.spark.connections import RequestConnection
+from millstream.spark.files import shipped
 from millstream.spark.offsets import Offset, OffsetDict, Position, parse
 from millstream.spark.options import BatchLimits, SourceOptions
-from millstream.spark.partitions import RangePartition, nothing
+from millstream.spark.partitions import RangePartition, nothing, read_partition
 from millstream.spark.plan import Backlog, limited, parts_for, ranges_of, waits
-from millstream.spark.readers.loss import report
-from millstream.spark.shapes import SHAPES
-from millstream.spark.streams import StreamFacts
+from millstream.tables.connections import RequestConnection
+from millstream.tables.readers.loss import report
+from millstream.tables.streams import StreamFacts
 
 logger: Final = logging.getLogger("millstream.spark")
 
@@ -63,13 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- in the tasks -------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from millstream.spark.readers.ranges import read_range
-
-        assert isinstance(partition, RangePartition)
-        shape = SHAPES[self._options.shape]
-        native = shape.native(self._schema)
-        batches = read_range(partition, self._options.connection, self._options.fetching, native)
-        return shape.converted(batches, self._schema)
+        return read_partition(partition, self._options, self._schema)
 
     # -- offsets ------------------------------------------------------------------------------------
 
@@ -225,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _connected(self) -> tuple[Catalog, Commits]:
         if self._server is None or self._catalog is None or self._commits is None:
             self._server = RequestConnection(
-                self._options.connection, "spark/plan", self._options.fetching.timeout
+                shipped(self._options.connection), "spark/plan", self._options.fetching.timeout
             )
             self._catalog = Catalog(self._options, self._server)
             self._commits = Commits(self._options, self._server)

@@ -246,7 +246,7 @@ def open_segment_file(fs: FileSystem, path: str) -> File:
             index = find_blocks(file.read(0, file.size()))
             if index is None:
                 return file
-            _log.error("%s: the index of the blocks is damaged; they were looked for", path)
+            _log.error("%s: the index of the blocks is damaged; the blocks were found by a search", path)
         return BlockFile(fs, path, file, index)
     except StoreError:
         file.close()

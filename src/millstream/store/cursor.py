@@ -113,7 +113,11 @@ class Cursor:
 
     def _know_subjects(self, segment: Segment) -> None:
         known = len(self._wanted)
-        if known < segment.subjects.count:  # it grew
+        if known == segment.subjects.count:
+            return
+        if known == 0 and any(self._log.index.is_covered_by(pattern) for pattern in self._patterns):
+            self._wanted = b"\x01" * segment.subjects.count  # all that still have messages
+        else:
             self._wanted += wanted_by_any(segment, self._patterns, known)
 
     def _enter(self) -> Segment | None:

@@ -23,8 +23,8 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
     """Return a flag for each subject of the segment that matches `pattern`; None if none does."""
     if pattern == b">":
         return b"\x01" * len(segment.subjects)
-    number = segment.subject_id(pattern)
     if is_literal(pattern):
+        number = segment.subject_id(pattern)
         return bytes(number) + b"\x01" if number >= 0 else None
     flags = _tried(segment.subjects, 0, (pattern,))
     return flags if b"\x01" in flags else None

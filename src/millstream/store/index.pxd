@@ -1,5 +1,6 @@
 cimport cython
 
+from millstream.base.buffer cimport equal_bytes
 from millstream.base.untracked cimport untrack
 from millstream.base.wide_map cimport WideMap
 from millstream.base.numbers cimport Numbers
@@ -23,16 +24,18 @@ cdef class SubjectIndex:
     cdef readonly bytes newest_subject
     cdef SubjectNode _parent
     cdef bytes _head
+    cdef SubjectNode _found
+    cdef bytes _found_subject
     cdef dict _dots
 
-    @cython.locals(
-        node=SubjectNode, child=SubjectNode, token=bytes, parent=SubjectNode, size=Py_ssize_t, last=SubjectNode
-    )
+    @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes, parent=SubjectNode, last=SubjectNode)
     cpdef SubjectNode find(self, bytes subject)
     @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes)
     cdef SubjectNode _find_parent(self, bytes subject)
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t)
+    cdef bint _is_below_parent(self, bytes subject) except -1
     cpdef discount_node(self, SubjectNode node, unsigned long long seq)
-    @cython.locals(node=SubjectNode, token=bytes, parent=SubjectNode, size=Py_ssize_t)
+    @cython.locals(node=SubjectNode, token=bytes, parent=SubjectNode)
     cpdef SubjectNode add(self, bytes subject, unsigned long long seq)
     @cython.locals(node=SubjectNode)
     cpdef append(self, bytes subject, unsigned long long seq)
@@ -57,6 +60,7 @@ cdef class SubjectIndex:
 cdef list _branches(dict children)
 
 cdef Py_ssize_t _WIDE_AT
+cdef int _DOT
 cdef Py_ssize_t _FREED_AT_ONCE
 
 @cython.locals(small=dict, wide=WideMap)

@@ -12,6 +12,7 @@ same way.
 
 from collections.abc import Iterator
 
+from millstream.base.buffer import equal_bytes
 from millstream.base.numbers import Numbers
 from millstream.base.slices import Pieces
 from millstream.base.untracked import untrack
@@ -19,6 +20,7 @@ from millstream.base.wide_map import WideMap
 from millstream.store.subject_list import SubjectList
 
 _WIDE_AT = 8192  # children
+_DOT = ord(".")
 _FREED_AT_ONCE = 256  # subjects of a piece
 
 
@@ -44,15 +46,20 @@ class SubjectIndex:
         self.newest_subject: bytes | None = None
         self._parent: SubjectNode | None = None  # of the subject that was added last, and
         self._head = b""  # what all subjects below it begin with, up to their last dot
+        self._found: SubjectNode | None = None  # the last one that was looked for and found below it, and
+        self._found_subject: bytes | None = None
         self._dots: dict[int, int] = {}  # how many subjects have so many dots
 
     def find(self, subject: bytes) -> SubjectNode | None:
         """Return the node of a literal subject, or None if it has no messages."""
         node = self._root
-        parent, size = self._parent, len(self._head)
-        if parent is not None and subject.startswith(self._head) and subject.find(b".", size) < 0:
-            last = _child(parent, subject[size:])
-            return last if last is not None and last.count else None
+        parent = self._parent
+        if parent is not None and self._is_below_parent(subject):
+            last = _child(parent, subject[len(self._head) :])
+            if last is None or not last.count:
+                return None
+            self._found, self._found_subject = last, subject
+            return last
         for token in subject.split(b"."):
             child = _child(node, token)
             if child is None:
@@ -62,11 +69,10 @@ class SubjectIndex:
 
     def add(self, subject: bytes, seq: int) -> SubjectNode:
         """Count one more message, the newest of its subject."""
-        parent, size = self._parent, len(self._head)
-        if parent is None or not subject.startswith(self._head) or subject.find(b".", size) >= 0:
+        parent = self._parent
+        if parent is None or not self._is_below_parent(subject):
             parent = self._find_parent(subject)
-            size = len(self._head)
-        token = subject[size:]
+        token = subject[len(self._head) :]
         node = _child(parent, token)
         if node is None:
             node = SubjectNode()
@@ -82,9 +88,24 @@ class SubjectIndex:
         node = self.newest
         if node is not None and subject == self.newest_subject:
             self.count_one(node, seq)
+            return
+        node = self._found  # an update looks at what it replaces
+        if node is not None and node.count > 0 and subject == self._found_subject:
+            self.count_one(node, seq)
         else:
-            self.newest = self.add(subject, seq)
-            self.newest_subject = subject
+            node = self.add(subject, seq)
+        self.newest = node
+        self.newest_subject = subject
+
+    def _is_below_parent(self, subject: bytes) -> bool:
+        """Return True if only its last token distinguishes the subject from the one that was added last."""
+        if not equal_bytes(subject, 0, self._head):
+            return False
+        p = subject
+        at = len(self._head)
+        while at < len(subject) and p[at] != _DOT:
+            at += 1
+        return at == len(subject)
 
     def _find_parent(self, subject: bytes) -> SubjectNode:
         """Find or create the node for all tokens but the last, and cache it: many keys share a bucket."""
@@ -181,7 +202,7 @@ class SubjectIndex:
             node = path[position + 1]
             if node.count or node.children:
                 return
-            self._parent = None
+            self._parent = self._found = None
             _drop_child(path[position], tokens[position])
 
     def _forget_depth(self, dots: int) -> None:
@@ -196,7 +217,7 @@ class SubjectIndex:
         root, self._root = self._root, SubjectNode()
         self.newest = None
         self.subjects = 0
-        self._parent = None
+        self._parent = self._found = None
         self._dots = {}
         return root
 
@@ -224,6 +245,8 @@ class SubjectIndex:
         tokens = pattern.split(b".")
         last = len(tokens) - 1
         open_end = tokens[last] == b">"
+        if not open_end and last not in self._dots:
+            return  # no subject has so many tokens
         path: list[bytes] = []  # tokens from the root to the node at hand
         levels = [_candidates(self._root, tokens, 0, open_end)]
         while levels:

@@ -163,7 +163,10 @@ class LogReader:
         segments = self._chain.segments
         position = self._chain.position_of(seq)
         if position < len(segments):
-            close = self._match_close(segments[position], seq, pattern)
+            segment = segments[position]
+            close = self._match_close(segment, seq, pattern)
+            if not close and self.stretches.is_sure(segment, seq):
+                close = self._match_near(segment, seq, pattern)
             if close:
                 return close
         lowest, highest = bounds(self._index, pattern, self._state.last_seq)

@@ -1,4 +1,4 @@
-"""What is gathered for the next commit of a log besides records: removals, and work on files.
+"""The next commit of a log besides its records: removals, and work on files.
 
 A commit takes it all (``take``).  What it leaves undone is put back before what was gathered meanwhile
 (``put_back``).

@@ -66,16 +66,16 @@ def matching(log: Log, pattern: bytes, end: int, keep: int) -> Pieces[int]:
     return removed
 
 
-def crowding(log: Log, limit: int) -> Pieces[None]:
+def excess(log: Log, limit: int) -> Pieces[None]:
     """Remove the oldest messages of subjects with more than `limit`, in one pass over the log."""
-    if not (yield from _is_crowded(log, limit)):
+    if not (yield from _has_excess(log, limit)):
         return
     first = log.first_seq
     end = log.last_seq + 1
     while first < end and (position := _position(log, first)) < len(log.chain.segments):
         segment = log.chain.segments[position]
         first = segment.last_seq + 1
-        yield from _crowding_in(log, segment, limit)
+        yield from _excess_in(log, segment, limit)
         yield 1
 
 
@@ -90,7 +90,7 @@ def oldest_file(log: Log, spare: int) -> Pieces[int]:
     return 0
 
 
-def _is_crowded(log: Log, limit: int) -> Pieces[bool]:
+def _has_excess(log: Log, limit: int) -> Pieces[bool]:
     """Return True if any subject has more than `limit` messages."""
     if log.messages - log.index.subjects < limit:
         return False  # even if all subjects but one have a single message
@@ -108,20 +108,20 @@ def _position(log: Log, seq: int) -> int:
     return position + (position < len(log.chain.segments) and log.chain.segments[position].last_seq < seq)
 
 
-def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
+def _excess_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
     """Remove them in one segment, whose tables stay in memory meanwhile."""
-    seq, epoch, crowded = 0, -1, b""
+    seq, epoch, excessive = 0, -1, b""
     segment.pins += 1
     try:
         while segment.live and log.chain.segment_of(segment.base_seq) is segment:
             if not segment.loaded or epoch != segment.epoch:  # a compaction numbers messages anew
                 log.reader.load(segment)
                 epoch = segment.epoch
-                crowded = yield from _crowded(log, segment, limit)
+                excessive = yield from _excessive(log, segment, limit)
                 continue
             ordinal = segment.first_not_below(seq)
             for _ in range(_ONE_BY_ONE):
-                ordinal = segment.next_match(ordinal, crowded)
+                ordinal = segment.next_match(ordinal, excessive)
                 if ordinal >= segment.count:
                     return
                 node = log.index.find(segment.subject_at(ordinal))
@@ -135,7 +135,7 @@ def _crowding_in(log: Log, segment: Segment, limit: int) -> Pieces[None]:
         segment.pins -= 1
 
 
-def _crowded(log: Log, segment: Segment, limit: int) -> Pieces[bytes]:
+def _excessive(log: Log, segment: Segment, limit: int) -> Pieces[bytes]:
     """Return a flag for each subject of the segment that has more than `limit` messages in all."""
     flags = bytearray(segment.subjects.count)
     for number in range(len(flags)):

@@ -183,6 +183,7 @@ class Recovery:
         segment.sealed = segment.summarized = True
         tables, stride = summary.tables, self._log.chain.tables.stride
         segment.waypoints = Waypoints(tables.offsets, tables.seqs, segment.base_seq, segment.size, stride)
+        segment.waypoints.take_times(tables.timed, tables.times)
         segment.unload()
         sums = summary.subjects
         self._log.index.add_sums(sums.names, sums.counts, sums.firsts, sums.lasts)
@@ -226,7 +227,7 @@ class Recovery:
             segment.file.sync()
             segment.synced = segment.size
         except StoreError as error:
-            _log.error("what is there may not survive a power cut yet: %s", error)
+            _log.error("files could not be synced and may not survive a power cut: %s", error)
             self._log.next_commit.sync_again(segment)
         self._unsynced = True
 
@@ -234,7 +235,7 @@ class Recovery:
         try:
             self._fs.sync_folder(self._folder)
         except StoreError as error:
-            _log.error("what is there may not survive a power cut yet: %s", error)
+            _log.error("files could not be synced and may not survive a power cut: %s", error)
             self._log.next_commit.sync_again(self._log.chain.segments[-1])
 
     def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:

@@ -125,6 +125,7 @@ cdef class Segment:
         following=Py_ssize_t, ordinal=Py_ssize_t, value="unsigned int", number=Py_ssize_t, known=Py_ssize_t,
     )
     cpdef Segment relabelled(self, list ordinals)
+    cpdef take_times(self, Numbers timed, Numbers times)
     cpdef load(self, Numbers offsets, Numbers subject_of, Numbers seqs, Numbers others, SubjectList subjects)
     cpdef adopt_tables(self, Segment other)
     cpdef become(self, Segment other)

@@ -91,7 +91,7 @@ class Segment:
         self.subjects = SubjectList()
         self.waypoints: Waypoints | None = None  # made when the tables are dropped for the first time
         self.timed = Numbers(4)  # ordinals of messages, about one for 4 KiB, of which
-        self.times = Numbers(8)  # the time is known; both empty if the tables came from the summary
+        self.times = Numbers(8)  # the time is known; both empty if the tables came from a summary of format 1
         self._timed_end = 0  # the first offset that needs another one
         self.counts = Numbers(4)
         self.firsts = Numbers(8)
@@ -460,6 +460,7 @@ class Segment:
                 fresh.with_headers += 1
             table.push(number | (value & _HEADER_BIT))
         fresh.load(self.offsets, table, self.seqs, self.others, subjects)
+        fresh.take_times(self.timed, self.times)
         return fresh
 
     # -- tables come and go -----------------------------------------------------------------------
@@ -482,10 +483,16 @@ class Segment:
         self.timed = Numbers(4)
         self.times = Numbers(8)
 
+    def take_times(self, timed: Numbers, times: Numbers) -> None:
+        """Take over the times of the messages `timed`."""
+        self.timed = timed
+        self.times = times
+
     def adopt_tables(self, other: "Segment") -> None:
         """Take over the tables of another segment object for the same file."""
         self.waypoints = None
         self.load(other.offsets, other.subject_of, other.seqs, other.others, other.subjects)
+        self.take_times(other.timed, other.times)
         self.erased = other.erased
         self.with_headers = other.with_headers
         self.counts = other.counts

@@ -1,5 +1,6 @@
 cimport cython
 
+from millstream.base.numbers cimport Numbers
 from millstream.store.segment cimport Segment
 
 @cython.final
@@ -11,8 +12,8 @@ cdef class SegmentChain:
     cdef readonly object tables
     cdef public object job
     cdef public bint closed
-    cdef list _bases
-    cdef list _latest
+    cdef Numbers _bases
+    cdef Numbers _latest
 
     cpdef append(self, Segment segment)
     @cython.locals(position=Py_ssize_t)
@@ -25,6 +26,7 @@ cdef class SegmentChain:
     cpdef Py_ssize_t count_up_to(self, unsigned long long seq) except -1
     @cython.locals(position=Py_ssize_t)
     cpdef Segment segment_of(self, unsigned long long seq)
+    @cython.locals(highest="long long", segment=Segment)
     cpdef Py_ssize_t position_at_time(self, long long timestamp) except -1
     @cython.locals(segment=Segment, at=Py_ssize_t)
     cpdef list changed(self)

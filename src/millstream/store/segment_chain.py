@@ -6,10 +6,9 @@ The last one is *active*: it grows.  Not here: messages (``log_reader``), and wh
 
 from __future__ import annotations
 
-import bisect
-import itertools
 from typing import TYPE_CHECKING
 
+from millstream.base.numbers import Numbers
 from millstream.store.segment import Segment
 from millstream.store.tables import Tables
 
@@ -29,13 +28,13 @@ class SegmentChain:
         self.tables = Tables(fs, folder)
         self.job: SegmentJob | None = None  # long work on one of them that is in progress
         self.closed = False
-        self._bases: list[int] = []
-        self._latest: list[int] | None = None  # the highest time up to each sealed segment, if known
+        self._bases = Numbers(8)
+        self._latest: Numbers | None = None  # the highest time up to each sealed segment, if known
 
     def append(self, segment: Segment) -> None:
         """Add the next segment, which becomes the active one."""
         self.segments.append(segment)
-        self._bases.append(segment.base_seq)
+        self._bases.push(segment.base_seq)
         self._latest = None
         self.active = segment
 
@@ -43,7 +42,10 @@ class SegmentChain:
         """Remove a segment that is no longer needed."""
         position = self.segments.index(segment)
         del self.segments[position]
-        del self._bases[position]
+        bases = self._bases.to_list()
+        del bases[position]
+        self._bases = Numbers(8)
+        self._bases.extend(bases)
         self._latest = None
         segment.epoch += 1
         self.tables.drop(segment)
@@ -68,24 +70,27 @@ class SegmentChain:
 
     def position_of(self, seq: int) -> int:
         """Return the position of the segment that has or had `seq`, or of the first one after it."""
-        position = bisect.bisect_right(self._bases, seq) - 1
+        position = self.count_up_to(seq) - 1
         return position if position > 0 else 0
 
     def count_up_to(self, seq: int) -> int:
         """Return how many segments begin at or below `seq`."""
-        return bisect.bisect_right(self._bases, seq)
+        return self._bases.first_not_below(seq + 1)
 
     def segment_of(self, seq: int) -> Segment | None:
         """Return the segment that has or had `seq`."""
-        position = bisect.bisect_right(self._bases, seq) - 1
+        position = self.count_up_to(seq) - 1
         return self.segments[position] if position >= 0 else None
 
     def position_at_time(self, timestamp: int) -> int:
         """Return the position of the first segment that may have a message stored at or after `timestamp`."""
         if self._latest is None:
-            sealed = self.segments[:-1]
-            self._latest = list(itertools.accumulate([each.last_timestamp for each in sealed], max))
-        return bisect.bisect_left(self._latest, timestamp)
+            self._latest = Numbers(8)
+            highest = 0
+            for segment in self.segments[:-1]:
+                highest = max(highest, segment.last_timestamp)
+                self._latest.push(highest)
+        return self._latest.first_not_below(timestamp if timestamp > 0 else 0)
 
     # -- bytes that are not in files ----------------------------------------------------------------
 

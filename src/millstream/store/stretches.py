@@ -8,6 +8,9 @@ caller uses the tables.
 In most streams there are stretches whose records all have the same size and whose sequences have no gap.
 There the position of a message is computed, and only its record is read.
 
+The last message that was verified is remembered with its stretch: a search for a time, the match of its
+subject and the read are three looks at one message.
+
 A time is sought among the times of the waypoints, which leads to one or two stretches.  Times read for that
 are not verified; the message found is.
 """
@@ -27,7 +30,6 @@ _WHOLE = WHOLE
 _NOT_THERE = NOT_THERE
 _LOST = LOST
 _HEADER_SIZE = HEADER_SIZE
-_NEAR = 256  # waypoints around a guess whose times are looked at, if they are in memory
 
 
 class Stretches:
@@ -38,11 +40,15 @@ class Stretches:
         self.ordinal = 0  # of the message at which the last walk ended
         self.met = 0  # its sequence; 0 if it lies behind the stretch
         self._tables = tables
-        self._kept = b""  # the last stretch, of:
+        self._kept = b""  # the last stretch, which begins at:
+        self._kept_start = 0  # and is of:
         self._segment: Segment | None = None
         self._epoch = 0
         self._live = 0
         self._index = 0
+        self._sure_seq = 0  # the message in it that was verified last; 0: none
+        self._sure_at = 0
+        self._sure_ordinal = 0
         self._before = 0  # the record before the one that was found, in the stretch
 
     def walk(self, segment: Segment, points: Waypoints, seq: int, record: Record) -> int:
@@ -51,6 +57,12 @@ class Stretches:
         Sets `ordinal` and `met` to those of the first message not below `seq`.
         """
         self.ordinal = self.met = 0
+        if self.is_sure(segment, seq):
+            record.read(self._kept, self._sure_at, len(self._kept), False, self._kept_start)
+            self.start = self._kept_start
+            self.ordinal = self._sure_ordinal
+            self.met = seq
+            return self.ordinal
         index = points.before(seq)
         if index < 0:
             return _NOT_THERE
@@ -61,27 +73,35 @@ class Stretches:
         if at >= 0 and record.read(data, at, len(data), True, self.start) == _WHOLE and record.seq == seq:
             self.ordinal += points.ordinals.at(index)
             self.met = seq
+            self._remember(seq, at, self.ordinal)
             return self.ordinal
         return self._verified_walk(data, points, index, seq, record)
 
     def match(self, segment: Segment, points: Waypoints, seq: int, pattern: bytes, record: Record) -> int:
         """Return the first live match from `seq` on in its stretch; 0: use the tables."""
-        index = points.before(seq if seq > segment.base_seq else segment.base_seq)
-        if index < 0:
-            return 0
-        data = self._read(segment, points, index)
-        ordinal = points.ordinals.at(index)
-        at = self._skim(data, seq)
-        if at >= 0 and record.read(data, at, len(data), True, self.start) == _WHOLE and record.seq == seq:
-            ordinal += self.ordinal
+        if self.is_sure(segment, seq):
+            data = self._kept
+            self.start = self._kept_start
+            at = known = self._sure_at
+            ordinal = self._sure_ordinal
         else:
-            at = 0
+            index = points.before(seq if seq > segment.base_seq else segment.base_seq)
+            if index < 0:
+                return 0
+            data = self._read(segment, points, index)
+            ordinal = points.ordinals.at(index)
+            at = known = self._skim(data, seq)
+            if at >= 0 and record.read(data, at, len(data), True, self.start) == _WHOLE and record.seq == seq:
+                ordinal += self.ordinal
+            else:
+                at, known = 0, -1
         while at < len(data):
-            if record.read(data, at, len(data), True, self.start) != _WHOLE:
+            if record.read(data, at, len(data), at != known, self.start) != _WHOLE:
                 return 0
             if record.is_numbered():
                 live = record.is_message() and not segment.is_removed(ordinal)
                 if live and record.seq >= seq and matches(record.subject(), pattern):
+                    self._remember(record.seq, at, ordinal)
                     return record.seq
                 ordinal += 1
             at += record.size
@@ -103,8 +123,10 @@ class Stretches:
                 if record.timestamp >= timestamp or self._before + record.size != at:
                     return 0
             if at < len(data):
-                found = record.read(data, at, len(data), True, self.start) == _WHOLE
-                return record.seq if found and record.is_numbered() else 0
+                if record.read(data, at, len(data), True, self.start) != _WHOLE or not record.is_numbered():
+                    return 0
+                self._remember(record.seq, at, points.ordinals.at(index) + self.ordinal)
+                return record.seq
         return 0
 
     # -- within a stretch ---------------------------------------------------------------------------
@@ -159,14 +181,17 @@ class Stretches:
     def _skim_time(self, data: bytes, timestamp: int) -> int:
         """Return the position of the first message not earlier than `timestamp`, by sizes only.
 
-        Returns the end of the data if there is none; `_before` is the start of the record before it.
+        Returns the end of the data if there is none.  Sets `_before` to the start of the record before it,
+        and `ordinal` to the number of messages before it.
         """
         end = len(data)
         at = 0
-        self._before = 0
+        self.ordinal = self._before = 0
         while end - at >= _HEADER_SIZE:
-            if seq_in(data, at, end) > 0 and time_in(data, at, end) >= timestamp:
-                return at
+            if seq_in(data, at, end) > 0:
+                if time_in(data, at, end) >= timestamp:
+                    return at
+                self.ordinal += 1
             size = size_in(data, at)
             if size < _HEADER_SIZE:
                 break
@@ -203,6 +228,8 @@ class Stretches:
             file = self._tables.file(segment)
         data: bytes = file.read(self.start, points.end(index) - self.start)
         self._kept = data
+        self._kept_start = self.start
+        self._sure_seq = 0
         self._segment = segment
         self._epoch = segment.epoch
         self._live = segment.live  # what was removed since may be overwritten in the file
@@ -217,6 +244,16 @@ class Stretches:
             and self._live == segment.live
         )
 
+    def is_sure(self, segment: Segment, seq: int) -> bool:
+        """Return True if this message was the last to be verified, and nothing has changed since."""
+        return seq > 0 and seq == self._sure_seq and self._keeps(segment, self._index)
+
+    def _remember(self, seq: int, at: int, ordinal: int) -> None:
+        """Note a verified message of the stretch that is kept."""
+        self._sure_seq = seq
+        self._sure_at = at
+        self._sure_ordinal = ordinal
+
     def forget(self) -> None:
         """Drop the stretch that is kept."""
         self._segment = None
@@ -225,43 +262,31 @@ class Stretches:
     # -- times --------------------------------------------------------------------------------------
 
     def _waypoint_at_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
-        """Return the last waypoint that seems earlier than `timestamp`, or the first one.
+        """Return the last waypoint that seems earlier than `timestamp`, or the first one."""
+        if points.times is not None:
+            low = points.times.first_not_below(timestamp if timestamp > 0 else 0)
+        else:
+            low = self._sought_time(segment, points, timestamp)
+        return low - 1 if low else 0
+
+    def _sought_time(self, segment: Segment, points: Waypoints, timestamp: int) -> int:
+        """Return the first waypoint that is not earlier than `timestamp`, by times read from the file.
 
         Messages mostly come at an even pace, so every other look is where that would put the moment, between
         the times that are known; the looks between them halve what is left.
         """
         low, high = 0, points.offsets.count  # waypoints before `low` are earlier, from `high` on are not
         before, behind = segment.first_timestamp, segment.last_timestamp  # about the times of these two
-        middle = _between(low, high, before, behind, timestamp)
-        known = middle
-        while known >= low and middle - known < _NEAR:  # what was noted before the guess, without reading
-            moment = points.time(known)
-            if moment >= timestamp:
-                high, behind = known, moment
-            elif moment > 0:
-                low, before = known + 1, moment
-            known -= 1
-        known = middle + 1
-        while known < high and known - middle < _NEAR:  # and behind it
-            moment = points.time(known)
-            if moment >= timestamp:
-                high, behind = known, moment
-            elif moment > 0:
-                low, before = known + 1, moment
-            known += 1
         even = True
         while low < high:
             middle = _between(low, high, before, behind, timestamp) if even else (low + high) // 2
             even = not even
-            moment = points.time(middle)
-            if moment == 0:
-                moment = self._time_at(segment, points, middle)
-                points.note_time(middle, moment)
+            moment = self._time_at(segment, points, middle)
             if moment < timestamp:
                 low, before = middle + 1, moment
             else:
                 high, behind = middle, moment
-        return low - 1 if low else 0
+        return low
 
     def _time_at(self, segment: Segment, points: Waypoints, index: int) -> int:
         """Return the unverified time of a waypoint's message, from the file."""

@@ -9,7 +9,8 @@ the subject's hash and its number:
 
 So most searches compare one name, and the table grows without comparing any.  Hashes are Python's, keyed per
 process, so whoever chooses subjects cannot predict their slots.  Names read from a file (`append_name`) get
-their slots when a number is first looked up, which most readers never do.
+their slots when numbers are looked up, which most readers never do: each time some thousands, so that nobody
+waits for all of them.  The others are compared one by one.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from millstream.base.numbers import Numbers
 _HALF = 32
 _LOW = 0xFFFFFFFF
 _SMALLEST_TABLE = 16  # slots; always a power of two
+_HASHED_AT_ONCE = 8192  # names that get their slots with one search
 
 
 class SubjectList(GrowingBuffer):
@@ -49,6 +51,11 @@ class SubjectList(GrowingBuffer):
         """Return the length of the subject with this number."""
         return self._ends.at(number) - self._start(number)
 
+    def put_name(self, number: int, out: GrowingBuffer) -> None:
+        """Append the subject with this number to `out`, which has reserved the room."""
+        start = self._start(number)
+        out.put_part(self, start, self._ends.at(number) - start)
+
     def blank(self) -> int:
         """Return the number of the empty subject, or -1."""
         for number in range(self.count):
@@ -58,14 +65,20 @@ class SubjectList(GrowingBuffer):
 
     def find(self, subject: bytes) -> int:
         """Return the number of `subject`, or -1."""
-        if self._hashed < self.count:
-            self._hash_rest()
-        return (self._slots.at(self._slot(subject, _hash_of(subject))) & _LOW) - 1
+        number = (self._slots.at(self._slot(subject, _hash_of(subject))) & _LOW) - 1
+        if number >= 0 or self._hashed == self.count:
+            return number
+        first = self._hashed
+        self._hash_some(_HASHED_AT_ONCE)
+        for number in range(first, self.count):
+            if self._is_subject(subject, number):
+                return number
+        return -1
 
     def add(self, subject: bytes) -> int:
         """Return the number of `subject`; assign one if it has none."""
         if self._hashed < self.count:
-            self._hash_rest()
+            self._hash_some(self.count)
         hashed = _hash_of(subject)
         slot = self._slot(subject, hashed)
         known = self._slots.at(slot) & _LOW
@@ -95,18 +108,16 @@ class SubjectList(GrowingBuffer):
 
     def is_unique(self) -> bool:
         """Return True if no name occurs twice."""
-        if self._hashed < self.count:
-            self._hash_rest()
+        self._hash_some(self.count)
         return not self._twins
 
-    def _hash_rest(self) -> None:
-        """Give every name a slot."""
-        slots = self._slots.count
-        while self.count * 3 > slots * 2:
-            slots *= 2
-        self._slots = _empty_table(slots)
-        self._hashed = self.count
-        for number in range(self.count):
+    def _hash_some(self, most: int) -> None:
+        """Give at most so many names their slots."""
+        if self.count * 3 > self._slots.count * 2:
+            self._grow_table()
+        first = self._hashed
+        self._hashed = min(first + most, self.count)
+        for number in range(first, self._hashed):
             name = self.at(number)
             hashed = _hash_of(name)
             slot = self._slot(name, hashed)
@@ -136,7 +147,11 @@ class SubjectList(GrowingBuffer):
         return size == len(subject) and equal_parts(self._store, start, subject, size)
 
     def _grow_table(self) -> None:
-        slots = _empty_table(2 * self._slots.count)
+        """Make room for all names, also for those without a slot."""
+        size = 2 * self._slots.count
+        while self.count * 3 > size * 2:
+            size *= 2
+        slots = _empty_table(size)
         mask = slots.count - 1
         for index in range(self._slots.count):
             word = self._slots.at(index)

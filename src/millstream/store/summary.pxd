@@ -12,13 +12,21 @@ cdef unsigned int _SUBJECT_MASK
 @cython.final
 cdef class SubjectSums:
     cdef readonly SubjectList names
-    cdef readonly Numbers counts
+    cdef public Numbers counts
     cdef readonly Numbers firsts
     cdef readonly Numbers lasts
 
     @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t read(self, bytes data, Py_ssize_t at, Py_ssize_t count) except -1
+    @cython.locals(size=Py_ssize_t)
+    cpdef Py_ssize_t read_names(self, bytes data, Py_ssize_t at, Py_ssize_t count) except -1
 
+@cython.locals(out=GrowingBuffer, size_width=Py_ssize_t, subject_width=Py_ssize_t)
+cpdef bytes encode(Segment segment, Py_ssize_t all_bytes)
+@cython.locals(
+    names=SubjectList, counts=Numbers, firsts=Numbers, lasts=Numbers, number=Py_ssize_t, size=Py_ssize_t
+)
+cdef _put_subjects(GrowingBuffer out, Segment segment)
 @cython.locals(end=Py_ssize_t)
 cdef Py_ssize_t _gap_at(Segment segment, Py_ssize_t ordinal) noexcept
 @cython.locals(ordinal=Py_ssize_t, gap=Py_ssize_t, largest=Py_ssize_t)

@@ -1,10 +1,12 @@
 """The summary of a sealed segment's file, which saves reading the file.
 
-    "MSSUM\\x01\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
+    "MSSUM\\x02\\0\\0" | crc u32 | fixed part | subjects | removals | others | sizes | subject numbers | seqs
+    | timed ordinals | times
 
 A restart reads the fixed part, the subjects (each with its count, first and last sequence) and the removals;
 the tables after them are read when a message of the segment is needed.  Tables are as narrow as their values
-allow: a segment of one subject with small messages takes two bytes a message.
+allow: a segment of one subject with small messages takes two bytes a message.  Times are listed for one
+message in 4 KiB (``waypoints``); format 1, which is read as well, ends before them.
 
 The summary is derived: if it is missing, damaged or does not fit its segment's size, it is rebuilt from the
 segment.  A valid checksum is not enough: every number is checked against the others before it is used
@@ -21,10 +23,10 @@ from millstream.base.numbers import Numbers, pack_rising, unpack_rising
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 from millstream.store.subject_list import SubjectList
 
-MAGIC = b"MSSUM\x01\x00\x00"
+MAGIC = b"MSSUM\x02\x00\x00"
+_UNTIMED_MAGIC = b"MSSUM\x01\x00\x00"  # of format 1
 _FIXED = struct.Struct("<QQQQqqQQQIIBBBBIIIII")
-_SUBJECT = struct.Struct("<HIQQ")
-_SUBJECT_SIZE = _SUBJECT.size
+_SUBJECT_SIZE = 2 + 4 + 8 + 8  # of a subject: length of its name, messages, first and last sequence
 _START = len(MAGIC) + 4
 _LARGEST_SIZE = 0xFFFFFFFF  # of a segment, whose offsets have four bytes
 _LARGEST_SEQ = 0xFFFFFFFFFFFFFFFE
@@ -55,6 +57,16 @@ class SubjectSums:
             at += _SUBJECT_SIZE + size
         return at
 
+    def read_names(self, data: bytes, at: int, count: int) -> int:
+        """Read only the names of `count` entries at `at`; return their end.  Raise ValueError if cut."""
+        for _ in range(count):
+            if len(data) - at < _SUBJECT_SIZE:
+                raise ValueError("summary is cut short")
+            size = read_little(data, at, 2)
+            self.names.append_name(data, at + _SUBJECT_SIZE, size)
+            at += _SUBJECT_SIZE + size
+        return at
+
 
 class Layout(msgspec.Struct):
     """Position and width of the tables in the bytes of a summary."""
@@ -66,6 +78,7 @@ class Layout(msgspec.Struct):
     subject_width: int
     other_count: int
     first_offset: int
+    timed_count: int
 
 
 class Summary(msgspec.Struct):
@@ -119,13 +132,9 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
             segment.offset_at(0) if segment.count else 0,
         )
     )
-    for number, subject in enumerate(segment.subjects):
-        out.append(
-            _SUBJECT.pack(
-                len(subject), segment.counts.at(number), segment.firsts.at(number), segment.lasts.at(number)
-            )
-        )
-        out.append(subject)
+    out.reserve(4)
+    out.put_little(segment.timed.count, 4)
+    _put_subjects(out, segment)
     out.append(pack_rising(sorted(segment.removals.to_list())))
     out.append(segment.others.peek())
     _put_gaps(out, segment, size_width)
@@ -135,27 +144,30 @@ def encode(segment: Segment, all_bytes: int) -> bytes:
         _put_numbers(out, segment, subject_width)
     if segment.seqs is not None:
         out.append(segment.seqs.peek())
+    out.append(segment.timed.peek())
+    out.append(segment.times.peek())
     body = out.take()
     return MAGIC + crc32c(body).to_bytes(4, "little") + body
 
 
-def decode(data: bytes, *, names_checked: bool = False) -> Summary | None:
+def decode(data: bytes, *, read_before: bool = False) -> Summary | None:
     """Decode the summary in `data`; return None if it is invalid.
 
-    `names_checked`: it was read before, so the check for duplicate subjects is skipped.
+    `read_before`: the sums of its subjects and the uniqueness of their names were checked when the log was
+    opened.  Only the names are read, and the numbers that compiled code relies on are checked.
     """
-    if len(data) < _START + _FIXED.size or not data.startswith(MAGIC):
+    if len(data) < _START + _FIXED.size or not data.startswith((MAGIC, _UNTIMED_MAGIC)):
         return None
     if int.from_bytes(data[len(MAGIC) : _START], "little") != crc32c(data[_START:]):
         return None
     try:
-        summary = _decode(data)
-        return summary if names_checked or summary.subjects.names.is_unique() else None
+        summary = _decode(data, read_before)
+        return summary if read_before or summary.subjects.names.is_unique() else None
     except (ValueError, OverflowError, struct.error):  # a sound checksum over something else
         return None
 
 
-def _decode(data: bytes) -> Summary:
+def _decode(data: bytes, read_before: bool) -> Summary:
     (
         number,
         start_seq,
@@ -178,18 +190,26 @@ def _decode(data: bytes) -> Summary:
         other_count,
         first_offset,
     ) = _FIXED.unpack_from(data, _START)
-    position = _START + _FIXED.size
+    position, timed_count = _START + _FIXED.size, 0
+    if data.startswith(MAGIC):
+        timed_count = int.from_bytes(data[position : position + 4], "little")
+        position += 4
     if subject_count * _SUBJECT_SIZE > len(data):
         raise ValueError("summary is cut short")
     subjects = SubjectSums()
-    position = subjects.read(data, position, subject_count)
+    if read_before:
+        position = subjects.read_names(data, position, subject_count)
+    else:
+        position = subjects.read(data, position, subject_count)
     removals, position = unpack_rising(data, position, removal_count)
     tables = Segment(number, start_seq)
     tables.base_seq, tables.last_seq = base_seq, last_seq
     tables.size, tables.count, tables.with_headers = log_size, count, with_headers
     if live_bytes > log_size or marks > ALL_MARKS or floor > _LARGEST_SEQ:
         raise ValueError("numbers are out of range")
-    layout = Layout(data, position, bool(sparse), size_width, subject_width, other_count, first_offset)
+    layout = Layout(
+        data, position, bool(sparse), size_width, subject_width, other_count, first_offset, timed_count
+    )
     _load(tables, subjects, layout)
     return Summary(
         number,
@@ -217,6 +237,7 @@ def load_tables(segment: Segment, summary: Summary) -> None:
     segment.erased = erased_in(summary)
     tables = summary.tables
     segment.load(tables.offsets, tables.subject_of, tables.seqs, tables.others, summary.subjects.names)
+    segment.take_times(tables.timed, tables.times)
 
 
 def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
@@ -231,7 +252,9 @@ def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
         and width in (0, 1, 2, 4)
     ):
         raise ValueError("numbers are out of range")
-    needed = 4 * layout.other_count + count * (layout.size_width + 8 * layout.sparse)
+    needed = (
+        4 * layout.other_count + count * (layout.size_width + 8 * layout.sparse) + 12 * layout.timed_count
+    )
     if len(data) - position != needed + (count * width if width else 4):
         raise ValueError("tables have another size")
     others = Numbers(4, data[position : position + 4 * layout.other_count])
@@ -243,8 +266,13 @@ def _load(tables: Segment, sums: SubjectSums, layout: Layout) -> None:
     table = Numbers(4)
     table.push_shifted(data, position, width, count, _HEADER_BIT)
     position += count * width if width else 4
-    seqs = Numbers(8, data[position:]) if layout.sparse else None
+    seqs = Numbers(8, data[position : position + 8 * count]) if layout.sparse else None
+    position += 8 * count if layout.sparse else 0
+    timed = Numbers(4, data[position : position + 4 * layout.timed_count])
+    if not timed.rise_between(0, count):
+        raise ValueError("times of messages that do not exist")
     tables.load(offsets, table, seqs, others, tables.subjects)
+    tables.take_times(timed, Numbers(8, data[position + timed.size :]))
     if not _offsets_are_sound(tables, last_gap):
         raise ValueError("offsets do not rise to the end of the segment")
     if not _seqs_are_sound(tables):
@@ -270,7 +298,7 @@ def _seqs_are_sound(tables: Segment) -> bool:
 
 
 def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
-    """Return True if the sums of each subject agree with the tables."""
+    """Return True if the sums of each subject agree with the tables; fill in those that were not read."""
     known = sums.names.count
     counts, firsts, lasts = (
         Numbers(4, bytes(4 * known)),
@@ -279,6 +307,9 @@ def _sums_are_right(tables: Segment, sums: SubjectSums) -> bool:
     )
     if tables.subject_of.tally(_SUBJECT_MASK, counts, firsts, lasts) != tables.with_headers:
         return False
+    if sums.counts.count < known:
+        sums.counts = counts
+        return True
     for number in range(known):
         if counts.at(number) == 0 or sums.counts.at(number) != counts.at(number):
             return False
@@ -294,6 +325,18 @@ def erased_in(summary: Summary) -> int:
     sums = summary.subjects
     number = sums.names.blank()
     return sums.counts.at(number) if number >= 0 else 0
+
+
+def _put_subjects(out: GrowingBuffer, segment: Segment) -> None:
+    names, counts, firsts, lasts = segment.subjects, segment.counts, segment.firsts, segment.lasts
+    for number in range(names.count):
+        size = names.size_at(number)
+        out.reserve(_SUBJECT_SIZE + size)
+        out.put_little(size, 2)
+        out.put_little(counts.at(number), 4)
+        out.put_little(firsts.at(number), 8)
+        out.put_little(lasts.at(number), 8)
+        names.put_name(number, out)
 
 
 def _gap_at(segment: Segment, ordinal: int) -> int:

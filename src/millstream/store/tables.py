@@ -109,7 +109,7 @@ class Tables:
         """Return the segment's summary, if it is unchanged since the log was opened."""
         try:
             data = self._fs.read_all(summary_path(self._folder, segment.number))
-            found = decode(data, names_checked=True)
+            found = decode(data, read_before=True)
         except StoreError:
             return None
         if found is None or found.number != segment.number or found.log_size != segment.size:

@@ -8,7 +8,7 @@ cdef class Waypoints:
     cdef readonly Numbers offsets
     cdef readonly Numbers ordinals
     cdef readonly Numbers seqs
-    cdef Numbers _times
+    cdef readonly Numbers times
     cdef Py_ssize_t _size
 
     @cython.locals(
@@ -17,8 +17,6 @@ cdef class Waypoints:
     )
     cpdef _choose(self, Numbers offsets, Numbers seqs, Py_ssize_t size, Py_ssize_t stride)
     cpdef Py_ssize_t before(self, unsigned long long seq) noexcept
-    cpdef long long time(self, Py_ssize_t index) noexcept
-    cpdef note_time(self, Py_ssize_t index, long long timestamp)
     cpdef take_times(self, Numbers ordinals, Numbers times)
     cpdef Py_ssize_t ordinal_end(self, Py_ssize_t index, Py_ssize_t count) noexcept
     cpdef Py_ssize_t start(self, Py_ssize_t index) noexcept

@@ -8,8 +8,8 @@ sequence and size, with a checksum, so nothing is trusted that the file does not
     offset    where the record of a message begins
     ordinal   of that message
     sequence  of that message; only if there are gaps, otherwise it is `base_seq` + ordinal
-    time      of that message, if known: a segment records the times of its waypoints as it grows; after a
-              restart, searches for a time do
+    time      of that message: a segment records the times of its waypoints as it grows, and its summary has
+              them; not known if the summary is of format 1
 """
 
 from millstream.base.numbers import Numbers
@@ -26,7 +26,7 @@ class Waypoints:
         self.offsets = Numbers(4)
         self.ordinals = Numbers(4)
         self.seqs: Numbers | None = None if seqs is None else Numbers(8)
-        self._times: Numbers | None = None  # in nanoseconds; 0: not known
+        self.times: Numbers | None = None  # in nanoseconds, if known
         self._size = size
         self._choose(offsets, seqs, size, stride)
 
@@ -52,20 +52,10 @@ class Waypoints:
             return -1
         return self.ordinals.first_not_below(seq - self.base_seq + 1) - 1
 
-    def time(self, index: int) -> int:
-        """Return when the message at a waypoint was stored; 0 if unknown."""
-        return self._times.at(index) if self._times is not None else 0
-
-    def note_time(self, index: int, timestamp: int) -> None:
-        """Record when the message at a waypoint was stored."""
-        if self._times is None:
-            self._times = Numbers(8, bytes(8 * self.offsets.count))
-        self._times.set(index, max(timestamp, 0))
-
     def take_times(self, ordinals: Numbers, times: Numbers) -> None:
         """Take over the times recorded for messages, if those are the ones with waypoints."""
         if ordinals.peek() == self.ordinals.peek():
-            self._times = times
+            self.times = times
 
     def ordinal_end(self, index: int, count: int) -> int:
         """Return the ordinal of the next waypoint, or `count` after the last one."""

@@ -34,7 +34,7 @@ _EVERYTHING: Final = 2**64
 
 
 class BadArchive(TransferError):
-    """These bytes are not a complete archive."""
+    """Raised for bytes that are not a complete archive."""
 
 
 @dataclass(slots=True)

@@ -64,7 +64,7 @@ _LEFT_OUT: Final = (
 
 
 class CanNotFollow(TransferError):
-    """This stream must be copied again instead."""
+    """Raised if this stream must be copied again instead."""
 
 
 def why_not(config: Json) -> str:

@@ -1,4 +1,4 @@
-"""Who may connect: tokens, passwords, nkeys, users without credentials."""
+"""Logins that are accepted and refused: tokens, passwords, nkeys, users without credentials."""
 
 import base64
 import json

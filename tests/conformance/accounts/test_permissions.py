@@ -1,4 +1,4 @@
-"""Which subjects a user may publish and subscribe to, and what a refusal looks like."""
+"""Permissions to publish and subscribe, and the messages of a refusal."""
 
 import time
 

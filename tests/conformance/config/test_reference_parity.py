@@ -1,4 +1,4 @@
-"""What nats-server accepts we accept, what it refuses we refuse: `make oracle` asks the real one with `-t`.
+"""We accept and refuse the same configurations as nats-server; `make oracle` asks it with `-t`.
 
 Each entry says how both judge; where we differ on purpose the group says why.
 """
@@ -179,7 +179,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(path: Path) -> subprocess.CompletedProcess[str]:
-    """What nats-server says about a file."""
+    """Let nats-server check a file, and return the finished process."""
     return subprocess.run(
         [*command_for(ServerKind.NATS_SERVER), "-t", "-c", str(path)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What is told about consumers: info, list, names, and the answer to create."""
+"""Documents about consumers: info, list, names, and the answer to create."""
 
 import re
 from typing import Any

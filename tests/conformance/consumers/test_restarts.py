@@ -16,7 +16,7 @@ def connected(join: Dial, server: ServerProcess) -> Client:
 
 
 def untimed(info: dict[str, Any]) -> dict[str, Any]:
-    """Without what the next server does not know, and what is never the same."""
+    """Return the info without the fields that the next server does not know or that always differ."""
     found = {key: value for key, value in info.items() if key not in ("ts", "pause_remaining", "num_waiting")}
     for place in ("delivered", "ack_floor"):
         found[place] = {key: value for key, value in found[place].items() if key != "last_active"}

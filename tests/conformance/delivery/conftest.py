@@ -54,7 +54,7 @@ def own(place: tuple[ServerProcess, str]) -> str:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Before the transcript is compared."""
+    """Finish the last scene before the transcript is compared."""
     result = yield
     if scenes := pyfuncitem.funcargs.get("scenes"):
         scenes[-1].finish()

@@ -1,4 +1,4 @@
-"""What clients can answer to a delivery, what that does, and what they hear back."""
+"""Each payload of an ack, its effect, and the answer to the client."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def prepared(js: Scene, policy: str = "explicit", messages: int = 4, **config: o
 
 
 def after(js: Scene) -> None:
-    """What is there to be seen, and what goes out next."""
+    """Record the consumer's info before and after its next delivery."""
     js.look()
     js.pull(1)
     js.look()

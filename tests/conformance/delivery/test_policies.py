@@ -1,4 +1,4 @@
-"""Where consumers begin, what they get from there, and what they count as pending."""
+"""Consumers by deliver policy: where they begin, what they deliver, and what they count as pending."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -86,7 +86,7 @@ def is_wanted(subject: str, filters: dict[str, Any]) -> bool:
 
 
 def in_the_future(policy: str, contents: Callable[[Scene], None]) -> bool:
-    """Whether a consumer starts behind all that the test publishes."""
+    """Return whether a consumer starts after everything that the test publishes."""
     return (policy == "from 50" and contents is not numbered_from_100) or (
         policy == "from 4" and contents is never_used
     )

@@ -1,4 +1,4 @@
-"""What goes out again, when, in which order and how often; and what is held back meanwhile."""
+"""Redelivery: which messages, when, in which order and how often; and what is held back meanwhile."""
 
 import time
 from typing import Any

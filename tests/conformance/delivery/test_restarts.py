@@ -1,4 +1,4 @@
-"""What a consumer knows after the server was stopped and started again."""
+"""State of a consumer after the server was stopped and started again."""
 
 from collections.abc import Callable
 from typing import Any

@@ -62,7 +62,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def name() -> str:
-    """Of a stream that nobody has used."""
+    """Return the name of a stream that does not exist yet."""
     return f"TRACED{next(_numbers)}"
 
 
@@ -82,7 +82,7 @@ class Publisher:
     def publish(
         self, subject: str, headers: Mapping[str, str] | None = None, *, reply: str = "", dest: str = "told"
     ) -> bytes:
-        """What the publisher hears at once."""
+        """Publish a message with a trace destination, and return what the publisher receives at once."""
         block = header_block({"Nats-Trace-Dest": f"told.{dest}", **(headers or {})})
         return self.client.round_trip(publish(subject, b"hello", reply, block))
 
@@ -95,7 +95,7 @@ class Publisher:
         return events(self.told())
 
     def check_silence(self) -> None:
-        """Nothing was told: the next trace is that of another message."""
+        """Assert that no trace was sent: the next trace is that of another message."""
         assert self.trace("end", ONLY)[0]["subj"] == "end"
 
 

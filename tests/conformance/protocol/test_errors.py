@@ -1,4 +1,4 @@
-"""What a malformed or forbidden operation is answered with, and whether the connection ends.
+"""Answers to malformed and forbidden operations, and whether the connection ends.
 
 Each case is the bytes after CONNECT, the bytes of the answer, and how it ends: `STAYS` means that a PING
 is still answered, `ENDS` that the server closes the connection after the answer.

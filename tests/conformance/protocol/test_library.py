@@ -1,4 +1,4 @@
-"""What applications do with a client library: requests, drains, reconnects."""
+"""Operations of a client library: requests, drains, reconnects."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What a publisher is answered: PubAcks, refusals, and silence."""
+"""Answers to a publisher: PubAcks, refusals, and silence."""
 
 from collections.abc import Callable
 

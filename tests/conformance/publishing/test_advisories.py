@@ -1,4 +1,4 @@
-"""What an account hears of what happens to its streams, field by field."""
+"""Advisories about streams, field by field."""
 
 from collections.abc import Callable
 

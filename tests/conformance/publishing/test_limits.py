@@ -1,4 +1,4 @@
-"""What a stream keeps, and what it refuses because it is full."""
+"""Limits of a stream: what it removes, and what it refuses because it is full."""
 
 from collections.abc import Callable
 

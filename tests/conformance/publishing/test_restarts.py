@@ -1,4 +1,4 @@
-"""What a server knows of its streams when it was stopped, or killed, and started again."""
+"""Streams after the server was stopped, or killed, and started again."""
 
 import signal
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which bodies a pull request may have, and what they ask for."""
+"""Bodies of pull requests: which are accepted, and what they ask for."""
 
 from typing import Any
 

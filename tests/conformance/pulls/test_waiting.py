@@ -25,7 +25,7 @@ def two_accounts(response_type: str) -> str:
 
 
 def size_of(scene: PullScene) -> int:
-    """What a message with PAYLOAD counts, if all of its numbers have one digit."""
+    """Return the bytes that a message with PAYLOAD counts, if all of its numbers have one digit."""
     ack = f"$JS.ACK.{scene.stream}.C.1.1.1.{'1' * 19}.1"
     return len(scene.subject) + len(ack) + len(PAYLOAD)
 

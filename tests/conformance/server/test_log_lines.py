@@ -1,4 +1,4 @@
-"""What operators look for in a log: the same texts at the same levels on both servers."""
+"""Log lines for operators: the same texts at the same levels on both servers."""
 
 import os
 import re

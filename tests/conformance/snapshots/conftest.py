@@ -17,7 +17,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def name() -> str:
-    """Of a stream that nobody has used; its subjects are `<name>.>`."""
+    """Return the name of a stream that does not exist yet; its subjects are `<name>.>`."""
     return f"SNAP{next(_numbers)}"
 
 
@@ -30,7 +30,7 @@ async def site(shared_server: ServerFactory) -> AsyncIterator[Site]:
 
 @pytest_asyncio.fixture
 async def here(origins: Servers, origin: ServerKind) -> AsyncIterator[Site]:
-    """Where a test takes its snapshots: on a server of the kind that its parameter `origin` names."""
+    """Yield the site where a test takes snapshots: a server of the kind in its parameter `origin`."""
     client = await library(origins[origin].client_url)
     yield Site(client)
     await client.close()
@@ -38,7 +38,7 @@ async def here(origins: Servers, origin: ServerKind) -> AsyncIterator[Site]:
 
 @pytest_asyncio.fixture
 async def there(targets: Servers, target: ServerKind) -> AsyncIterator[Site]:
-    """Where a test restores them: on another server, of the kind that its parameter `target` names."""
+    """Yield the site where a test restores: another server, of the kind in its parameter `target`."""
     client = await library(targets[target].client_url)
     yield Site(client)
     await client.close()

@@ -1,4 +1,4 @@
-"""From one server to the other and back: every message and every consumer, whatever they are.
+"""Restores from one server to the other and back: every message and every consumer.
 
 Streams are filled at random on one server, taken from there with a snapshot, and restored on the other; then
 both are asked the same, and a snapshot of the copy has to hold what the first one held.

@@ -124,7 +124,7 @@ async def test_whoever_stops_to_listen_ends_it(site: Site, name: str, shared_ser
 
 
 async def test_it_waits_for_one_who_listens_to_the_very_subject(site: Site, name: str) -> None:
-    """As the `nats` command line does: it hears its answers on a pattern, and the chunks a moment later."""
+    """The `nats` command does this: it subscribes to a pattern for answers, and later to the chunks."""
     await fill(site, name, 2)
     answers = await site.client.subscribe(f"here.{name}.*")
     await site.client.flush()

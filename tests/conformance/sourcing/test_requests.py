@@ -1,4 +1,4 @@
-"""What a mirror or source says on the wire: requests for consumers, answers to flow control."""
+"""Messages that a mirror or source sends: requests for consumers, answers to flow control."""
 
 from collections import deque
 from typing import Any

@@ -323,7 +323,7 @@ def test_too_many_subjects(js: Session, storage: str) -> None:
 
 @STORAGES
 def test_a_batch_ends_at_the_pending_bytes_of_a_connection(js: Session, storage: str) -> None:
-    """Without `max_bytes`, the limit is what a connection may have pending: 64 MiB."""
+    """The limit without `max_bytes` is what a connection may have pending: 64 MiB."""
     js.create(subjects=SUBJECTS, storage=storage, allow_direct=True)
     for _ in range(3):
         js.publish("a.1", b"x" * 1_000_000)

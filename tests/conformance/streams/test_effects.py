@@ -1,4 +1,4 @@
-"""What the fields of a stream's configuration do, at creation and when an update changes them."""
+"""Effects of the fields of a stream's configuration, at creation and after an update."""
 
 from typing import Any
 

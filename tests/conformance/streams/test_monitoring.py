@@ -1,4 +1,4 @@
-"""How monitoring and the system account see JetStream: `/jsz`, `/varz`, `/accountz`, STATSZ, JSZ."""
+"""JetStream in monitoring and the system account: `/jsz`, `/varz`, `/accountz`, STATSZ, JSZ."""
 
 import json
 from typing import Any

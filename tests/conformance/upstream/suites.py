@@ -1,4 +1,4 @@
-"""What of nats.py is run: its client libraries' own tests, and the tests left out with the reason.
+"""The suites of nats.py that run: its client libraries' own tests, and the tests left out with the reason.
 
 Whole files or single tests are left out, nothing by pattern, so that a test that joins upstream is run.
 """

@@ -1,4 +1,4 @@
-"""How pages are read: what a block is, how it is marked, and when an output is the one that is shown."""
+"""Blocks of pages: where they begin and end, how they are marked, and which outputs match."""
 
 import pytest
 

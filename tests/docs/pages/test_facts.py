@@ -1,4 +1,4 @@
-"""What holds for all pages: links lead somewhere, every page is listed, passwords are what a page says."""
+"""Facts about all pages: links lead somewhere, every page is listed, passwords are what a page says."""
 
 import re
 from pathlib import Path

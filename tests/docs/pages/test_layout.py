@@ -8,11 +8,8 @@ from tests.kits.docs.blocks import pages
 from tests.kits.docs.generated import WIDTH
 from tests.kits.paths import ROOT
 
-# The tables of measurements are made by the benchmarks.
-WIDE = {"benchmarks/README.md"}
 
-
-@pytest.mark.parametrize("page", [page for page in pages() if page not in WIDE])
+@pytest.mark.parametrize("page", pages())
 def test_no_line_is_too_wide(page: str) -> None:
     text = re.sub(r"^ *(`{3,}).*?^ *\1$", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []

@@ -2,8 +2,9 @@
 
 import inspect
 
-from millstream.spark import errors
+from millstream.spark import errors as spark_errors
 from millstream.spark.schema import COLUMNS
+from millstream.tables import errors
 from tests.kits.paths import DOCS
 
 PAGE = (DOCS / "spark.md").read_text()
@@ -19,8 +20,9 @@ def test_every_column_has_its_row() -> None:
 def test_every_error_that_a_user_may_meet_is_explained_or_explains_itself() -> None:
     shown = {
         name
-        for name, kind in inspect.getmembers(errors, inspect.isclass)
-        if kind.__module__ == errors.__name__
+        for module in (errors, spark_errors)
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if kind.__module__ == module.__name__
     }
-    self_explaining = {"SparkError", "OptionError", "SchemaError"}
+    self_explaining = {"StreamAccessError", "SparkError", "OptionError", "SchemaError"}
     assert {name for name in shown if f"`{name}`" in PAGE} == shown - self_explaining

@@ -157,7 +157,7 @@ def test_what_a_module_leaves_to_others_names_them() -> None:
 
 
 def test_everything_that_is_imported_exists() -> None:
-    """Also in benchmarks and examples, which no test runs, and in functions that no test calls."""
+    """Imports of benchmarks and examples count, which no test runs, and those inside functions."""
     missing = []
     for each, text in sources().items():
         for module, names in re.findall(

@@ -37,7 +37,7 @@ async def connect(port: int, **options: object) -> Client:
 
 
 def message(number: int) -> bytes:
-    """Its number, and a body that only this number has."""
+    """Return the number of a message, and a body that only this number has."""
     return b"%d:" % number + random.Random(number).randbytes(number % 700)
 
 

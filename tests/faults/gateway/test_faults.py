@@ -1,4 +1,4 @@
-"""What breaks: the link to NATS, the gateway itself, and readers that do not read."""
+"""Faults around the gateway: the link to NATS, the gateway itself, and readers that do not read."""
 
 import asyncio
 import base64

@@ -14,7 +14,7 @@ SENT = [str(number) for number in range(20)]
 
 
 async def _messages(answer: httpx.Response, media_type: str) -> AsyncIterator[dict[str, str]]:
-    """Of NDJSON, or of events."""
+    """Yield the messages of an answer in NDJSON or events."""
     async for line in answer.aiter_lines():
         if media_type.endswith("ndjson"):
             yield json.loads(line)

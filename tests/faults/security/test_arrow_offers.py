@@ -13,7 +13,7 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, ServerAddress
-from millstream.spark.readers.arrow import Offer, _doubt, find_offer
+from millstream.tables.readers.arrow import Offer, _doubt, find_offer
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.security.lying_server import Client, LyingServer
@@ -64,7 +64,7 @@ async def test_somebody_in_the_account_cannot_make_an_offer(
 
 
 def test_an_offer_to_one_connection_is_none_for_another() -> None:
-    """Whoever sees an offer on its way cannot use it: it is signed for the inbox and the key of who asked."""
+    """An offer is signed for the inbox and the key of its requester, so an eavesdropper cannot use it."""
     with (
         ServerProcess(ServerKind.MILLSTREAM, jetstream=True) as server,
         link_to(server.client_url) as one,

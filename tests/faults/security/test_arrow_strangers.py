@@ -29,7 +29,7 @@ MOST_THREADS = 4
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """It serves four readers at a time; two users, and a stream of 40 MB."""
+    """Yield a server for four readers at a time, with two users and a stream of 40 MB."""
     hashed = bcrypt.hashpw(b"b", bcrypt.gensalt(4)).decode()
     config = tmp_path / "server.conf"
     config.write_text(

@@ -1,4 +1,4 @@
-"""What the server sends reaches no service of its own by a subject that somebody else chose."""
+"""A subject that a client chose never makes the server's own messages reach a service."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _is_untouched(admin: Client) -> bool:
 
 @pytest.mark.parametrize("reply", SERVICES)
 def test_no_answer_is_a_request(tmp_path: Path, reply: bytes) -> None:
-    """Of a direct get, of an API request, of a publish, of an imported service, with any user."""
+    """Applies to direct gets, API requests, publishes and imported services, with any user."""
     body = b'{"seq":1}'
     with (
         running(CONFIG, tmp_path) as server,
@@ -111,7 +111,7 @@ def test_no_configuration_makes_a_request(tmp_path: Path) -> None:
 
 
 def test_a_direct_get_injects_nothing_where_its_client_may_not_publish(tmp_path: Path) -> None:
-    """Also if that client listens there itself: then it alone gets the answer."""
+    """The client may even subscribe there itself: then it alone gets the answer."""
     with (
         running(CONFIG, tmp_path) as server,
         client(server, "admin") as admin,

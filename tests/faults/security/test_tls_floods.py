@@ -51,7 +51,7 @@ def dial(server: ServerProcess) -> socket.socket:
 
 
 def visit(server: ServerProcess, authority: CertificateAuthority) -> None:
-    """Come as a client does, and be served; again, if this machine was too busy for a handshake in time."""
+    """Connect like a client; try again if this machine was too busy for a handshake in time."""
     context = authority.client_context(authority.issue("visitor"))
     deadline = time.monotonic() + PATIENCE_S
     while True:

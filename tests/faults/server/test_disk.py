@@ -64,7 +64,7 @@ def health(server: ServerProcess) -> dict[str, Any]:
 def fill_and_free(
     server: ServerProcess, fill: Callable[[], None], free: Callable[[], None], payload: bytes
 ) -> None:
-    """What is true of every disk that takes nothing for a while."""
+    """Check a server whose disk takes nothing for a while."""
     kept: dict[int, bytes] = {}
     with Caller(server.port) as caller:
         caller.create("full")

@@ -38,7 +38,7 @@ def wait_for(done: Callable[[], bool]) -> None:
 
 
 def fill_up(caller: Caller, path: Path) -> str:
-    """Until the disk is full; the error that tells so."""
+    """Publish until the disk is full, and return the error."""
     (path / "ballast").write_bytes(b"b" * (10 * 1024 * 1024))
     while True:
         answer = caller.publish("S.x", b"x" * 200_000)

@@ -23,7 +23,7 @@ def log_folder(store: Path) -> Path:
 
 
 def packed(folder: Path) -> int:
-    """How many segments are compressed."""
+    """Return the number of compressed segments."""
     fs, count = RealFileSystem(), 0
     for path in folder.glob("*.log"):
         file = open_segment_file(fs, str(path))

@@ -35,7 +35,7 @@ def create(caller: Caller) -> list[Ledger]:
 
 
 def settled(caller: Caller) -> bool:
-    """Whether everything has arrived everywhere."""
+    """Return whether every message has arrived in every stream."""
     last = {
         name: caller.state(name)["last_seq"] for name in ("one", "two", "work", "mirror", "again", "both")
     }
@@ -52,7 +52,7 @@ def settled(caller: Caller) -> bool:
 
 
 def told(caller: Caller) -> str:
-    """Where everything is, for whoever has to find out why it does not go on."""
+    """Return the state of all streams as a text, for the message of a failed test."""
     names = ("one", "two", "work", "mirror", "again", "both", "few", "none", "done")
     infos = {name: caller.ask(f"STREAM.INFO.{name}") for name in names}
     return "\n".join(

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from millstream.spark.connections import close_idle_links
 from millstream.spark.options import SinkOptions, SourceOptions, Use
-from millstream.spark.readers import pull
 from millstream.spark.schema import default_schema
 from millstream.spark.sink import stream_writer
 from millstream.spark.stream import StreamReader
 from millstream.spark.writing.identity import TaskIdentity
+from millstream.tables.connections import close_idle_links
+from millstream.tables.readers import pull
 from tests.kits.cluster import Cluster
 from tests.kits.spark.deaths import ClusterStreams, exactly_once
 

@@ -38,7 +38,7 @@ class Damaged:
         self.blocks = {path: self._blocks(path) for path in self.fs.paths() if path.endswith(".log")}
 
     def _places(self) -> dict[int, tuple[str, int, int]]:
-        """Where each live record lies: path, offset, end."""
+        """Return the place of each live record: path, offset, end."""
         places = {}
         for segment in self.life.log.chain.segments:
             self.life.log.reader.load(segment)
@@ -50,7 +50,7 @@ class Damaged:
         return places
 
     def _blocks(self, path: str) -> list[tuple[int, int, int, int]]:
-        """Of a compressed file: where each block lies in it, and what part of the plain one it holds."""
+        """Return, for each block of a compressed file, its place there and its place in the plain file."""
         file = open_segment_file(self.fs, path)
         if not isinstance(file, BlockFile):
             return []

@@ -32,7 +32,7 @@ def eager_threads() -> Iterator[None]:
 
 
 class Loop:
-    """What an event loop does with a log, without one."""
+    """Do to a log what an event loop does, without an event loop."""
 
     def __init__(self, log: Log, workers: ThreadPoolExecutor) -> None:
         self.log = log

@@ -34,7 +34,7 @@ def s2_seeds() -> Iterator[bytes]:
 
 
 def check_s2(data: bytes) -> Hashable:
-    """Whatever Snappy's own reader takes, ours reads as the same."""
+    """Data that Snappy's own reader accepts has the same content in ours."""
     try:
         found = unpack(data, 0, 1 << 20)
     except ArchiveError:

@@ -1,4 +1,4 @@
-"""What clients send to the broker: the protocol, header blocks, WebSocket frames."""
+"""Bytes that clients send to the broker: the protocol, header blocks, WebSocket frames."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_protocol(data: bytes) -> Hashable:
 
 
 def check_headers(data: bytes) -> Hashable:
-    """Whatever is put in is found, and what was removed is not."""
+    """Headers that were added are found, and removed ones are not."""
     found = tuple(headers.find(data, name) is not None for name in _NAMES)
     status = headers.status(data)
     headers.without_status(data)
@@ -119,7 +119,7 @@ def _decoded(choice: int, pieces: tuple[bytes, ...]) -> list[Event]:
 
 
 def check_websocket(data: bytes) -> Hashable:
-    """However frames are cut, they mean the same; nothing comes behind an end."""
+    """Frames mean the same however they are cut, and nothing follows an end."""
     if not data:
         return None
     choice, stream = data[0], data[1:]

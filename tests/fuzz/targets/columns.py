@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from pyspark.sql.types import StructField, StructType
-
 from millstream.arrow.text import repaired, utf8
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.link.errors import ProtocolViolation
 from millstream.link.parser import LinkOp, LinkParser
 from millstream.link.publish_window import PublishWindow, Receipts
-from millstream.spark import intake as codes
-from millstream.spark.columns import Columns
-from millstream.spark.intake import Intake
-from millstream.spark.schema import COLUMNS, arrow_schema
 from millstream.store.fs import MemoryFileSystem
+from millstream.tables import intake as codes
+from millstream.tables.columns import Columns
+from millstream.tables.intake import Intake
+from millstream.tables.schema import COLUMN_TYPES, stream_schema
 from tests.fuzz.targets.client_protocol import split
 from tests.kits.arrow.log import ALL, append, commit, new_log, table_of
 
 _SID = 9
-_FORM = arrow_schema(StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))
+_FORM = stream_schema(COLUMN_TYPES)
 _BLOCK = b"NATS/1.0\r\nNats-Msg-Id: x\r\nA: 1\r\nA: 2\r\n\r\n"
 _ADDED = (
     b"Nats-Stream: S\r\nNats-Subject: a.b\r\nNats-Sequence: 3\r\nNats-Time-Stamp: "
@@ -46,7 +44,7 @@ def message_seeds() -> Iterator[bytes]:
 
 
 def check_batches(data: bytes) -> Hashable:
-    """What is read as Arrow from a log is what was stored; `\\x1e` ends a message, `\\x1f` its parts."""
+    """Arrow batches hold the stored messages; `\\x1e` ends a message, `\\x1f` its parts."""
     log = new_log(MemoryFileSystem(), segment_size=400)
     expected = []
     for line in data.split(b"\x1e")[:40]:
@@ -95,13 +93,13 @@ def intake_seeds() -> Iterator[bytes]:
 
 
 def check_intake(data: bytes) -> Hashable:
-    """What a server sends becomes rows, a gap or a violation, however it is cut."""
+    """Bytes of a server become rows, a gap or a violation, and the same ones however they are cut."""
     if not data:
         return None
     direct, wire = bool(data[0] & 1), data[1:]
     outcomes = []
     for size in (len(wire) or 1, 1 + data[0] % 60):
-        intake = Intake(Columns(tuple(COLUMNS), "S"), 1, 200, direct=direct)
+        intake = Intake(Columns(tuple(COLUMN_TYPES), "S"), 1, 200, direct=direct)
         parser, seen = LinkParser(), []
         try:
             for piece in split(wire, size, 0) if size < 61 else (wire,):

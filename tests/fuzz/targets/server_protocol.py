@@ -1,4 +1,4 @@
-"""What servers send to our own client."""
+"""Bytes that servers send to our own client."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _REPAIRED = b"="
 
 @cache
 def store_files() -> dict[str, bytes]:
-    """What three streams leave behind: one plain, one compressed, one with everything at once."""
+    """Return the files of three streams: one plain, one compressed, one with everything at once."""
     place = Place()
     for name, config in zip(_STREAMS, ({}, {"compression": "s2"}, {"max_msgs_per_subject": 3}), strict=True):
         subject = name.lower()
@@ -75,7 +75,7 @@ def store_seeds() -> Iterator[bytes]:
 
 
 def repaired(path: str, data: bytes) -> bytes:
-    """The same with checksums that fit."""
+    """Return the content of a file with valid checksums."""
     if path.endswith(".sum") and len(data) > 12:
         return data[:8] + crc32c(data[12:]).to_bytes(4, "little") + data[12:]
     if path.endswith(".log") and data[:4] == b"MSZ\x01":
@@ -145,7 +145,7 @@ def check_store(data: bytes) -> Hashable:
 
 
 def _look_at(place: Place, stream: str) -> tuple[Hashable, ...]:
-    """What there is to know about a stream; every message is read, and every consumer asked."""
+    """Read every message of a stream, ask for every consumer, and return what was found."""
     if stream in place.account.unrecovered:
         return ("unrecovered",)
     info = place.ask(f"STREAM.INFO.{stream}", {"subjects_filter": ">"})
@@ -212,7 +212,7 @@ def segment_seeds() -> Iterator[bytes]:
 
 
 def _is_part(other: bytes, content: bytes, before: bytes) -> bool:
-    """Whether some of `content` stands where it stands in another file, where its checksum holds."""
+    """Return whether a part of `content` has a valid checksum because it stands in another file, too."""
     places = (slice(at, at + 24) for at in range(0, len(content), 8))
     return any(content[place] == other[place] != before[place] for place in places)
 

@@ -88,7 +88,7 @@ def _plain(value: Value) -> Any:
 
 
 def check_json(data: bytes) -> Hashable:
-    """Where Python's reader and ours both read a text, they read the same."""
+    """A text that both Python's reader and ours accept has the same value in both."""
     complaint = syntax_error(data)
     value = read_one(data)
     assert not complaint
@@ -104,7 +104,7 @@ def check_json(data: bytes) -> Hashable:
 
 
 def check_structs(data: bytes) -> Hashable:
-    """What was read can be written, and read again is the same."""
+    """A struct that was read can be written, and reading that gives the same struct."""
     read = []
     kind = _STRUCTS[crc32(data) % len(_STRUCTS)]
     for decode in (decode_strict, decode_lenient):
@@ -175,7 +175,7 @@ def schedule_seeds() -> Iterator[bytes]:
 
 
 def check_schedule(data: bytes) -> Hashable:
-    """What is due is due later than now."""
+    """A schedule is never due in the past."""
     pattern, _, zone = _text(data).partition("\n")
     place = zone_of(zone) if zone else None
     now = 1_700_000_000_000_000_000

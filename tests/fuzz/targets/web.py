@@ -193,7 +193,7 @@ async def _application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _asked(text: str) -> str:
-    """What a page of the monitor asks its parameters."""
+    """Read the parameters of a page of the monitor."""
     try:
         query = Query(text)
         return (
@@ -234,7 +234,7 @@ async def _served(data: bytes) -> bytes:
 
 
 def check_http(data: bytes) -> Hashable:
-    """Whatever is sent to the HTTP floor, it answers, forgets the connection, and no task is left."""
+    """The HTTP floor answers any bytes, forgets the connection, and leaves no task behind."""
     sent = _LOOP.run_until_complete(_served(data))
     return len(sent.split(b"HTTP/1.1 ")), sent[9:12]
 

@@ -346,7 +346,7 @@ async def publishing(api: Capture, connection: Client) -> None:
 
 
 async def complaints(api: Capture) -> None:
-    """What is said about each body that can not be read."""
+    """Record the error for each body that cannot be read."""
     said = []
     for subject, kind, bodies in COMPLAINTS:
         for body in bodies:

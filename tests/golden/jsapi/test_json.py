@@ -1,4 +1,4 @@
-"""What nats-server 2.15.1 wrote (tests/golden/jsapi) is read and written again byte for byte."""
+"""JSON that nats-server 2.15.1 wrote (tests/golden/jsapi) is read and written again byte for byte."""
 
 import json
 from pathlib import Path

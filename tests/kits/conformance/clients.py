@@ -61,7 +61,7 @@ class Message:
 
     @property
     def status(self) -> str:
-        """What the first line of the headers says, if it is more than that there are some."""
+        """Return the status and description of the first header line, or "" if it has none."""
         return self.block.split(b"\r\n", 1)[0].decode().removeprefix("NATS/1.0").strip()
 
 

@@ -32,7 +32,7 @@ def body(config: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def _split(config: dict[str, Any]) -> dict[str, Any]:
-    """What stands beside the configuration in the body."""
+    """Remove from `config` the fields that stand beside the configuration in the body, and return them."""
     return {key: config.pop(key) for key in ("action", "pedantic", "stream_name") if key in config}
 
 

@@ -165,7 +165,7 @@ class Scene(Conversation[Heard]):
         return told
 
     def look(self, name: str = "c", *, floor: bool = True) -> Any:
-        """What the consumer's info says.
+        """Record the consumer's info.
 
         `floor`: not where it has given messages up.  nats-server then shows the floor that is on its disk,
         and that moves with some later ack.
@@ -257,7 +257,7 @@ class Scene(Conversation[Heard]):
         return found
 
     def hear(self, name: str, count: int = 1) -> list[Heard]:
-        """The same, and it is not written down."""
+        """Take the next messages without recording them."""
         queue = self._queues[self._sids[name]]
         self.pump(lambda: len(queue) >= count, f"{count} messages on {name}; there are {list(queue)}")
         return [queue.popleft() for _ in range(count)]
@@ -323,7 +323,7 @@ class Scene(Conversation[Heard]):
         self.request(f"$JS.ACK.S.{consumer}.1.1.1.1.0", b"nonsense")
 
     def wait_a_moment(self, seconds: float) -> None:
-        """So that there is a pause between messages, for those who are to keep it."""
+        """Pause between messages, for consumers that replay at the original pace."""
         time.sleep(seconds)
 
     # -- the wire ---------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Scene(Conversation[Heard]):
         self.wire.send(publish(subject, payload, reply, text_block(headers)))
 
     def finish(self) -> None:
-        """Nothing may be left that was not read."""
+        """Assert that all messages were read."""
         self.ask("INFO")
         self.sync()
         for subject, queue in self._silent:

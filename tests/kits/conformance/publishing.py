@@ -116,7 +116,7 @@ class Scenario(Conversation[Heard]):
         return state
 
     def state(self, name: str = "S") -> None:
-        """What the stream says of its contents."""
+        """Record the state of the stream."""
         found = self.info(name)
         shown = {key: value for key, value in found.items() if not key.endswith("_ts")}
         self.note(f"state of {name}: {json.dumps(shown)}")

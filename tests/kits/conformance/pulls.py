@@ -115,7 +115,7 @@ class PullScene:
         return taken
 
     def settled(self, *, delivered: int, waiting: int = 0) -> None:
-        """Nothing has come that was not read, and nothing will."""
+        """Assert that all messages were read, and that no others come."""
         info = self.info()
         assert self._events == []
         assert (info["delivered"]["consumer_seq"], info["num_waiting"]) == (delivered, waiting)

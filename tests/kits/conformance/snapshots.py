@@ -180,14 +180,14 @@ class Site:
         return await self.do(f"STREAM.INFO.{name}", {"deleted_details": True, "subjects_filter": ">"})
 
     async def consumer(self, name: str, consumer: str) -> dict[str, Any]:
-        """What does not depend on the moment."""
+        """Return the consumer's info without the fields that depend on the time."""
         found = await self.do(f"CONSUMER.INFO.{name}.{consumer}")
         for place in ("delivered", "ack_floor"):
             found[place].pop("last_active", None)
         return {key: value for key, value in found.items() if key not in ("ts", "created")}
 
     async def pull(self, name: str, consumer: str, batch: int) -> list[Msg]:
-        """Whatever is there now."""
+        """Pull the messages that are there now."""
         inbox = self.client.new_inbox()
         subscription = await self.client.subscribe(inbox)
         body = json.dumps({"batch": batch, "no_wait": True}).encode()

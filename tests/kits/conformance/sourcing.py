@@ -161,7 +161,7 @@ class Scene(Conversation[Heard]):
         return info
 
     def _inflows(self, info: Any) -> list[Any]:
-        """In an order of ours: nats-server has none."""
+        """Return the inflows in a fixed order: nats-server has none."""
         return [info["mirror"]] if "mirror" in info else sorted(info.get("sources", []), key=_by_config)
 
     def _note_inflows(self, info: Any) -> None:
@@ -190,7 +190,7 @@ class Scene(Conversation[Heard]):
     # -- the wire ---------------------------------------------------------------------------------
 
     def listen(self, subject: str) -> deque[Heard]:
-        """What comes on `subject` from now on goes to the list."""
+        """Subscribe to `subject` and return the list that its messages are put into."""
         sid = f"s{len(self._queues)}"
         queue = self._queues[sid] = deque()
         self.wire.send(f"SUB {subject} {sid}\r\n".encode())

@@ -25,7 +25,7 @@ class Reply(Message):
     """One message that came back."""
 
     def recorded(self) -> Any:
-        """What of it is compared: the JSON, or the text, and the lines of the headers if there are any."""
+        """Return the compared part: the JSON, or the text, and the lines of the headers if there are any."""
         try:
             content = masked(json.loads(self.payload))
         except ValueError:

@@ -61,8 +61,9 @@ class Command:
 
 def pages() -> list[str]:
     """Return every page whose blocks are run, by its name in the repository."""
-    fixed = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md"]
-    found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("README.md")]
+    fixed = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+    folders = ("benchmarks/*.md", "docs/**/*.md", "examples/**/README.md")
+    found = [path for pattern in folders for path in ROOT.glob(pattern)]
     return [*fixed, *sorted(str(path.relative_to(ROOT)) for path in found)]
 
 

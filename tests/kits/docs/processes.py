@@ -1,4 +1,4 @@
-"""What a reader types into: a shell and a Python interpreter, both in the reader's folder.
+"""Processes that a reader types into: a shell and a Python interpreter, both in the reader's folder.
 
 Everything that is started here, and everything that it starts, ends with `close`.
 """

@@ -74,7 +74,7 @@ class Gateway:
         return status, told["error"]["code"], told["error"].get("message", "")
 
     async def publish(self, subject: str, text: str) -> int:
-        """Its sequence."""
+        """Publish a message and return its sequence."""
         told = await self.good("POST", f"/v1/data/subject/{subject}", base64.b64encode(text.encode()))
         return int(told["seq"])
 

@@ -51,7 +51,7 @@ class Gateway:
             assert answer.status_code == 200, answer.text
 
     async def consumer_has(self, consumer: str, field: str, least: int) -> None:
-        """Back when a number that the server tells about a consumer is at least that."""
+        """Wait until a number in a consumer's info is at least so high."""
 
         async def enough() -> bool:
             return bool((await self.http.get(consumer)).json()[field] >= least)
@@ -152,14 +152,14 @@ async def gateway_process(nats_url: str) -> AsyncIterator[GatewayProcess]:
 
 
 async def eventually(question: Callable[[], Awaitable[bool]]) -> None:
-    """Back when the answer is yes."""
+    """Wait until the answer is yes."""
     async with asyncio.timeout(PATIENCE_S):
         while not await question():  # noqa: ASYNC110 - what another process does has no event here
             await asyncio.sleep(0.02)
 
 
 async def is_up(server: GatewayServer) -> None:
-    """Back when the gateway has its connection to NATS."""
+    """Wait until the gateway has its connection to NATS."""
     link = server.core.links.own
     changed = asyncio.Event()
     link.listen(changed.set)

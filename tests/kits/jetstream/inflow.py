@@ -44,7 +44,7 @@ class LoudOutlet(Outlet):
 
 
 class LoudWorld(FakeWorld):
-    """What JetStream publishes reaches what JetStream listens for; ``cut`` takes deliveries away."""
+    """Deliver what JetStream publishes to what JetStream subscribes to; ``cut`` drops deliveries."""
 
     def __init__(self, now_ns: int = START_NS) -> None:
         super().__init__(now_ns)
@@ -128,7 +128,7 @@ class Place:
         return self.ask(f"STREAM.INFO.{name}")
 
     def payloads(self, name: str) -> dict[int, str]:
-        """What a stream has."""
+        """Return the payloads of a stream by sequence."""
         log, record = self.account.streams[name].log, Record()
         found = {}
         for seq in log.sequences(1, log.last_seq):

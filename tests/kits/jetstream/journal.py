@@ -59,7 +59,7 @@ class Desk:
         return told
 
     def checkpoint(self, *names: str) -> None:
-        """With the states that a restart would find."""
+        """Write a checkpoint with the states that a restart would find."""
         self.settle()
         states = {name: each.state for name, each in self.copy().found.items()}
         self.journal.checkpoint([(name, config_of(name), CREATED, states[name]) for name in names])
@@ -77,7 +77,7 @@ class Desk:
         return Desk(fs, **self.sizes)
 
     def restarted(self) -> Desk:
-        """After a clean stop, another process on the same disk."""
+        """Return the states that another process finds on the same disk after a clean stop."""
         self.journal.close()
         return Desk(self.fs, **self.sizes)
 
@@ -104,5 +104,5 @@ def delivered(first: int, last: int, floor: int = 0, at: int = 5) -> Changes:
 
 
 def acked(last: int, floor: int, *gone: int) -> Changes:
-    """Of `last` that went out, these are settled."""
+    """Return the changes of a consumer that delivered up to `last` and settled up to `floor` and `gone`."""
     return Changes(last, last, floor, floor, 0, [], list(gone))

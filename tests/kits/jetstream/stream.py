@@ -134,7 +134,7 @@ class Site:
         self.api.start()
 
     def restarted(self, *, orderly: bool = True) -> Site:
-        """Another server on the same disk."""
+        """Return another server on the same disk."""
         if orderly:
             self.account.stop()
         world = FakeWorld(self.world.time_ns)

@@ -24,7 +24,7 @@ class Message:
 
 @dataclass(slots=True)
 class NaiveLog:
-    """Everything that is there, and the last sequence that was used."""
+    """The live messages, and the last sequence that was used."""
 
     live: dict[int, Message] = field(default_factory=dict)
     last_seq: int = 0

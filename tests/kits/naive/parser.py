@@ -53,7 +53,7 @@ class _Refused(Exception):
 
 
 def naive_events(data: bytes, limits: Limits) -> list[Event]:
-    """Everything in `data` up to its end, an incomplete operation, or the first error."""
+    """Return the events in `data` up to its end, an incomplete operation, or the first error."""
     events = []
     while data:
         try:

@@ -1,4 +1,4 @@
-"""What nats-server said, in `tests/golden`: compared with what a server says now, or taken anew.
+"""Answers of nats-server in `tests/golden`: compared with what a server says now, or recorded anew.
 
 A recording is a list of lines.  `make oracle` runs the tests on nats-server with `--record`: what differs
 from its recording may be a race of nats-server, so the test is run again, and only what still differs at the

@@ -1,4 +1,4 @@
-"""What a client does and hears, line by line, held against what nats-server said when it was recorded.
+"""Sessions of a client, line by line, compared with those recorded on nats-server.
 
 A test only acts: it asks, publishes, waits.  Each step is a line of its transcript, with what differs from
 run to run masked, and at the end the transcript has to be the recorded one.  So nothing an answer has can be
@@ -38,7 +38,7 @@ def masked(text: str, masks: Masks) -> str:
 
 
 def accounts_text(count: int, jetstream: str = "enabled") -> str:
-    """Of a configuration: accounts a0, a1 and so on, each with a user of its name."""
+    """Return the accounts of a configuration: a0, a1 and so on, each with a user of its name."""
     return "\n".join(
         f"a{number}: {{jetstream: {jetstream}, users: [{{user: a{number}, password: p}}]}}"
         for number in range(count)

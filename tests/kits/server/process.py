@@ -77,7 +77,7 @@ class Caller:
         self._client.close()
 
     def listen(self, subject: bytes) -> None:
-        """Also hear what is published there; ``heard`` reads it."""
+        """Subscribe to a subject; ``heard`` reads its messages."""
         self._client.round_trip(b"SUB %b 2\r\n" % subject)
 
     def heard(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _parts(frame: bytes) -> tuple[str, dict[str, str], bytes]:
 
 @dataclass
 class Ledger:
-    """What was published to one stream, and what the server promised about it."""
+    """Messages that were published to one stream, and what the server promised about them."""
 
     stream: str
     subjects: int = 5  # how many of them there are
@@ -213,7 +213,7 @@ class Ledger:
         self.last = max(self.last, seq)
 
     def check(self, caller: Caller, *, thoroughly: bool = False) -> int:
-        """Whether everything promised is there; how many messages were looked at."""
+        """Assert that everything promised is there, and return how many messages were read."""
         state = caller.state(self.stream)
         assert self.wrong == []
         assert state["last_seq"] >= self.last, "sequences are going to be used again"

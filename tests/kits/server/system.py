@@ -42,7 +42,7 @@ class System:
 
     async def join(self, user: str, **options: Any) -> Client:
         async def ignore(error: Exception) -> None:
-            """Being closed is what some tests are about."""
+            """Ignore errors: some tests are about closed connections."""
 
         client = await nats.connect(
             self.server.client_url,

@@ -71,7 +71,7 @@ class Streams:
                 time.sleep(0.2)
 
     def fill(self, count: int) -> None:
-        """More messages in IN; each is acknowledged."""
+        """Publish more messages into IN and wait for each acknowledgement."""
         self.api("INFO")  # connected, whatever happened since
         for number in range(self.count + 1, self.count + count + 1):
             answer = json.loads(self.link.request(f"IN.{number % 3}", str(number).encode()).payload)
@@ -175,7 +175,7 @@ class Driver:
         wait_until(happened_or_dead, what)
 
     def kill(self) -> None:
-        """At once, with its JVM."""
+        """Kill the process at once, with its JVM."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

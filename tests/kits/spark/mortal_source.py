@@ -35,10 +35,10 @@ from millstream.lake.data_files import FileTarget, write_rows
 from millstream.spark.offsets import OffsetDict
 from millstream.spark.option_table import Use
 from millstream.spark.options import SourceOptions
-from millstream.spark.readers.pull import PullReader
 from millstream.spark.sink import StreamWriter, TaskReport
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
+from millstream.tables.readers.pull import PullReader
 
 FOLDER = "MORTAL_FOLDER"
 READ = 20  # messages that have come before the place `read`

@@ -85,8 +85,10 @@ class Lab:
         self._streams.remove(stream)
 
     def create_again(self, stream: str, **config: Any) -> None:
-        """Patiently: nats-server removes the folder of all streams a moment after the last one is gone, and
-        refuses a stream that it was about to put there.
+        """Create a stream, and try again if it is refused.
+
+        nats-server removes the folder of all streams a moment after the last one is gone, and refuses a
+        stream that it was about to put there.
         """
         settings = {"name": stream, "subjects": [f"{stream}.>"], **config}
         tries_left = 20 if self.server.kind is ServerKind.NATS_SERVER else 0
@@ -111,7 +113,7 @@ class Lab:
             assert "error" not in answer, answer
 
     def fill(self, stream: str, count: int, size: int = 0) -> None:
-        """Many messages, quickly: `0`, `1`, … on three subjects."""
+        """Publish many messages quickly: `0`, `1`, … on three subjects."""
         before = self.state(stream)["last_seq"]
         for start in range(0, count, 500):
             for number in range(start, min(start + 500, count)):
@@ -138,7 +140,7 @@ class Lab:
         return list(self.api(f"CONSUMER.NAMES.{stream}").get("consumers") or [])
 
     def payloads(self, stream: str) -> list[bytes]:
-        """What is stored, asked one by one."""
+        """Return the stored payloads, read one by one."""
         state = self.state(stream)
         found = []
         for seq in range(state["first_seq"], state["last_seq"] + 1):

@@ -25,7 +25,7 @@ def commit(log: Log, *, sync: bool = True) -> Commit | None:
 
 
 def commit_all(log: Log) -> None:
-    """The same, with what the commits themselves leave to do."""
+    """Commit until nothing is left, including what the commits themselves add."""
     while log.uncommitted:
         commit(log)
 
@@ -44,7 +44,7 @@ def body_of(number: int) -> bytes:
 
 
 def contents(log: Log) -> dict[int, tuple[bytes, bytes, bytes, int]]:
-    """Everything that can be read."""
+    """Return all records that can be read."""
     record = Record()
     return {
         seq: (record.subject(), record.headers(), record.payload(), record.timestamp)

@@ -17,7 +17,7 @@ SEGMENT = 400
 
 @dataclass
 class Life:
-    """What was done to a log, and how much of it was committed."""
+    """Operations on a log, and how much of them was committed."""
 
     fs: FileSystem
     folder: str = "s"
@@ -91,7 +91,7 @@ class Life:
             self.log.end_job(compaction)
 
     def run(self) -> None:
-        """Everything once; about a hundred operations on files."""
+        """Do every operation once: about a hundred operations on files."""
         self.open()
         self.put(3)
         self.commit()
@@ -128,7 +128,7 @@ class Life:
     # -- afterwards -------------------------------------------------------------------------------
 
     def check(self, log: Log) -> None:
-        """What was committed is there, what was removed is not, and nothing is wrong."""
+        """Assert that committed records are there, removed ones are not, and nothing is damaged."""
         found = read_all(log)
         for seq, body in found.items():
             assert body == self.stored.get(seq), f"sequence {seq} is not what was stored"

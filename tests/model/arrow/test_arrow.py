@@ -1,4 +1,4 @@
-"""On random logs: the rows are those of a cursor, and those that come over NATS."""
+"""Arrow batches of random logs have the rows of a cursor, and those that come over NATS."""
 
 from typing import Any
 
@@ -50,9 +50,9 @@ PATTERNS = st.sampled_from([(), (b"a",), (b"a.*", b"b.>"), (b"*.b", b"a"), (b">"
 def over_the_wire(
     log: Any, patterns: tuple[bytes, ...], first: int, last: int, schema: pa.Schema
 ) -> pa.Table:
-    """The same range, built by the reader that takes messages from NATS."""
-    from millstream.spark.columns import Columns
-    from millstream.spark.intake import Intake
+    """Build the range with the reader that takes messages from NATS."""
+    from millstream.tables.columns import Columns
+    from millstream.tables.intake import Intake
 
     intake = Intake(Columns(tuple(schema.names), "S"), 1, 2**60)
     cursor, record = Cursor(log, first, patterns), Record()

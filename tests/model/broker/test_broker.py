@@ -31,7 +31,7 @@ class NaiveSubscription:
 
 @dataclass
 class Expected:
-    """What one message must give: these plain copies, and one of each of these lists."""
+    """Expected deliveries of one message: these plain copies, and one of each of these lists."""
 
     plain: list[NaiveSubscription] = field(default_factory=list)
     groups: dict[bytes, list[NaiveSubscription]] = field(default_factory=dict)

@@ -110,7 +110,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         return self.account.streams["S"].consumers["C"]
 
     def _take(self) -> list[Got]:
-        """What came, checked against what must never come."""
+        """Return the deliveries, after checking that none of them is forbidden."""
         came = [parse(message) for message in self.world.delivered]
         self.world.delivered.clear()
         self.world.published.clear()

@@ -33,7 +33,7 @@ class NaiveRequest:
 
 
 class NaiveQueue:
-    """What the rules say, without a thought for speed."""
+    """A queue that follows the rules literally, and slowly."""
 
     def __init__(self, policy: PriorityPolicy) -> None:
         self.policy = policy

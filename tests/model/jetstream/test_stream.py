@@ -227,7 +227,7 @@ class StreamMachine(RuleBasedStateMachine):
         again=st.integers(0, 6),
     )
     def power_will_go(self, operations: int, keep: Keep | None, seed: int, again: int) -> None:
-        """In one of the next operations, and perhaps again while the store is opened."""
+        """Cut the power in one of the next operations, and perhaps again while the store is opened."""
         self.fs.cut_power_at(self.fs.operations + operations)
         self.on_crash = (keep, seed, again)
 
@@ -260,7 +260,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.attempt(act)
 
     def start_again(self) -> None:
-        """Another process on what the disk kept: it must have all that was promised, and nothing else."""
+        """Start another process on the disk: it must have all that was promised, and nothing else."""
         keep, seed, again = self.on_crash
         try:
             self.open(keep, seed, again)
@@ -355,7 +355,7 @@ class MemoryStreamMachine(StreamMachine):
 
 
 def live_a_life(machine: StreamMachine) -> None:
-    """Everything once; a stream that a crash left uncreated or undeleted is brought where it should be."""
+    """Do every operation once; repeat a creation or deletion that a crash undid."""
     for most, per_subject in ((0, 0), (0, 1), (4, 0)):
         machine.create(most, per_subject)
         if not machine.exists:

@@ -43,7 +43,7 @@ BLOCK_SIZES = st.sampled_from([0, 64, 500])  # 0: segments are not compressed
 
 
 class LogMachine(RuleBasedStateMachine):
-    """On files in memory; subclasses use other file systems."""
+    """A log on files in memory; subclasses use other file systems."""
 
     def make_fs(self) -> FileSystem:
         return MemoryFileSystem()
@@ -328,7 +328,7 @@ def walk(cursor: Cursor) -> dict[int, Message]:
 
 
 class RealLogMachine(LogMachine):
-    """On the machine's own disk."""
+    """A log on the machine's own disk."""
 
     def make_fs(self) -> FileSystem:
         self.folder = tempfile.mkdtemp(prefix="millstream-log-")
@@ -341,7 +341,7 @@ class RealLogMachine(LogMachine):
 
 
 class CrashLogMachine(LogMachine):
-    """On a disk that fills up, fails and loses power."""
+    """A log on a disk that fills up, fails and loses power."""
 
     fs: CrashFileSystem
 
@@ -390,7 +390,7 @@ class CrashLogMachine(LogMachine):
         seed=st.integers(0, 1 << 30),
     )
     def lose_power(self, steps: list[int], keep: Keep, seed: int) -> None:
-        """In the middle of whatever is under way, and perhaps again while the log is opened."""
+        """Cut the power in the middle of any operation, and perhaps again while the log is opened."""
         random = Random(seed)
         cut, *later = steps
         self.fs.cut_power_at(self.fs.operations + cut)

@@ -1,4 +1,4 @@
-"""What a user of Spark is told when something is wrong: the text names the cause.
+"""Error messages for users of Spark name the cause.
 
 A missing stream in a table, a purge ahead of a query and a damaged offset are in `tests/system/spark`.
 """

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak, pytest.mark.xdist_gro
 
 
 def places_of(target: str) -> tuple[str, ...]:
-    """Where tasks work; the archive's files are moved by the driver, when no server is needed any more."""
+    """Return the phases in which tasks need the server; the driver moves the archive's files without it."""
     return {"table": ("read",), "iceberg": ("read", "rows")}.get(target, ("read", "write"))
 
 

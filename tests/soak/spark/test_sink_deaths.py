@@ -19,7 +19,7 @@ PROGRAM = TESTS / "kits/spark/flaky_sink.py"
 
 
 def payloads(lab: Lab, stream: str) -> Counter[int]:
-    """How often each number is in the stream; markers are left out."""
+    """Return how often each number is in the stream, without markers."""
     link = lab.link
     inbox = f"{link.inbox}.all.{stream}"
     sid = link.subscribe(inbox)

@@ -1,4 +1,4 @@
-"""Who may read a stream over HTTP: every way to say who one is, and what each user may."""
+"""Access to streams over HTTP: every kind of login, and the permissions of each user."""
 
 import asyncio
 import base64
@@ -135,7 +135,7 @@ async def test_reading_needs_the_permission_that_reading_over_nats_needs(tmp_pat
 
 
 async def test_the_spelling_of_a_domain_neither_grants_nor_bypasses(tmp_path: Path) -> None:
-    """As for a client's message, the domain's subjects are mapped first, and then it is decided."""
+    """Subjects with a domain are mapped before permissions are checked, as for a client's message."""
     text = """authorization { users: [
         {user: admin, password: p}
         {user: spelled, password: p, permissions: {publish: ["$JS.hub.API.>"]}}

@@ -23,5 +23,5 @@ def cli(url: str) -> Cli:
 
 @pytest.fixture
 def name() -> str:
-    """Of a stream or bucket that nobody has used; its subjects are `<name>.>`."""
+    """Return the name of a stream or bucket that does not exist yet; its subjects are `<name>.>`."""
     return f"CLI{next(_numbers)}"

@@ -69,6 +69,15 @@ def test_objects_are_stored_and_read(cli: Cli, name: str, tmp_path: Path) -> Non
     cli("obj", "ls", name, code=NOT_FOUND)
 
 
+def test_ls_of_a_bucket_lists_its_keys(cli: Cli, name: str) -> None:
+    cli("kv", "add", name, "--storage", "memory")
+    cli("kv", "ls", name, code=NOTHING)
+    cli("kv", "put", name, "a.b", "1")
+    assert cli("kv", "ls", name).out == "a.b\n"
+    assert cli("kv", "ls", name, "--json").lines[0]["key"] == "a.b"
+    cli("kv", "ls", f"{name}x", code=NOT_FOUND)
+
+
 def test_names_and_values_are_shown_harmlessly(cli: Cli, name: str, tmp_path: Path) -> None:
     cli("kv", "add", name, "--storage", "memory", "--description", "\x1b[31mred")
     cli("kv", "put", name, "k", stdin=ESCAPES.encode())

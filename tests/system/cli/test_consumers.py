@@ -1,7 +1,9 @@
 """`millstream consumer` on a real server."""
 
+import json
+
 from millstream.cli.endings import CONFLICT, FAILED, NOT_FOUND, NOTHING, WRONG_USAGE
-from tests.kits.cli import Cli
+from tests.kits.cli import Cli, assert_harmless
 
 
 def filled(cli: Cli, name: str, count: int = 3) -> str:
@@ -101,3 +103,16 @@ def test_mistakes_are_one_clear_sentence(cli: Cli, name: str) -> None:
     cli("consumer", "pause", stream, "push", "whenever", code=WRONG_USAGE)
     cli("consumer", "edit", stream, "push", code=WRONG_USAGE)
     assert "Commands:" in cli("consumer", code=None).err
+
+
+def test_a_strange_name_hides_no_other_consumer(cli: Cli, name: str) -> None:
+    stream = filled(cli, name)
+    cli("consumer", "add", stream, "billing")
+    config = {"durable_name": "\u202eevil", "name": "\u202eevil", "ack_policy": "explicit"}
+    request = json.dumps({"stream_name": stream, "config": config})
+    answer = cli("req", f"$JS.API.CONSUMER.CREATE.{stream}.\u202eevil", request, "--json").lines[0]["data"]
+    assert "error" not in json.loads(answer)
+    shown = cli("consumer", "ls", stream)
+    assert_harmless(shown.out)
+    assert "billing" in shown.out
+    assert "u202eevil" in shown.out

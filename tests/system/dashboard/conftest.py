@@ -73,7 +73,7 @@ async def start_site() -> AsyncIterator[SiteFactory]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def site(start_site: SiteFactory, shared_server: Callable[..., ServerProcess]) -> Site:
-    """In front of a server with JetStream that other tests use too."""
+    """Return a site in front of a server with JetStream that other tests use, too."""
     made: Site = await start_site(shared_server(jetstream=True).client_url)
     return made
 

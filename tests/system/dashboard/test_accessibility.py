@@ -15,8 +15,8 @@ LOOKS: list[Any] = [
 ]
 
 
-async def _prepare(site: Site) -> list[tuple[str, ...]]:
-    """Make something to look at; the views."""
+async def prepare(site: Site) -> list[tuple[str, ...]]:
+    """Make something to look at, and return the views."""
     await site.add_stream(max_bytes=100_000, retention="workqueue")
     for number in range(3):
         headers = {"Millstream-Header-Colour": "red"}
@@ -41,6 +41,7 @@ async def _prepare(site: Site) -> list[tuple[str, ...]]:
         ("objects",),
         ("objects", site.bucket),
         ("publish",),
+        ("sql",),
         ("connections",),
         ("pipelines",),
         ("login",),
@@ -49,7 +50,7 @@ async def _prepare(site: Site) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
 async def test_no_view_has_a_violation(browser: Browser, site: Site, theme: Any, width: int) -> None:
-    views = await _prepare(site)
+    views = await prepare(site)
     context = await browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
     )

@@ -66,7 +66,7 @@ def test_a_store_that_a_nats_server_just_left_is_refused_and_still_its_own(tmp_p
 
 @pytest.fixture(params=["folder", "link to it"])
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path]:
-    """Where foreign content is, and how we come to it."""
+    """Return the folder of foreign content, and the path by which we reach it."""
     there = tmp_path / "theirs"
     return there, there if request.param == "folder" else tmp_path / "link"
 

@@ -53,7 +53,7 @@ async def _stream(gateway: Gateway) -> str:
 
 
 def _calls(stream: str) -> list[tuple[str, str, str]]:
-    """Everything that a page can send without asking first, and more."""
+    """Return the requests that a page can send without asking first, and more."""
     return [
         ("POST", f"/v1/data/subject/{stream}.a", "eA=="),
         ("POST", f"/v2/subjects/{stream}.a", "x"),

@@ -1,4 +1,4 @@
-"""Who calls: credentials for the broker, tokens of the gateway's own, and what is never told."""
+"""Callers of the gateway: credentials for the broker, the gateway's own tokens, and secrets it hides."""
 
 import base64
 import hashlib

@@ -34,7 +34,7 @@ def js_server(_server_pool: Any) -> ServerProcess:
 
 
 async def raw(port: int, sent: bytes) -> bytes:
-    """What a connection answers until it ends."""
+    """Send bytes on a new connection and return everything it answers until it ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(sent)

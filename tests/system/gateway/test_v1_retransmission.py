@@ -1,4 +1,4 @@
-"""When `/v1` sends a message again: after `ack_wait`, whoever came or left meanwhile (httpmq's own rule)."""
+"""Retransmission on `/v1`: after `ack_wait`, whoever came or left meanwhile (httpmq's own rule)."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ SECOND_NS = 1_000_000_000
 
 
 async def left(lab: Lab) -> None:
-    """Back when the gateway is done with everybody who left."""
+    """Wait until the gateway is done with every caller that left."""
 
     async def nobody_is_there() -> bool:
         return not lab.gateway.server.core.links.own.is_held
@@ -72,7 +72,7 @@ async def test_callers_that_come_and_go_do_not_use_up_max_retry(lab: Lab) -> Non
 
 
 async def test_callers_that_come_and_go_do_not_use_up_what_nobody_has_seen(lab: Lab) -> None:
-    """With a window smaller than the consumer's, messages wait in the gateway, delivered and never sent."""
+    """The window is smaller than the consumer's, so messages wait in the gateway, delivered but not sent."""
     # Long enough for six callers to come and go, on a busy machine too.
     await lab.consumer(max_inflight=4, max_retry=3, ack_wait=15 * SECOND_NS)
     texts = {"one", "two", "three", "four"}

@@ -1,4 +1,4 @@
-"""What httpmq's manual shows with curl, done with curl: the first steps, and retransmission."""
+"""The examples of httpmq's manual, run with curl: the first steps, and retransmission."""
 
 import base64
 import json

@@ -88,7 +88,7 @@ def _gateway_thread(nats: ServerProcess) -> Iterator[str]:
     ids=str,
 )
 def base_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """In front of either server; in a hurry of one: most of what is described is the gateway's own."""
+    """Yield the address of a gateway in front of either server."""
     with ServerProcess(request.param, jetstream=True) as server, _gateway_thread(server) as url:
         yield url
 
@@ -154,7 +154,7 @@ def test_requests_made_from_the_description_get_described_answers(
 
 
 def _be_quick(body: dict[str, Any]) -> None:
-    """What is asked to wait need not wait long."""
+    """Shorten the time that a body asks the gateway to wait."""
     field = "timeout" if "acks" in body else "expires"
     wanted = body.get(field, 5.0)
     if isinstance(wanted, int | float):
@@ -162,7 +162,7 @@ def _be_quick(body: dict[str, Any]) -> None:
 
 
 def _check_beginning(case: Any, base_url: str) -> None:
-    """Of an answer that does not end: its status and its type."""
+    """Check status and type of an answer that does not end."""
     arguments = case.as_transport_kwargs(base_url=base_url)
     with requests.request(**arguments, stream=True, timeout=PATIENCE_S) as answer:
         described = case.operation.definition.raw["responses"]

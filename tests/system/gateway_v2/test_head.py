@@ -26,7 +26,7 @@ _OTHERS = ["/", "/v2", "/v2/", "/docs", "/healthz", "/health", "/metrics"]
 
 @pytest.fixture
 async def gateway(start_gateway: Any, _server_pool: Any) -> Gateway:
-    """In front of ours alone: HEAD is the gateway's business."""
+    """Return a gateway in front of Millstream alone: HEAD does not depend on the server."""
     made: Gateway = await start_gateway(_server_pool.get(ServerKind.MILLSTREAM, jetstream=True))
     await made.add_stream(allow_direct=True)
     letter = {"Millstream-Header-Millstream-Dlq-Reason": "max_deliver"}

@@ -1,4 +1,4 @@
-"""The same over HTTP/2, with prior knowledge: one connection, many streams."""
+"""Routes of `/v2` over HTTP/2 with prior knowledge: one connection, many streams."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What becomes of messages whose reader leaves: they wait for `ack_wait`, unless the reader wants a nak."""
+"""Messages whose reader leaves wait for `ack_wait`, unless the reader asked for a nak."""
 
 import asyncio
 import json

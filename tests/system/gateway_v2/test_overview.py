@@ -1,5 +1,6 @@
-"""What a dashboard shows: who calls, the account at a glance, lists in lines, connections."""
+"""Routes for a dashboard: the caller, the account at a glance, lists in lines, connections."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -10,7 +11,9 @@ import pytest
 
 from millstream.gateway.server import GatewayServer
 from millstream.gateway.settings import Listener, Nats, Settings
-from tests.kits.gateway.v2 import Gateway
+from millstream.gateway.v2 import traffic
+from millstream.gateway.v2.snapshot import SharedLists
+from tests.kits.gateway.v2 import Gateway, eventually
 from tests.kits.link import Operator
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
@@ -46,7 +49,14 @@ async def test_an_overview_has_totals_and_says_what_needs_attention(gateway: Gat
     await gateway.add_stream()
     await gateway.publish(b"1", b"2")
     await gateway.add_consumer("stuck", deliver_subject=f"{gateway.subject}-out")
-    found = (await gateway.http.get("/v2/overview")).json()
+    found: dict[str, Any] = {}
+
+    async def is_scanned() -> bool:
+        nonlocal found
+        found = (await gateway.http.get("/v2/overview")).json()
+        return any(item.get("stream") == gateway.stream for item in found["attention"])
+
+    await eventually(is_scanned)
     assert found["totals"]["messages"] >= 2
     assert found["totals"]["streams"] >= 1
     assert found["account"]["streams"] >= 1
@@ -63,6 +73,42 @@ async def test_rates_come_with_the_second_look(gateway: Gateway) -> None:
     first, second = await events(gateway, "/v2/overview/live?every=0.6", 2)
     assert (first[0], second[0]) == ("overview", "overview")
     assert second[1]["rates"].keys() == {"in_msgs", "in_bytes", "out_msgs", "out_bytes"}
+
+
+async def test_the_last_hour_is_there_for_who_comes_later(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "EVERY_S", 0.6)
+    path = "/v2/overview/history"
+    assert (await gateway.http.get(path)).json().keys() == {
+        "every", "time", "in_msgs", "in_bytes", "out_msgs", "out_bytes"
+    }  # fmt: skip
+    found: dict[str, list[Any]] = {}
+
+    async def has_points() -> bool:
+        found.update((await gateway.http.get(path)).json())
+        return len(found["time"]) >= 2
+
+    await eventually(has_points)
+    assert found["time"] == sorted(found["time"])
+    assert {len(found[name]) for name in ("time", "in_msgs", "in_bytes", "out_msgs", "out_bytes")} == {
+        len(found["time"])
+    }
+
+
+async def test_a_long_scan_of_consumers_delays_nobody(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.add_stream()
+    await gateway.add_consumer("idle")
+    never = asyncio.Event()
+
+    async def hang(self: SharedLists, stream: str) -> Any:
+        await never.wait()
+
+    monkeypatch.setattr(SharedLists, "consumers", hang)
+    found = (await gateway.http.get("/v2/overview")).json()
+    assert found["scanned"]["streams"] == 0 < found["scanned"]["of"]
 
 
 async def test_the_system_account_sees_the_servers(

@@ -1,4 +1,4 @@
-"""What the broker does not permit a caller: told at once, for single messages and for lines of a batch."""
+"""Refusals of the broker are answered at once, for single messages and for lines of a batch."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Why a consumer does not deliver, asked of real servers that do not deliver for that reason."""
+"""Reasons why a consumer does not deliver, asked of real servers in that state."""
 
 import asyncio
 import json

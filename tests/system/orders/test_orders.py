@@ -1,4 +1,4 @@
-"""What `make run` runs, as a user sees it: starts, works, names what fails, mends it, stops, goes on."""
+"""The program of `make run`, as a user sees it: starts, works, names what fails, recovers, stops."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def read(terminal: int) -> bytes:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_the_pipeline_archives_what_flows_whatever_it_is(desk: Callable[..., Run]) -> None:
-    """For minutes, twice: the second start meets everything that the first one left."""
+    """It runs for minutes, twice: the second start meets everything that the first one left."""
     run = desk("--orders-per-second", "20")
     for _ in range(2):
         run.start()

@@ -1,4 +1,4 @@
-"""What `make run` shows: a picture that fits, lines that survive, figures that are true."""
+"""The view of `make run`: a picture that fits, lines that survive, figures that are true."""
 
 import io
 import sys

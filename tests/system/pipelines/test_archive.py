@@ -23,7 +23,7 @@ def verify(table: Path, **keys: object) -> dict[str, object]:
 
 
 def sequences(table: Path) -> list[int]:
-    """What any Parquet reader finds."""
+    """Return the sequences that a Parquet reader finds."""
     return sorted(pq.read_table(table, columns=["seq"]).column("seq").to_pylist())
 
 

@@ -1,4 +1,4 @@
-"""What a server and Spark find wrong with a pipeline before anything runs."""
+"""Defects of a pipeline that a server and Spark find before anything runs."""
 
 from collections.abc import Mapping
 from typing import Any

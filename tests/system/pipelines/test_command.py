@@ -92,7 +92,7 @@ def batches(table: Path) -> int:
 
 
 def is_writing(table: Path) -> bool:
-    """Whether files of a batch are being written at this moment."""
+    """Return whether files of a batch are being written at this moment."""
     return any((table / "_millstream" / "staging").glob("*/**/*.parquet"))
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.connections import close_idle_links
 from millstream.spark.jobs.timed_publish import Pace, publish_paced
+from millstream.tables.connections import close_idle_links
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerProcess
 

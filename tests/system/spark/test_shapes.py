@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from millstream.spark.errors import SchemaError, StreamMissing
+from millstream.spark.errors import SchemaError
 from millstream.spark.shapes import BUCKET_SHAPE, KAFKA_SHAPE, SHAPES
+from millstream.tables.errors import StreamMissing
 from tests.kits.spark.source import Lab, Query, rows, schema_of, source_of
 
 KAFKA = tuple(KAFKA_SHAPE.types)

@@ -15,14 +15,15 @@ from pyspark.sql.types import StructType
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.connections import close_idle_links
-from millstream.spark.errors import NotAllowed, OptionError, SourceUnavailable, SparkError, StreamMissing
+from millstream.spark.errors import SparkError
 from millstream.spark.options import SinkOptions
 from millstream.spark.sink import BatchWriter, StreamWriter, TaskReport, batch_writer, stream_writer
 from millstream.spark.writing import checks
 from millstream.spark.writing.bad_rows import BadRow
 from millstream.spark.writing.identity import TaskIdentity
 from millstream.spark.writing.plain import PlainWriter
+from millstream.tables.connections import close_idle_links
+from millstream.tables.errors import NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerProcess
 
@@ -106,7 +107,7 @@ def lab(shared_server: ServerFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def own_lab(own_server: ServerFactory) -> Iterator[Lab]:
-    """To be killed."""
+    """Yield a lab with a server of its own, which the test kills."""
     lab = Lab(own_server(jetstream=True))
     yield lab
     lab.close()

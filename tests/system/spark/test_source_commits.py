@@ -1,4 +1,4 @@
-"""What a query tells JetStream of its progress, and when."""
+"""Progress of a query in JetStream: what is committed, and when."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.spark.errors import DataLoss, OptionError
+from millstream.tables.errors import DataLoss, OptionError
 from tests.kits.spark.source import Lab, Query
 
 MakeQuery = Callable[..., Query]

@@ -9,7 +9,7 @@ from millstream.base.nkeys import KeyKind
 from millstream.base.seeds import Signer, make_seed
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, LinkTlsOptions, parse_servers
-from millstream.spark.errors import SourceUnavailable
+from millstream.tables.errors import SourceUnavailable
 from tests.kits.certs import CertificateAuthority
 from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.spark.source import rows

@@ -10,8 +10,8 @@ import pytest
 
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.options import LinkOptions, parse_servers
-from millstream.spark.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from millstream.spark.partitions import RangePartition
+from millstream.tables.errors import DataLoss, NotAllowed, OptionError, SourceUnavailable, StreamMissing
 from tests.kits.fault_proxy import FaultProxy
 from tests.kits.ports import free_ports
 from tests.kits.reference import ServerKind, ServerProcess
@@ -228,7 +228,7 @@ def test_readers_leave_no_consumer_behind(lab: Lab) -> None:
 
 
 def test_a_reader_that_is_closed_early_leaves_no_consumer_behind(lab: Lab) -> None:
-    """As `limit` does it; where Spark kills the worker instead, the consumer ends by itself."""
+    """Spark's `limit` closes a reader early; if Spark kills the worker instead, the consumer expires."""
     stream = lab.stream(storage="memory")
     lab.fill(stream, 25_000)
     reader = source_of(lab.options(stream, transport="pull")).reader(schema_of(("seq",)))

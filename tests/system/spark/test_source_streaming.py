@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from millstream.spark.errors import CheckpointError, DataLoss, OptionError, StreamMissing
+from millstream.spark.errors import CheckpointError
+from millstream.tables.errors import DataLoss, OptionError, StreamMissing
 from tests.kits.reference import ServerProcess
 from tests.kits.spark.source import Lab, Query, Row
 

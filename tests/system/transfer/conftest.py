@@ -9,5 +9,5 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def name() -> str:
-    """Of a stream that nobody has used; its subjects are `<name>.>`."""
+    """Return the name of a stream that does not exist yet; its subjects are `<name>.>`."""
     return f"MOVED{next(_numbers)}"

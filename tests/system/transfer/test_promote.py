@@ -30,7 +30,7 @@ WAYS = pytest.mark.parametrize(
 
 
 class Pair:
-    """Where streams come from, and where they go."""
+    """A site that streams come from, and a site that they go to."""
 
     def __init__(self, source: Site, target: Site, urls: tuple[str, str]) -> None:
         self.source = source
@@ -166,7 +166,7 @@ async def test_a_cut_over_that_fails_gives_the_source_back(pair: Pair, name: str
 
 @WAYS
 async def test_a_copy_follows_its_source_message_by_message(pair: Pair, name: str, tmp_path: Path) -> None:
-    """Through the pieces themselves: what comes after the copy, gaps, and what is removed later."""
+    """The parts are used directly: messages after the copy, gaps, and later removals."""
     source, target = pair.source, pair.target
     await source.fill(name)
     happened: list[str] = []

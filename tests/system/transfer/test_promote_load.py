@@ -107,7 +107,7 @@ class Worker:
         return number
 
     async def _take(self) -> list[Msg]:
-        """As `Site.pull`, but what comes late is found in the same inbox by the next one."""
+        """Pull like `Site.pull`, in one inbox, so that the next call finds messages that come late."""
         client = self.site.client
         if self._inbox is None:
             self._inbox = await client.subscribe(client.new_inbox())
@@ -132,7 +132,7 @@ class Worker:
         await self._look_for_late_ones()
 
     async def _look_for_late_ones(self) -> None:
-        """They are in hand, and too late to be acknowledged."""
+        """Take messages that arrived too late to be acknowledged."""
         assert self._inbox is not None
         await self.site.client.flush(timeout=int(PATIENCE_S))  # whatever was sent is here then
         while self._inbox.pending_msgs:

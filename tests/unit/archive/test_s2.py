@@ -142,7 +142,7 @@ def test_anything_else_is_unpacked_or_refused(size: int, elements: list[bytes]) 
 
 
 def naive(data: bytes) -> bytes | None:
-    """The same, a byte at a time; None if it makes no sense."""
+    """Decode a byte at a time; return None for invalid data."""
     at = size = shift = 0
     while True:
         byte = data[at]

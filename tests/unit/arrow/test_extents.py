@@ -1,4 +1,4 @@
-"""What is lent stays as it was until it is given back, and nothing longer."""
+"""Lent memory does not change until it is given back, and is kept no longer."""
 
 import contextlib
 import os

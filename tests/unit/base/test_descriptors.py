@@ -1,4 +1,4 @@
-"""Which descriptors are for connections, and which are kept for the store."""
+"""Descriptors for connections, and those reserved for the store."""
 
 from __future__ import annotations
 

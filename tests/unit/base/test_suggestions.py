@@ -1,4 +1,4 @@
-"""Which word was meant."""
+"""Suggestions for misspelt words."""
 
 import pytest
 

@@ -54,7 +54,7 @@ def meet(
     client: ssl.SSLContext,
     session: ssl.SSLSession | None = None,
 ) -> tuple[ssl.SSLSocket, ssl.SSLSocket, ssl.SSLSession | None]:
-    """Both ends of a connection over which a byte went each way, and the client's session."""
+    """Return both ends of a connection that carried a byte each way, and the client's session."""
     left, right = socket.socketpair()
     ours = server.wrap_socket(left)
     doing = pool.submit(ours.do_handshake)
@@ -102,7 +102,7 @@ def test_a_context_that_verifies_resumes_nothing(
 def test_a_context_that_verifies_nobody_resumes(
     world: World, pool: ThreadPoolExecutor, version: ssl.TLSVersion, tickets: bool
 ) -> None:
-    """Which shows that the test above would notice."""
+    """This proves that the test above can fail."""
     server = world.context(verifying=False)
     client = world.client_context(version, tickets=tickets)
     ours, theirs, session = meet(pool, server, client)

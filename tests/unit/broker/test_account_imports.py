@@ -1,4 +1,4 @@
-"""What crosses the border between accounts, and what does not."""
+"""Messages that cross the border between accounts, and those that do not."""
 
 import re
 

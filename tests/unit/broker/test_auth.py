@@ -316,7 +316,7 @@ def test_an_nkey_can_be_the_no_auth_user_and_then_needs_no_signature() -> None:
 
 
 def test_a_no_auth_user_with_a_hashed_password_lets_nobody_in() -> None:
-    """As in the reference, which compares the hash with itself as if it were the password."""
+    """nats-server compares the hash with itself as if it were the password, and so do we."""
     assert login(authenticator(*USERS, no_auth_user="b")) is None
 
 

@@ -1,4 +1,4 @@
-"""What differs between listeners: credentials of the web socket, certificates that stand for users."""
+"""Differences between listeners: credentials of the web socket, certificates that stand for users."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From INFO to an authenticated client, and everything that can go wrong on the way."""
+"""The handshake, from INFO to an authenticated client, with everything that can go wrong."""
 
 import json
 

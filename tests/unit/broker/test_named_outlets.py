@@ -1,4 +1,4 @@
-"""Who counts as listening to the destination of an outlet."""
+"""Subscribers that count as listening to the destination of an outlet."""
 
 import pytest
 

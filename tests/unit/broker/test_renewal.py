@@ -127,7 +127,7 @@ def test_clients_of_an_account_that_is_gone_are_closed() -> None:
 
 
 def test_a_second_reload_ends_the_first_one() -> None:
-    """Or a client would not be checked against the passwords in between."""
+    """A client must also be checked against the passwords of the first reload."""
     broker, clients = joined()
     begin(broker, options("new.>", NAMES[:-1]))
     finish(begin(broker, options("new.>")))

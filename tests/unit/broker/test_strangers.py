@@ -1,4 +1,4 @@
-"""Of connections that are not known yet, the oldest of whoever has the most goes first."""
+"""Connections before their login: the oldest one of the address with the most is closed first."""
 
 import asyncio
 import logging

@@ -41,6 +41,16 @@ def test_others_are_served_meanwhile(broker: Broker) -> None:
     assert one.connection.waiting
 
 
+def test_what_it_does_in_its_next_turn_is_its_own_and_not_of_the_client_served_before(broker: Broker) -> None:
+    """Streams wait for their commits by client, so one client's streams must not count as another's."""
+    one, other = client(broker), client(broker)
+    feed(one, LONG)
+    feed(other, b"PING\r\n")
+    assert broker.tick.reader == other.connection.cid
+    loop_of(broker).run_ready()
+    assert broker.tick.reader == one.connection.cid
+
+
 def test_input_that_comes_meanwhile_keeps_its_order(broker: Broker) -> None:
     one = client(broker)
     feed(one, LONG + b"UNSUB 9")

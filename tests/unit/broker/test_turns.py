@@ -1,4 +1,4 @@
-"""What the event loop calls fails alone, and what it sent leaves when it has ended."""
+"""A callback of the event loop fails alone, and its messages are sent when it has ended."""
 
 import re
 from collections.abc import Callable
@@ -63,7 +63,7 @@ class Worker:
 
 @pytest.mark.parametrize("way", ["call_later", "call_soon", "run_in_worker", "served", "watched"])
 def test_whatever_calls_jetstream_back_flushes_what_it_sent(way: str) -> None:
-    """Through an outlet, and without asking for a flush."""
+    """JetStream sends through an outlet and does not ask for a flush."""
     broker = make_broker()
     listener = client(broker)
     listener.say(b"SUB inbox 1\r\n")

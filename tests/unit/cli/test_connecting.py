@@ -1,4 +1,4 @@
-"""Who is asking, and where: flags and environment to options of a connection."""
+"""Flags and environment variables become options of a connection."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How commands end."""
+"""Exit codes and messages of commands that end early."""
 
 import tomllib
 from itertools import pairwise

@@ -33,7 +33,7 @@ def begin(folder: Path) -> subprocess.Popen[str]:
 
 
 def _is_past_the_interpreter(process: subprocess.Popen[str]) -> bool:
-    """Whether Ctrl-C does not become an exception any more.
+    """Return whether Ctrl-C no longer becomes an exception.
 
     The interpreter catches it before it loads the first extension, and our code is what gives it back.
     """

@@ -1,4 +1,4 @@
-"""What `millstream serve` does not wait for: scripts and tests start and stop servers by the hundred."""
+"""Work that `millstream serve` does not wait for: scripts and tests start servers by the hundred."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the core of an ordered consumer keeps for its reader, and what it says to the server."""
+"""The core of an ordered consumer: what it keeps for its reader, and what it sends to the server."""
 
 import pytest
 

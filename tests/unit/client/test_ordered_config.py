@@ -1,4 +1,4 @@
-"""What an ordered consumer may be configured to, point by point."""
+"""Settings of an ordered consumer, one by one."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -16,7 +16,7 @@ SECONDS_5 = 5 * 10**9
 
 
 def complete(**fields: Any) -> ConsumerConfig:
-    """What is set without being said, and `fields`."""
+    """Return the defaults of an ordered consumer with `fields`."""
     return ConsumerConfig(
         **{
             "ack_policy": AckPolicy.NONE,

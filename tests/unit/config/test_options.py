@@ -1,4 +1,4 @@
-"""What each key of a file, and each flag, does to the options."""
+"""Effects of each key of a file, and of each flag, on the options."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which changes a running server can take over."""
+"""Changes of the configuration that a running server can take over."""
 
 from typing import Any
 

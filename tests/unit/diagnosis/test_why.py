@@ -1,4 +1,4 @@
-"""Why a consumer does not deliver: one case for each cause, and cases in which a cause must not be named."""
+"""Reasons why a consumer does not deliver: a case for each, and cases in which it must not be named."""
 
 from typing import Any
 

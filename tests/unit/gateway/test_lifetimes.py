@@ -1,4 +1,4 @@
-"""How a gateway begins, and that what is over is forgotten and nothing is waited for without end."""
+"""Start and end of a gateway: it forgets what is over, and waits for nothing without end."""
 
 import asyncio
 import gc

@@ -14,7 +14,7 @@ from tests.kits.certs import CertificateAuthority
 def test_its_context_is_one_that_resumes_nothing_where_clients_are_verified(
     tmp_path: Path, verifying: bool
 ) -> None:
-    """What such a context does is tested beside it (unit/base/test_tls_server.py)."""
+    """The effects of such a context are tested in unit/base/test_tls_server.py."""
     authority = CertificateAuthority(tmp_path)
     issued = authority.issue_for_loopback()
     tls = Tls(

@@ -1,4 +1,4 @@
-"""What a subscription holds and has in flight, without a clock and without NATS."""
+"""Messages that a subscription holds and has in flight, without a clock and without NATS."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ def delivery(stream_seq: int, consumer_seq: int | None = None, size: int = 10) -
 
 
 def taken(window: Window, now: float = 0.0) -> list[int]:
-    """Everything that may go now."""
+    """Take all messages that may be sent now."""
     found = []
     while (next_one := window.next(now)) is not None:
         found.append(next_one.stream_seq)

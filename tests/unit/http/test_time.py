@@ -1,4 +1,4 @@
-"""Those who let others wait, on both versions: slow heads and bodies, answers that nobody takes, silence."""
+"""Time-outs on both versions: slow heads and bodies, answers that nobody reads, silence."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SETTINGS = b"\0\0\0\4\0\0\0\0\0"
 
 
 async def ended(site: Site, reader: asyncio.StreamReader, seconds: float) -> bytes:
-    """What a connection is told when so much time has passed."""
+    """Let so much time pass, and return what the connection receives until it ends."""
     await until(lambda: bool(site.listener._lines))
     for _ in range(20):
         await asyncio.sleep(0)

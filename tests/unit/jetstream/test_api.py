@@ -1,4 +1,4 @@
-"""From a subject under `$JS.API.` to an answer, and who hears about it."""
+"""The API: from a subject under `$JS.API.` to an answer and its advisory."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""When publishers are answered: after the commit, whatever comes between."""
+"""Publishers are answered after the commit, whatever happens in between."""
 
 import errno
 import functools
@@ -464,7 +464,7 @@ Jobs = list[tuple]  # type: ignore[type-arg]
 
 
 def hold_workers(site: Site) -> Jobs:
-    """From now on workers work only when `finish` is called."""
+    """Let workers run only when `finish` is called."""
     jobs: Jobs = []
     site.world.run_in_worker = lambda work, done: jobs.append((work, done))  # type: ignore[method-assign]
     return jobs

@@ -1,4 +1,4 @@
-"""When schedules are due; which patterns there are is what nats-server 2.15.1 takes."""
+"""Times of schedules; the accepted patterns are those of nats-server 2.15.1."""
 
 from __future__ import annotations
 

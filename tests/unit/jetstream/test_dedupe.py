@@ -12,7 +12,7 @@ WINDOW = 10
 
 
 class Model:
-    """The same, slowly: each id with its last sequence and time."""
+    """A naive duplicate window: each id with its last sequence and time."""
 
     def __init__(self) -> None:
         self.seen: dict[bytes, tuple[int, int]] = {}
@@ -83,7 +83,7 @@ def test_ids_that_come_again_and_again(steps: list[tuple[bytes, int, bool]]) -> 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_many_ids_come_and_go(seed: int) -> None:
-    """Enough of them for tables that grow and shrink, and for entries to be cut off."""
+    """There are enough ids for tables to grow and shrink, and for entries to be cut off."""
     generator = random.Random(seed)
     ids, model, now = Dedupe(WINDOW), Model(), 0
     for seq in range(1, 20_000):

@@ -73,9 +73,9 @@ def test_whoever_publishes_to_one_stream_does_not_wait_for_all_of_another() -> N
         site.create(f"S{number}")
     site.world.settle()
 
-    def noted(commit: Commit, owner: Committing) -> Ticket:
+    def noted(commit: Commit, owner: Committing, publisher: int) -> Ticket:
         begun.append(commit.journal_key.decode().split("/")[-2])
-        return start(commit, owner)
+        return start(commit, owner, publisher)
 
     site.world.writers.start = noted  # type: ignore[method-assign]
     for number in range(9):

@@ -16,6 +16,7 @@ class Journal:
         self.told: list[bytes] = []
         self.held: set[bytes] = set()
         self.crowded = False
+        self.has_places = False
         self.waiting: list[Callable[[], None]] = []
 
     def synced(self, key: bytes) -> None:
@@ -26,6 +27,9 @@ class Journal:
 
     def when_released(self, key: bytes, then: Callable[[], None]) -> None:
         raise AssertionError("nothing is erased here")
+
+    def has_place(self, publisher: int) -> bool:
+        return self.has_places
 
     def when_room(self, then: Callable[[], None]) -> None:
         self.waiting.append(then)
@@ -94,6 +98,15 @@ def test_commits_begin_when_the_journal_has_room_with_all_that_gathered() -> Non
     site.world.settle()
     assert len(site.sent(b"me")) == 3
     assert sum("/A/log/0" in path for path in site.disk.syncs) == 1
+
+
+def test_a_commit_that_the_journal_has_a_place_for_does_not_wait() -> None:
+    site, journal = site_of("A")
+    journal.crowded = journal.has_places = True
+    site.world.send(b"a.x", b"1", reply=b"me")
+    site.world.settle()
+    assert len(site.sent(b"me")) == 1
+    assert journal.waiting == []
 
 
 def test_streams_in_memory_do_not_wait_for_the_journal() -> None:

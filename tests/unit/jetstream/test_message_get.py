@@ -10,7 +10,7 @@ REPLY = b"me"
 
 
 def ask(site: Site, body: bytes) -> None:
-    """Without letting anything happen that was put off."""
+    """Return the answer before any deferred work has run."""
     site.world.send(b"$JS.API.STREAM.MSG.GET.S", body, reply=REPLY)
 
 

@@ -1,4 +1,4 @@
-"""What a stream says to messages with headers, or on streams with rules; texts are nats-server's."""
+"""Answers of a stream to messages with headers, or with rules; texts are nats-server's."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a stream keeps: limits, age, and what is purged."""
+"""Messages that a stream removes: limits, age, and purges."""
 
 import json
 from typing import Any
@@ -308,7 +308,7 @@ def test_a_crash_in_the_middle_of_a_purge_leaves_the_newest() -> None:
 
 
 def slices_of(site: Site, name: str) -> list[int]:
-    """How many items each slice of a work had."""
+    """Return the number of items in each slice of a work."""
     return [items for each, items in site.world.slices if each == name]
 
 
@@ -325,7 +325,7 @@ def test_old_messages_go_a_few_at_a_time(ttl: bool) -> None:
 
 
 def overdue(**config: Any) -> Site:
-    """Has 20 old messages, some of which are removed, and one that is new."""
+    """Return a site with 20 old messages, some of which are removed, and a new one."""
     site = Site()
     stream = site.create(max_age=10 * SECOND, **config)
     publish_all(site, *["s.a"] * 20)

@@ -49,7 +49,7 @@ def commit(world: FakeWorld, number: int, *more: Line, subject: bytes = b"a.1", 
 
 
 def kinds(account: AccountJetStream) -> list[type]:
-    """What is kept of the messages of the open batch."""
+    """Return the types under which the messages of the open batch are kept."""
     return [type(each) for each in account.stream("A").batches.staging.open[b"u"].messages]
 
 

@@ -94,7 +94,7 @@ class WorkClock:
 
 
 class Worker:
-    """Does everything when the loop comes round."""
+    """A worker that does everything in the next round of the loop, or when the disk is no longer slow."""
 
     journal = NoJournal()
     ending_many = False
@@ -102,6 +102,15 @@ class Worker:
     def __init__(self, loop: FakeLoop, turn: Callable[..., None]) -> None:
         self._loop = loop
         self._turn = turn
+        self._held: list[Callable[[], None]] | None = None  # while the disk is slow
+
+    def hold(self) -> None:
+        self._held = []
+
+    def let_go(self) -> None:
+        held, self._held = self._held, None
+        for run in held or ():
+            self._loop.call_soon(run)
 
     def submit(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         def run() -> None:
@@ -111,10 +120,13 @@ class Worker:
             sys.settrace(before)
             self._loop.call_soon(self._turn, "end of work", done, None)
 
-        self._loop.call_soon(run)
+        if self._held is None:
+            self._loop.call_soon(run)
+        else:
+            self._held.append(run)
 
-    def start(self, commit: Commit, owner: Committing) -> Ticket:
-        ticket = Ticket(commit, owner)
+    def start(self, commit: Commit, owner: Committing, publisher: int) -> Ticket:
+        ticket = Ticket(commit, owner, publisher)
         self.submit(ticket.run, ticket.tell)
         return ticket
 
@@ -133,8 +145,9 @@ class Site:
             watchdog=self.watchdog,
             clock=self.clock,
         )
-        worker: Any = Worker(self.loop, self.broker.turns.run)
-        world = AccountWorld(self.broker, self.broker.global_account, self.clock, worker)
+        self.worker = Worker(self.loop, self.broker.turns.run)
+        workers: Any = self.worker
+        world = AccountWorld(self.broker, self.broker.global_account, self.clock, workers)
         self.account = AccountJetStream(
             "$G", world, AccountJetStreamOptions(), fs=MemoryFileSystem(), folder="store"
         )
@@ -160,7 +173,7 @@ class Site:
         self.loop.advance(60.1)
 
     def pass_time(self, seconds: float) -> None:
-        """Nothing is asked for so long."""
+        """Let time pass in which nothing is asked."""
         self.clock.passed_ns += round(seconds * 1_000_000_000)
         self.loop.advance(seconds)
 
@@ -173,7 +186,7 @@ class Site:
             client.say(b"".join(lines[start : start + 8]))
 
     def count(self) -> int:
-        """How many messages the stream M has."""
+        """Return the number of messages in stream M."""
         return self.account.stream("M").log.messages
 
     def view(self) -> EngineView:
@@ -339,7 +352,7 @@ def pending(site: Site) -> int:
 
 
 def time_ends(site: Site) -> None:
-    """Nothing was acknowledged in time."""
+    """Let no message be acknowledged in time."""
     ledger = site.account.stream("M").consumers["d"].ledger
     count = pending(site)
     site.pass_time(31)
@@ -362,7 +375,7 @@ def change_consumer(site: Site, **config: Any) -> None:
 
 
 def asked(site: Site, scale: int) -> None:
-    """Many requests wait for messages."""
+    """Let many requests wait for messages."""
     site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
     config = {"durable_name": "d", "ack_policy": "explicit", "max_waiting": 50 * scale}
     site.ask("CONSUMER.DURABLE.CREATE.M.d", {"stream_name": "M", "config": config})
@@ -446,6 +459,19 @@ def roll_up(site: Site, kind: str) -> None:
     assert site.count() == 1
 
 
+def delete_in_one_commit(site: Site) -> None:
+    """Messages are deleted one by one while the disk is slow, so all requests wait for the same commit."""
+    site.worker.hold()
+    count = site.count()
+    requests = [b'{"seq":%d}' % seq for seq in range(1, count + 1, 2)]
+    lines = [b"PUB $JS.API.STREAM.MSG.DELETE.M _INBOX %d\r\n%b\r\n" % (len(each), each) for each in requests]
+    site.say_in_chunks(lines)
+    site.worker.let_go()
+    site.loop.run_ready()
+    assert site.count() == count // 2
+    assert site.account.api_total > count // 2
+
+
 def limit_subjects(site: Site) -> None:
     site.ask("STREAM.UPDATE.M", {"name": "M", "subjects": ["m.*"], "max_msgs_per_subject": 1})
     log = site.account.stream("M").log
@@ -464,7 +490,7 @@ def listeners(site: Site, scale: int) -> None:
 
 
 def audience(site: Site, scale: int) -> None:
-    """Many clients that listen to the same; a delivery is a hundred lines of the interpreted build."""
+    """Let many clients subscribe to one subject; a delivery runs a hundred lines of interpreted code."""
     for _ in range(max(scale // 2, 1) if pure_requested() else 5 * scale):
         site.join().say(b"SUB wide 1\r\n")
 
@@ -561,6 +587,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("messages leave markers", marked, lambda site: expire(site, 3600.2, left=1)),
     ("a rollup of a subject", one_subject, lambda site: roll_up(site, "sub")),
     ("a rollup of all", replaceable, lambda site: roll_up(site, "all")),
+    ("many requests wait for one commit", few_subjects, delete_in_one_commit),
     ("lower the limit of each subject", crowded, limit_subjects),
     ("delete a consumer that messages are kept for", needed, delete_consumer),
     (

@@ -1,4 +1,4 @@
-"""What holds for the rules of stream configurations as a whole, beyond single answers."""
+"""The rules of stream configurations as a whole, beyond single answers."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What the system account hears of the API, in whatever words it asks."""
+"""Answers about the API to the system account, for every spelling of the request."""
 
 import json
 

@@ -18,7 +18,7 @@ SEGMENTS = 4
 
 
 class BadDisk(Disk):
-    """What is not open already cannot be read while it is broken."""
+    """A disk on which, while `broken`, only files that are open already can be read."""
 
     broken = False
 

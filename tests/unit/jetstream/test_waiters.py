@@ -1,4 +1,4 @@
-"""Who waits for commits is called once, in order, and for the right commit."""
+"""Callbacks that wait for commits are called once, in order, and for the right commit."""
 
 from __future__ import annotations
 

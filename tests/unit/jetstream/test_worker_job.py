@@ -14,7 +14,7 @@ from tests.kits.jetstream.stream import Site
 
 
 class Job(WorkerJob):
-    """Has its work as a method, as commits do."""
+    """A job whose work is a method, as in commits."""
 
     def __init__(self) -> None:
         super().__init__(self._work_of_mine)

@@ -1,4 +1,4 @@
-"""What the golden files do not show: round trips of anything, and the corners of reading."""
+"""The codec beyond the golden files: round trips of anything, and the corners of reading."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What is read as plain means the same as what is read by the reader that knows everything."""
+"""The reader of plain JSON gives the same values as the complete reader."""
 
 from __future__ import annotations
 

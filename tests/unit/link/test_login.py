@@ -1,4 +1,4 @@
-"""Who we say we are, in every way NATS knows, and what is refused before anything is sent."""
+"""Logins of every kind that NATS knows, and those refused before anything is sent."""
 
 import json
 import pickle

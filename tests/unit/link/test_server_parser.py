@@ -1,4 +1,4 @@
-"""What a server sends, cut anywhere, is read as a naive reader of the whole would read it."""
+"""Bytes of a server, cut anywhere, are read as a naive reader of the whole would read them."""
 
 import pytest
 from hypothesis import given

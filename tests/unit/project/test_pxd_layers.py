@@ -58,7 +58,7 @@ def test_cimports_point_down(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PXD_FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_what_is_cimported_is_imported_too_or_only_a_type(path: Path) -> None:
-    """So that the interpreted build, and the import linter, see the same dependencies."""
+    """The interpreted build and the import linter see the same dependencies."""
     source = path.with_suffix(".py").read_text()
     for first, second in _CIMPORT.findall(path.read_text()):
         assert (first or second) in source

@@ -49,7 +49,7 @@ def decoder(*, mask: bool = True, compressed: bool = False, max_payload: int = 1
 
 
 def joined(events: list[Event]) -> list[Event]:
-    """The same events, with payload that the reads had cut put together."""
+    """Return the events with payloads put together that the reads had cut."""
     result: list[Event] = []
     for event in events:
         if isinstance(event, bytes) and result and isinstance(result[-1], bytes):

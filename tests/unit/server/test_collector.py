@@ -1,4 +1,4 @@
-"""When the garbage collector runs over old objects, and when it leaves them out."""
+"""Runs of the garbage collector over old objects, and the cases in which they are skipped."""
 
 import gc
 
@@ -89,6 +89,30 @@ def test_python_starts_no_full_collection_by_itself() -> None:
         assert gc.get_threshold()[2] > 10**9
     finally:
         gc.set_threshold(*before)
+
+
+def test_a_collection_that_would_visit_many_young_objects_sets_them_aside() -> None:
+    enabled, set_aside = gc.isenabled(), gc.get_freeze_count()
+    loop = FakeLoop()
+    turns = Turns(loop.as_loop(), Tick(Watchdog(loop.time), loop.time))
+    stop = Collector(turns).watch()
+    gc.disable()
+    try:
+        gc.freeze()  # whatever the test run has made
+        few = [[] for _ in range(100)]
+        before = gc.get_freeze_count()
+        gc.collect(0)
+        assert gc.get_freeze_count() <= before
+        many = [[] for _ in range(10_000)]
+        gc.collect(0)
+        assert gc.get_freeze_count() > before + 9_000
+        assert len(few) + len(many) == 10_100
+    finally:
+        stop()
+        if not set_aside:
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
 
 
 def test_objects_that_were_set_aside_are_still_freed() -> None:

@@ -28,7 +28,7 @@ async def system(tmp_path: Path) -> AsyncIterator[System]:
 
 @pytest_asyncio.fixture
 async def quiet_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[System]:
-    """Without its own statistics, which would come between the events of a slow test."""
+    """Run a server without its statistics, which would come between the events of a slow test."""
     monkeypatch.setattr(events, "_FIRST_STATSZ_S", 3600.0)
     async with running(tmp_path) as started:
         yield started

@@ -1,4 +1,4 @@
-"""What monitoring tells about JetStream; documents as recorded from nats-server 2.15.1."""
+"""Monitoring documents about JetStream, as recorded from nats-server 2.15.1."""
 
 from __future__ import annotations
 

@@ -41,6 +41,7 @@ class Job:
         self.asked_to_sync = 0
         self.told_synced = 0
         self.commit = self.owner = self
+        self.publisher = 0
         self.tell: Callable[[Exception | None], None] = lambda _: None
 
     def size(self) -> int:
@@ -301,6 +302,24 @@ async def test_a_journal_with_enough_for_a_batch_says_when_it_has_room(
     site.journal.when_room(lambda: told.append(True))  # there is room now
     await eventually(lambda: len(told) == 2)
     await eventually(lambda: all(job in site.done for job in jobs))
+
+
+async def test_a_full_batch_has_places_for_publishers_that_have_none_in_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_journal, "_MOST_IN_A_BATCH", 3)
+    await site.write("a")
+    jobs = [Job(site.folder, name) for name in "bcde"]
+    jobs[3].publisher = 7
+    for job in jobs[:3]:
+        assert site.take(job)
+    assert site.journal.crowded
+    assert not site.journal.has_place(0)
+    assert site.journal.has_place(7)
+    assert site.take(jobs[3])
+    assert not site.journal.has_place(7)
+    await eventually(lambda: all(job in site.done for job in jobs))
+    assert "".join(job.path.name for job in site.done) == "abecd"  # publishers take turns
 
 
 async def test_the_store_is_marked_before_a_journal_is_made(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a server imports after its start."""
+"""Modules that a server imports after its start."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""When the event loop may write and sync a commit itself."""
+"""Conditions under which the event loop writes and syncs a commit itself."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
 """Options of `format("jetstream")`: what is taken, what is refused, and that no secret is shown."""
 
-import dataclasses
 import pickle
 
 import pytest
 
-from millstream.spark.connections import named
-from millstream.spark.errors import OptionError
+from millstream.spark.files import shipped
 from millstream.spark.option_table import Use, check_names
 from millstream.spark.options import SinkOptions, SourceOptions
+from millstream.tables.errors import OptionError
 
 READ = {"nats.servers": "nats://a:4222,b", "subscribe": "ORDERS"}
 WRITE = {"nats.servers": "a"}
@@ -176,4 +175,4 @@ def test_options_can_be_pickled_and_are_the_key_of_a_connection() -> None:
 
 def test_files_may_be_shipped_by_spark_and_are_looked_for_where_a_task_runs() -> None:
     connection = streaming(nats__creds="/none/user.creds").connection
-    assert named(connection, "task") == dataclasses.replace(connection, name="task")
+    assert shipped(connection) == connection

@@ -1,4 +1,4 @@
-"""Which filters of Spark's are used, which go back to it, and what is read then."""
+"""Filters of Spark: which are used, which go back to it, and what is read then."""
 
 from datetime import UTC, datetime
 from typing import Any

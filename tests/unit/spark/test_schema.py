@@ -1,10 +1,10 @@
-"""Which columns a query may ask for."""
+"""Columns that a query may ask for."""
 
 import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from millstream.spark.errors import SchemaError
-from millstream.spark.schema import COLUMNS, arrow_schema, chosen_columns, default_schema, needs_data
+from millstream.spark.schema import COLUMNS, arrow_schema, chosen_columns, default_schema
 
 
 def schema(*names: str) -> StructType:
@@ -19,8 +19,6 @@ def test_the_default_schema_is_the_documented_one() -> None:
 
 def test_any_subset_in_any_order_works() -> None:
     assert chosen_columns(schema("seq", "tokens", "stream")) == ("seq", "tokens", "stream")
-    assert not needs_data(("seq", "size"))
-    assert needs_data(("data",))
 
 
 def test_what_may_be_null_does_not_matter() -> None:

@@ -1,10 +1,10 @@
-"""Where a query starts and ends: by word, sequence, count, JSON, time."""
+"""Start and end of a query: by word, sequence, count, JSON, time."""
 
 import pytest
 
-from millstream.spark.errors import OptionError
 from millstream.spark.option_values import moment
 from millstream.spark.start_position import EndPoint, StartPoint
+from millstream.tables.errors import OptionError
 
 NOW = 1_800_000_000_000_000_000
 FIRST, AFTER_LAST = 11, 111

@@ -156,7 +156,7 @@ def test_a_file_that_was_cut_has_the_blocks_before_the_cut() -> None:
 
 
 def test_an_index_that_lies_is_not_believed() -> None:
-    """Of another file, with a sound checksum."""
+    """The index is that of another file, with a valid checksum."""
     fs = CrashFileSystem()
     written(text(1000), fs).close()
     other = CrashFileSystem()
@@ -269,7 +269,7 @@ def test_a_damaged_block_stays_lost_when_another_is_overwritten() -> None:
 
 
 def test_a_block_that_claims_to_stand_far_behind_does_not_make_the_file_large() -> None:
-    """What is missing before a block reads as zeros: a few hundred bytes must not ask for gigabytes."""
+    """A gap before a block reads as zeros: a few hundred bytes must not ask for gigabytes."""
     fs = MemoryFileSystem()
     near, far = pack(0, b"near" * 20, 0), pack(4_000_000_000, b"far" * 20, 0)
     fs.replace(PATH, near + pack(4_000_000_000, b"far" * 20, len(near)))

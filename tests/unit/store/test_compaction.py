@@ -120,7 +120,7 @@ def test_readers_and_cursors_do_not_notice() -> None:
 
 
 def test_a_segment_whose_commit_is_under_way_is_not_exchanged() -> None:
-    """Its messages are read from the commit's memory, where they lie as they did in the old file."""
+    """The commit's memory has its messages at the same offsets as the old file."""
     log = open_log(CrashFileSystem(), "s", segment_size=1000)
     for seq in range(1, COUNT + 1):
         put(log, b"s", body_of(seq))

@@ -1,4 +1,4 @@
-"""How many messages lie in a range, asked in every way there is."""
+"""Counts of the messages in a range, asked in every way there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was removed is overwritten where it lies, and nothing else."""
+"""Removed records are overwritten where they lie, and nothing else is."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def erase_all(log: Log) -> list[type]:
 
 
 def readable(log: Log, *numbers: int) -> list[int]:
-    """Those of which the payload, the subject or a header can be found on disk."""
+    """Return the numbers whose payload, subject or header can be found on disk."""
     data = disk(log)
     marks = (b"secret-%d-end", b"subject-%d-end", b"header-%d-end")
     return [number for number in numbers if any(mark % number in data for mark in marks)]

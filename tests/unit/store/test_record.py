@@ -88,7 +88,7 @@ def test_a_record_is_cut_at_every_byte() -> None:
 
 
 def test_a_record_at_another_place_is_not_sound() -> None:
-    """So that the image of a record in a payload is not taken for one."""
+    """The copy of a record inside a payload is not taken for a record."""
     data = one_record(Kind.MESSAGE, SEQ, TIME, b"a.b", b"", b"body", base=1000)
     record = Record()
     assert record.read(data, 0, len(data), True, 1000) == WHOLE

@@ -17,7 +17,7 @@ COUNT = 400
 
 
 class BadDisk(MemoryFileSystem):
-    """Nothing can be read from it while it is broken."""
+    """A disk from which nothing can be read while it is broken."""
 
     broken = False
 

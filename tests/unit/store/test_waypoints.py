@@ -265,9 +265,9 @@ def test_times_of_this_process_need_no_reading() -> None:
         log.chain.tables.drop(segment)
         segment.unload()
         assert segment.waypoints is not None
-        known = [segment.waypoints.time(index) for index in range(segment.waypoints.offsets.count)]
-        assert all(known)
-        assert known[0] == segment.first_timestamp
+        assert segment.waypoints.times is not None
+        assert segment.waypoints.times.count == segment.waypoints.offsets.count
+        assert segment.waypoints.times.at(0) == segment.first_timestamp
 
 
 def test_a_damaged_time_does_not_mislead() -> None:
@@ -359,8 +359,15 @@ def test_a_damaged_time_in_a_segment_that_grows_does_not_mislead() -> None:
             assert found == sought or (sought == seq and found == seq + 1), (seq, sought)
 
 
+@pytest.mark.parametrize(
+    ("segment_size", "stride"),
+    [
+        pytest.param(SEGMENT, 100, id="times in the file"),
+        pytest.param(4 * STRIDE, STRIDE, id="times in the summary"),
+    ],
+)
 @pytest.mark.parametrize("pace", ["even", "bursts", "late", "one moment"])
-def test_a_moment_is_found_at_every_pace_and_in_any_order(pace: str) -> None:
+def test_a_moment_is_found_at_every_pace_and_in_any_order(pace: str, segment_size: int, stride: int) -> None:
     chance = random.Random(pace)
     gaps = {
         "even": [1000] * COUNT,
@@ -369,7 +376,7 @@ def test_a_moment_is_found_at_every_pace_and_in_any_order(pace: str) -> None:
         "one moment": [0] * COUNT,
     }[pace]
     fs = MemoryFileSystem()
-    log = open_log(fs, "s", segment_size=SEGMENT)
+    log = open_log(fs, "s", segment_size=segment_size)
     times, now = [], 10**9
     for number in range(COUNT):
         now += gaps[number]
@@ -377,9 +384,12 @@ def test_a_moment_is_found_at_every_pace_and_in_any_order(pace: str) -> None:
         put(log, b"a", body_of(number), timestamp=now)
     commit_all(log)
     log.close()
-    log = opened(fs)
+    log = opened(fs, stride)
+    points = log.chain.segments[0].waypoints
+    assert points is not None
+    assert (points.times is not None) == (stride == STRIDE)
     moments = sorted({moment + step for moment in times for step in (-1, 0, 1)})
-    for moment in chance.sample(moments, len(moments)):  # each look notes times that later ones use
+    for moment in chance.sample(moments, len(moments)):
         first = next((seq for seq, each in enumerate(times, start=1) if each >= moment), 0)
         assert log.seq_at_time(moment) == first
     log.close()

@@ -1,4 +1,4 @@
-"""Whether a pattern has a subject in common with any of many."""
+"""Overlap of a pattern with any of many."""
 
 from hypothesis import given
 from hypothesis import strategies as st

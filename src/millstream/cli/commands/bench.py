@@ -252,7 +252,7 @@ def request(
     parallel: Parallel = 16,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Send requests to a responder of this program on another connection.
+    """Send requests to a responder on another connection.
 
     \b
     Examples:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from millstream.base.words import counted
 from millstream.cli.commands.consumer_next import next_messages
 from millstream.cli.commands.consumer_settings import SETTINGS, config_changes, config_section
 from millstream.cli.commands.consumer_why import why
@@ -63,7 +64,8 @@ def ls(
                 for name in [] if json else sorted(found):
                     output.line(name)
                 return
-            infos = sorted(await api.consumers(stream), key=lambda each: str(each["name"]))
+            listed = api.pages(f"CONSUMER.LIST.{stream}", "consumers")  # with every name: it is only shown
+            infos = sorted([each async for each in listed], key=lambda each: str(each["name"]))
         now = time.time()
         columns = (
             "Name",
@@ -163,7 +165,9 @@ def add(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Create a consumer: durable, pull, with explicit acks, unless flags say otherwise.
+    """Create a consumer.
+
+    Unless flags say otherwise, it is durable, and clients pull and acknowledge each message.
 
     \b
     Examples:
@@ -188,9 +192,10 @@ def add(
                     raise Ending(text, CONFLICT) from None
                 raise
         kind = "push" if wanted.get("deliver_subject") else "pull"
-        pending = count_text(made.get("num_pending", 0))
+        pending = counted(made.get("num_pending", 0), "message")
         CommandOutput(json=json).done(
-            made, f"{kind} consumer {consumer} of stream {stream} has {pending} messages to deliver"
+            made,
+            f"{kind} consumer {consumer} of stream {stream} has {pending} to deliver",
         )
 
     run(work())
@@ -212,7 +217,9 @@ def edit(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Change the configuration of a consumer: shows what will change, and asks.
+    """Change the configuration of a consumer.
+
+    Shows what will change, and asks.
 
     \b
     Examples:
@@ -273,7 +280,7 @@ def rm(
     async def work() -> None:
         async with connected(server, "millstream consumer rm") as api:
             found = await consumer_info(api, stream, consumer)
-            what = f"{count_text(found.get('num_ack_pending', 0))} messages without an ack"
+            what = f"{counted(found.get('num_ack_pending', 0), 'message')} without an ack"
             confirm(f"delete consumer {consumer} of stream {stream} with {what}", force=force)
             await api.delete_consumer(stream, consumer)
         CommandOutput(json=json).done(

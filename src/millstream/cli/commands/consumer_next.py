@@ -65,9 +65,9 @@ def next_messages(
     raw: RawOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Take messages of a pull consumer, show them, and acknowledge them once they are shown.
+    """Take messages of a pull consumer and acknowledge them.
 
-    Ends with 7 if there is no message.
+    A message is acknowledged once it is shown. Ends with 7 if there is no message.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from millstream.cli.output.readings import check_name
 from millstream.cli.output.tables import CommandOutput, JsonOption
 from millstream.cli.output.texts import safe
 from millstream.cli.session import run
-from millstream.diagnosis.gathering import diagnose
+from millstream.diagnosis.facts import diagnose
 from millstream.diagnosis.types import DeliveryVerdict, Diagnosis
 from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions
@@ -19,9 +19,9 @@ from millstream.link.options import LinkOptions
 
 @talks_to_a_server
 def why(*, server: LinkOptions, stream: StreamName, consumer: ConsumerName, json: JsonOption = False) -> None:
-    """Explain why a consumer does not deliver: causes, evidence and advice.
+    """Explain why a consumer does not deliver, and what to do.
 
-    Ends with 1 if the consumer is blocked.
+    Each cause has its evidence. Ends with 1 if the consumer is blocked.
 
     \b
     Examples:
@@ -53,9 +53,21 @@ def _show(output: CommandOutput, found: Diagnosis) -> None:
         output.line("", escape=False)
         output.line(f"{cause.severity}: {cause.text}")
         for name, value in cause.evidence.items():
-            output.line(f"    {safe(name)}: {safe(_text(value))}", escape=False)
+            for line in _lines(name, value):
+                output.line(f"    {safe(line)}", escape=False)
         output.line(f"  → {cause.advice}")
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _lines(name: str, value: object) -> list[str]:
+    """Return a fact as lines: a list of records has one for each, an empty fact none."""
+    if value in ("", None, []):
+        return []
+    if isinstance(value, list) and all(isinstance(each, msgspec.Struct) for each in value):
+        return [f"{name}:", *(f"  {_record(msgspec.to_builtins(each))}" for each in value)]
+    if isinstance(value, float):
+        return [f"{name}: {value:,.1f}"]
+    return [f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"]
+
+
+def _record(fields: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if value not in ("", None))

@@ -147,7 +147,9 @@ def select(
     none: Annotated[bool, typer.Option("--none", help="Select none.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Use a context whenever no server is named; the nats tool uses it, too.
+    """Use a context whenever no server is named.
+
+    The nats tool uses it, too.
 
     \b
     Examples:

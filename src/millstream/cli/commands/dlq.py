@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from millstream.base.words import counted
 from millstream.cli.commands.lookup import stream_info
 from millstream.cli.commands.pub import BodyFile
 from millstream.cli.completion import StreamName
@@ -29,8 +30,8 @@ from millstream.cli.output.texts import (
 from millstream.cli.session import missing, run
 from millstream.golang.time import format_time
 from millstream.letters.letter import Letter
-from millstream.letters.reading import letter_streams, read_letter, read_letters
-from millstream.letters.redriving import Edit, Redriven, RedriveOutcome, redrive, redrive_all
+from millstream.letters.redrives import Edit, Redriven, RedriveOutcome, redrive, redrive_all
+from millstream.letters.streams import letter_streams, read_letter, read_letters
 from millstream.link.options import LinkOptions
 
 app = CommandGroup("Dead letters: messages that were given up, with the reason. Read them, send them again.")
@@ -185,9 +186,10 @@ def redrive_command(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Publish letters to their original subject again, and delete them once they are stored there.
+    """Publish letters to their original subject again.
 
-    Each has a message id, so a redrive that was cut off can be repeated. Ends with 1 if a letter stays.
+    A letter is deleted once its message is stored there. Each has a message id, so a redrive that was cut off
+    can be repeated. Ends with 1 if a letter stays.
 
     \b
     Examples:
@@ -207,7 +209,7 @@ def redrive_command(
         async with connected(server, "millstream dlq redrive") as api:
             found = (await stream_info(api, stream))["state"]
             if every:
-                confirm(f"redrive up to {count_text(found['messages'])} letters of {stream}", force=force)
+                confirm(f"redrive up to {counted(found['messages'], 'letter')} of {stream}", force=force)
                 results: list[Redriven] = []
                 start = 1
                 while start:

@@ -11,7 +11,7 @@ from millstream.buckets.kv import KeyValue
 from millstream.buckets.kv_types import BucketStatus, KvConfig
 from millstream.cli.commands import kv_keys
 from millstream.cli.commands.buckets import bucket_config, bucket_link
-from millstream.cli.completion import BucketName
+from millstream.cli.completion import BucketName, bucket_names
 from millstream.cli.connection import talks_to_a_server
 from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
@@ -80,18 +80,25 @@ def add(*, server: LinkOptions, bucket: BucketName, changes: Changes, json: Json
 def ls(
     *,
     server: LinkOptions,
+    bucket: Annotated[
+        str,
+        typer.Argument(
+            metavar="BUCKET", help="List its keys, as `kv keys` does.", autocompletion=bucket_names
+        ),
+    ] = "",
     names: Annotated[bool, typer.Option("--names", "-n", help="Only the names, one in a line.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """List buckets; `kv keys` lists keys.
+    """List buckets, or the keys of one.
 
     \b
     Examples:
       millstream kv ls
+      millstream kv ls users
     """
+    output = CommandOutput(json=json)
 
     async def work() -> None:
-        output = CommandOutput(json=json)
         found: list[BucketStatus] = []
         async with bucket_link(server, "millstream kv ls", _PREFIX) as link:
             page, offset = await KeyValue.buckets(link)
@@ -122,7 +129,7 @@ def ls(
         empty = "there are no buckets; make one with millstream kv add"
         output.table(msgspec.to_builtins(found), columns, rows, empty=empty)
 
-    run(work())
+    run(kv_keys.print_keys(server, bucket, output) if bucket else work())
 
 
 @app.command("status")

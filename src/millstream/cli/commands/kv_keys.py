@@ -168,7 +168,9 @@ def delete(
     revision: Expected = None,
     force: ForceOption = False, json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Delete a key; older revisions stay in its history, as far as the bucket keeps them.
+    """Delete a key; its history stays.
+
+    The bucket keeps as many older revisions as its configuration says.
 
     \b
     Examples:
@@ -258,24 +260,34 @@ def keys(
       millstream kv keys users --json | jq -r .key
     """
 
-    async def work() -> int:
-        output, count, at = CommandOutput(json=json), 0, after
-        async with bucket_link(server, "millstream kv keys", _PREFIX, bucket) as link:
-            store = await KeyValue.open(link, bucket)
-            while True:
-                page = await store.keys(prefix, after=at, limit=min(_PAGE, limit - count) if limit else _PAGE)
-                for each in page.entries:
-                    time = format_time(each.created)
-                    output.event({"key": each.key, "revision": each.revision, "time": time}, each.key)
-                count, at = count + len(page.entries), page.next
-                if not at:
-                    break
-                if limit and count >= limit:
-                    output.note(f"more: --after {at}")
-                    break
-        return 0 if count else NOTHING
+    run(print_keys(server, bucket, CommandOutput(json=json), prefix=prefix, limit=limit, after=after))
 
-    run(work())
+
+async def print_keys(
+    server: LinkOptions,
+    bucket: str,
+    output: CommandOutput,
+    *,
+    prefix: str = "",
+    limit: int = 0,
+    after: int = 0,
+) -> int:
+    """Print keys page by page; returns the exit code."""
+    count, at = 0, after
+    async with bucket_link(server, "millstream kv keys", _PREFIX, bucket) as link:
+        store = await KeyValue.open(link, bucket)
+        while True:
+            page = await store.keys(prefix, after=at, limit=min(_PAGE, limit - count) if limit else _PAGE)
+            for each in page.entries:
+                time = format_time(each.created)
+                output.event({"key": each.key, "revision": each.revision, "time": time}, each.key)
+            count, at = count + len(page.entries), page.next
+            if not at:
+                break
+            if limit and count >= limit:
+                output.note(f"more: --after {at}")
+                break
+    return 0 if count else NOTHING
 
 
 @talks_to_a_server
@@ -290,7 +302,9 @@ def watch(
     count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=0, help="Maximum number.")] = 0,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Show changes of keys as they come, until Ctrl-C; begins with the present values.
+    """Show changes of keys as they come, until Ctrl-C.
+
+    Begins with the present values.
 
     \b
     Examples:

@@ -7,17 +7,18 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from millstream.base.words import counted
 from millstream.buckets.object_info import ObjectLink, ObjectStoreConfig, StoreStatus, read_info
 from millstream.buckets.objects import ObjectStore
 from millstream.cli.commands.buckets import bucket_config, bucket_link
 from millstream.cli.commands.obj_transfer import ObjectName, get, put
-from millstream.cli.completion import StoreName
+from millstream.cli.completion import StoreName, store_names
 from millstream.cli.connection import talks_to_a_server
 from millstream.cli.endings import NOTHING
 from millstream.cli.groups import CommandGroup
 from millstream.cli.output.confirmation import ForceOption, confirm
 from millstream.cli.output.tables import CommandOutput, JsonOption
-from millstream.cli.output.texts import count_text, safe, size_text, time_text
+from millstream.cli.output.texts import safe, size_text, time_text
 from millstream.cli.session import run
 from millstream.cli.settings import Changes, Setting, SettingForm, takes_settings
 from millstream.client.client import Client
@@ -73,7 +74,10 @@ def add(*, server: LinkOptions, bucket: StoreName, changes: Changes, json: JsonO
 def ls(
     *,
     server: LinkOptions,
-    bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="Its objects; else all buckets.")] = "",
+    bucket: Annotated[
+        str,
+        typer.Argument(metavar="BUCKET", help="Its objects; else all buckets.", autocompletion=store_names),
+    ] = "",
     json: JsonOption = False,
 ) -> None:
     """List buckets, or the objects of one, as they come.
@@ -142,7 +146,7 @@ def info(*, server: LinkOptions, bucket: StoreName, name: ObjectName, json: Json
         async with bucket_link(server, "millstream obj info", _PREFIX, bucket) as link:
             found = await (await ObjectStore.open(link, bucket)).get(name)
         section = {
-            "Size": f"{size_text(found.size)} in {count_text(found.chunks)} chunks",
+            "Size": f"{size_text(found.size)} in {counted(found.chunks, 'chunk')}",
             "Changed": time_text(found.mtime),
             "Digest": found.digest or "-",
         }
@@ -169,7 +173,7 @@ def rm(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete an object; or, without a name, a bucket with all its objects.
+    """Delete an object, or without a name a whole bucket.
 
     \b
     Examples:
@@ -261,7 +265,9 @@ def watch(
     ] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Show changes of objects as they come, until Ctrl-C; begins with those that are there.
+    """Show changes of objects as they come, until Ctrl-C.
+
+    Begins with the objects that are there.
 
     \b
     Examples:

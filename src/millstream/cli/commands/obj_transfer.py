@@ -47,7 +47,9 @@ def put(
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace one of this name.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Store a file, of any size; one of this name is replaced with --force only.
+    """Store a file, of any size.
+
+    An object of this name is replaced with --force only.
 
     \b
     Examples:
@@ -133,9 +135,10 @@ def get(
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write an object to a file, by default of its own name in this folder; follows links.
+    """Write an object to a file.
 
-    The file appears when all of it was received and its digest was checked.
+    By default, the file has the name of the object and is in this folder. Links are followed. The file
+    appears when all of it was received and its digest was checked.
 
     \b
     Examples:

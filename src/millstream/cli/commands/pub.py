@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from millstream.base.reasons import file_reason
+from millstream.base.words import counted
 from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, NOTHING, Ending, UsageError
 from millstream.cli.output.readings import read_duration, read_headers_given
@@ -218,7 +219,7 @@ class _Sender:
         """Wait for the last confirmations, and print the result."""
         await self.settle()
         document: dict[str, Any] = {"subject": self._subject, "messages": self._sent, "bytes": self._bytes}
-        text = f"{count_text(self._sent)} message{'s' if self._sent != 1 else ''} to {self._subject}"
+        text = f"{counted(self._sent, 'message')} to {self._subject}"
         if self._last is not None:
             ack = self._last
             document |= {"stream": ack.stream, "seq": ack.seq, "duplicate": ack.duplicate}

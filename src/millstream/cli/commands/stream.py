@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from millstream.base.words import counted
 from millstream.cli.commands.lookup import stream_info
 from millstream.cli.commands.stream_copy import copy
 from millstream.cli.commands.stream_messages import tail, view
@@ -175,7 +176,7 @@ def _sections(info: dict[str, Any], counts: dict[str, int]) -> dict[str, dict[st
     if state.get("num_deleted"):
         state_section["Deleted between"] = count_text(state["num_deleted"])
     if (state.get("lost") or {}).get("msgs"):
-        state_section["Lost"] = f"{count_text(len(state['lost']['msgs']))} messages: the store was damaged"
+        state_section["Lost"] = f"{counted(len(state['lost']['msgs']), 'message')}: the store was damaged"
     sections = {
         f"Stream {safe(_name(info))}, created {time_text(info.get('created'))}": config_section(
             info["config"]
@@ -268,7 +269,9 @@ def edit(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Change the configuration of a stream: shows what will change, and asks.
+    """Change the configuration of a stream.
+
+    Shows what will change, and asks.
 
     \b
     Examples:
@@ -318,8 +321,8 @@ def rm(
     async def work() -> None:
         async with connected(server, "millstream stream rm") as api:
             state = (await stream_info(api, stream))["state"]
-            consumers = count_text(state.get("consumer_count", 0))
-            what = f"{count_text(state.get('messages', 0))} messages and {consumers} consumers"
+            consumers = state.get("consumer_count", 0)
+            what = f"{counted(state.get('messages', 0), 'message')} and {counted(consumers, 'consumer')}"
             confirm(f"delete stream {stream} with {what}", force=force)
             await api.delete_stream(stream)
         CommandOutput(json=json).done({"deleted": stream}, f"stream {stream} is deleted, with {what}")
@@ -366,7 +369,7 @@ def purge(
             done = await api.ask(f"STREAM.PURGE.{stream}", request or None)
         count = done.get("purged", 0)
         CommandOutput(json=json).done(
-            {"purged": count}, f"{count_text(count)} messages are removed from {stream}"
+            {"purged": count}, f"{counted(count, 'message is', 'messages are')} removed from {stream}"
         )
 
     run(work())

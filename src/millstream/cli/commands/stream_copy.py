@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from millstream.base.words import counted
 from millstream.cli.commands.lookup import stream_info
 from millstream.cli.commands.stream_settings import SETTINGS, config_changes
 from millstream.cli.completion import StreamName
@@ -19,7 +20,7 @@ from millstream.cli.connection import connected, talks_to_a_server
 from millstream.cli.endings import FAILED, Ending, UsageError
 from millstream.cli.output.readings import check_name
 from millstream.cli.output.tables import CommandOutput, JsonOption
-from millstream.cli.output.texts import count_text, list_text
+from millstream.cli.output.texts import list_text
 from millstream.cli.session import run
 from millstream.cli.settings import Changes, merged, takes_settings
 from millstream.link.options import LinkOptions
@@ -70,7 +71,7 @@ def copy(
                 return
             copied = await _copy_messages(api, info, wanted, json=json)
         output.done(
-            {"stream": target, "messages": copied}, f"stream {target} has {count_text(copied)} messages"
+            {"stream": target, "messages": copied}, f"stream {target} has {counted(copied, 'message')}"
         )
 
     run(work())

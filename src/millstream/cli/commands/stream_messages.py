@@ -64,9 +64,9 @@ def view(
     raw: RawOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show messages that a stream holds; nothing is consumed, not even on a work queue.
+    """Show messages of a stream, without consuming them.
 
-    Ends with 7 if there is no message.
+    This holds for work queues, too. Ends with 7 if there is no message.
 
     \b
     Examples:
@@ -144,10 +144,11 @@ def tail(
     raw: RawOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show messages of a stream as they are stored, until Ctrl-C; nothing is consumed.
+    """Show messages as a stream stores them, without consuming them.
 
-    A stream with limits is read by an ordered consumer, which loses nothing. A work queue or a stream with
-    interest is looked at five times a second, so a message that is consumed sooner is not shown.
+    Ends with Ctrl-C, or with --count. A stream with limits is read by an ordered consumer, which loses
+    nothing. A work queue or a stream with interest is looked at five times a second, so a message that is
+    consumed sooner is not shown.
 
     \b
     Examples:

@@ -1,8 +1,9 @@
 """Findings for an operator: limits that are near, consumers that are stuck, messages that are lost.
 
 All streams are checked at once, from the list that is read anyway.  Consumers have to be listed stream by
-stream, so each look lists those of the next few streams and keeps its findings about the others.  With some
-thousands of streams a problem is found within a minute of watching, and no look takes long.
+stream, so a scan in the background lists those of the next few streams and keeps its findings about the
+others.  A look waits for the scan only briefly, and scans pause in proportion to their own length, so neither
+the caller nor the server suffers from thousands of consumers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from millstream.base.words import counted
 from millstream.gateway.link import CallerLink
 from millstream.gateway.v2.snapshot import SharedLists
 from millstream.gateway.v2.summary_types import ConsumerSummary, StreamSummary
@@ -27,7 +29,9 @@ _REQUESTS_AT_ONCE: Final = 16
 _MOST_ITEMS: Final = 200
 _NEAR: Final = 0.9
 _STALE_S: Final = 60.0  # seconds without a delivery although messages wait
-_LOOK_S: Final = 0.5
+_SCAN_S: Final = 0.5  # length of a scan, except for its last list
+_PATIENCE_S: Final = 0.2  # how long a look waits for a scan
+_PAUSE: Final = 9  # the pause after a scan, as a multiple of its length
 _ORDER: Final = {"error": 0, "warning": 1}
 
 
@@ -53,8 +57,10 @@ class Watchman:
 
     def __init__(self, link: CallerLink) -> None:
         self._link = link
-        self._found: dict[str, list[Attention]] = {}  # by stream, as of the last look into it
+        self._found: dict[str, list[Attention]] = {}  # by stream, as of the last scan of it
         self._next = ""
+        self._scan: asyncio.Task[None] | None = None
+        self._not_before = 0.0
 
     @classmethod
     def of(cls, link: CallerLink) -> Watchman:
@@ -66,13 +72,13 @@ class Watchman:
 
     def close(self) -> None:
         """Called when the link is closed."""
+        if self._scan is not None:
+            self._scan.cancel()
 
     async def look(self, streams: list[StreamSummary]) -> tuple[list[Attention], ScanProgress]:
-        """Scan the next few streams, and return the findings about all."""
+        """Return the findings about all streams so far, and continue the scan."""
         with_consumers = sorted(stream.name for stream in streams if stream.consumers)
-        wanted = [name for name in with_consumers if name > self._next][:_STREAMS_AT_ONCE]
-        wanted += with_consumers[: _STREAMS_AT_ONCE - len(wanted)]
-        await self._look_into(list(dict.fromkeys(wanted)))
+        await self._continue(with_consumers)
         there = set(with_consumers)
         self._found = {name: found for name, found in self._found.items() if name in there}
         items = [item for stream in streams for item in about_stream(stream)]
@@ -80,27 +86,43 @@ class Watchman:
         items.sort(key=lambda item: (_ORDER[item.severity], item.stream, item.consumer))
         return items[:_MOST_ITEMS], ScanProgress(len(self._found), len(with_consumers))
 
+    async def _continue(self, names: list[str]) -> None:
+        """Scan the next few streams unless a scan is running or was just done, and wait for it briefly."""
+        if self._scan is None and time.monotonic() >= self._not_before:
+            wanted = [name for name in names if name > self._next][:_STREAMS_AT_ONCE]
+            wanted += names[: _STREAMS_AT_ONCE - len(wanted)]
+            self._scan = asyncio.get_running_loop().create_task(self._look_into(list(dict.fromkeys(wanted))))
+        if self._scan is not None:
+            done, _ = await asyncio.wait((self._scan,), timeout=_PATIENCE_S)
+            for task in done:
+                task.result()  # an error that no server causes
+
     async def _look_into(self, names: list[str]) -> None:
-        snapshot = SharedLists.of(self._link)
-        deadline = time.monotonic() + _LOOK_S
+        began = time.monotonic()
+        try:
+            for start in range(0, len(names), _REQUESTS_AT_ONCE):
+                await self._look_into_group(names[start : start + _REQUESTS_AT_ONCE])
+                if time.monotonic() > began + _SCAN_S:
+                    return
+        finally:
+            now = time.monotonic()
+            self._not_before = now + _PAUSE * (now - began)
+            self._scan = None
+
+    async def _look_into_group(self, names: list[str]) -> None:
+        lists = SharedLists.of(self._link)
         now = time.time()
-        for start in range(0, len(names), _REQUESTS_AT_ONCE):
-            group = names[start : start + _REQUESTS_AT_ONCE]
-            found = await asyncio.gather(
-                *(snapshot.consumers(name) for name in group), return_exceptions=True
-            )
-            for name, listed in zip(group, found, strict=True):
-                if isinstance(listed, LinkError):
-                    self._found[name] = []
-                elif isinstance(listed, BaseException):
-                    raise listed
-                else:
-                    self._found[name] = [
-                        item for consumer in listed.items for item in about_consumer(consumer, now)
-                    ]
-            self._next = group[-1]
-            if time.monotonic() > deadline:
-                return
+        answers = await asyncio.gather(*(lists.consumers(name) for name in names), return_exceptions=True)
+        for name, listed in zip(names, answers, strict=True):
+            if isinstance(listed, LinkError):
+                self._found[name] = []
+            elif isinstance(listed, BaseException):
+                raise listed
+            else:
+                self._found[name] = [
+                    item for consumer in listed.items for item in about_consumer(consumer, now)
+                ]
+        self._next = names[-1]
 
 
 def about_stream(stream: StreamSummary) -> Iterable[Attention]:
@@ -108,10 +130,10 @@ def about_stream(stream: StreamSummary) -> Iterable[Attention]:
     if stream.leader == "":
         yield Attention("error", "leader_missing", f"no server leads the stream {stream.name}", stream.name)
     if stream.lost:
-        text = f"the stream {stream.name} has lost {stream.lost} messages"
+        text = f"the stream {stream.name} has lost {counted(stream.lost, 'message')}"
         yield Attention("error", "stream_damaged", text, stream.name)
     if stream.messages and is_about_letters(stream):
-        text = f"{stream.messages} dead letters are in {stream.name}"
+        text = f"{counted(stream.messages, 'dead letter')} in {stream.name}"
         yield Attention("warning", "dead_letters", text, stream.name)
 
 
@@ -128,17 +150,19 @@ def about_consumer(consumer: ConsumerSummary, now: float) -> Iterable[Attention]
         yield Attention("error", "leader_missing", f"no server leads the consumer {consumer.name}", *names)
     if not consumer.pending:
         return
-    left = f"{consumer.pending} messages are left"
+    left = f"{counted(consumer.pending, 'message')} left"
     if consumer.paused:
-        yield Attention("warning", "paused", f"{consumer.name} is paused, {left}", *names)
+        yield Attention("warning", "paused", f"consumer {consumer.name} is paused: {left}", *names)
     elif 0 < consumer.max_ack_pending <= consumer.ack_pending:
-        text = f"{consumer.name} waits for {consumer.ack_pending} acknowledgements, {left}"
+        text = (
+            f"consumer {consumer.name} waits for {counted(consumer.ack_pending, 'acknowledgement')}: {left}"
+        )
         yield Attention("warning", "max_ack_pending", text, *names)
     elif consumer.kind == "push" and not consumer.push_bound:
-        text = f"nobody listens to {consumer.name}, {left}"
+        text = f"nobody listens to consumer {consumer.name}: {left}"
         yield Attention("warning", "no_interest", text, *names)
     elif consumer.kind == "pull" and not consumer.waiting and _is_stale(consumer.last_delivery, now):
-        text = f"nobody pulls from {consumer.name}, {left}"
+        text = f"nobody pulls from consumer {consumer.name}: {left}"
         yield Attention("warning", "no_pulls", text, *names)
 
 

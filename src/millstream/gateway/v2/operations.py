@@ -93,11 +93,12 @@ class Operation:
     stream: bool = False  # its answer does not end by itself
     socket: bool = False  # a WebSocket
     consumes: bool = False  # a GET that takes messages from a consumer
+    reads: bool = False  # a POST that changes nothing
 
     @property
     def changes(self) -> bool:
         """Return whether a read-only gateway refuses the operation."""
-        return self.method != "GET" or self.socket or self.consumes
+        return (self.method != "GET" and not self.reads) or self.socket or self.consumes
 
     @property
     def group(self) -> Group:

@@ -15,6 +15,7 @@ from millstream.gateway.v2.operations import Section, Tag, json_answer
 from millstream.gateway.v2.snapshot import SharedLists
 from millstream.gateway.v2.streams import without_type
 from millstream.gateway.v2.ticks import TickQuery, tick_answer, ticks
+from millstream.gateway.v2.traffic import TrafficAnswer, TrafficHistory
 from millstream.gateway.v2.vitals import AccountVitals, Health, Rates, ServerVitals, Vitals, health_of
 from millstream.jsapi.account_types import AccountInfo
 from millstream.link.errors import JetStreamOff, LinkApiError, PermissionViolation
@@ -73,11 +74,23 @@ async def read_overview_live(call: Call) -> Reply:
     return await ticks(call, "overview", lambda: overview(call.link), every_s=call.query.every)
 
 
+@section.get(
+    "/overview/history",
+    "The traffic of the last hour",
+    answers=(json_answer(200, "rates in columns, oldest first", TrafficAnswer),),
+)
+async def read_overview_history(call: Call) -> Reply:
+    """Messages and bytes a second, every five seconds. The gateway samples them from the first call of an
+    overview with these credentials, and as long as it keeps the connection for them open."""
+    return answer(TrafficHistory.of(call.link).answer)
+
+
 async def overview(link: CallerLink) -> dict[str, Any]:
     """Return the overview; all parts are requested at the same time."""
     missing: list[str] = []
     is_system = await system.is_system(link)
     vitals = Vitals.of(link)
+    TrafficHistory.of(link)
     account, streams, server, connections, health = await asyncio.gather(
         _account(link, missing),
         _streams(link, missing),

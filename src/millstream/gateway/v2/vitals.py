@@ -138,21 +138,31 @@ class Vitals:
         else:
             self._samples = [*self._samples[-1:], sample]
 
+    async def sample(self) -> Sample:
+        """Take a sample and return it; raises NotPermitted if no server answers."""
+        if await system.is_system(self._link):
+            await self.server(True)
+        else:
+            await self.account()
+        return self._samples[-1]
+
     @property
     def rates(self) -> Rates | None:
         """Return the rates between the last two samples; None with fewer than two."""
-        if len(self._samples) < 2:
-            return None
-        old, new = self._samples
-        seconds = new.time - old.time
-        if not _SHORTEST_S <= seconds <= _LONGEST_S:
-            return None
-        return Rates(
-            *(
-                round(max(getattr(new, name) - getattr(old, name), 0) / seconds, 1)
-                for name in ("in_msgs", "in_bytes", "out_msgs", "out_bytes")
-            )
+        return rates_between(*self._samples) if len(self._samples) == 2 else None
+
+
+def rates_between(old: Sample, new: Sample) -> Rates | None:
+    """Return the rates between two samples; None if they are of different servers or too far apart."""
+    seconds = new.time - old.time
+    if not _SHORTEST_S <= seconds <= _LONGEST_S or new.in_msgs < old.in_msgs:
+        return None
+    return Rates(
+        *(
+            round(max(getattr(new, name) - getattr(old, name), 0) / seconds, 1)
+            for name in ("in_msgs", "in_bytes", "out_msgs", "out_bytes")
         )
+    )
 
 
 def sum_of(documents: list[dict[str, Any]], *path: str) -> int:

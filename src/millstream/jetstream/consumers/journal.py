@@ -236,7 +236,7 @@ class Journal(Committing):
         if self.failure is not None:
             _log.info("consumers in %s are kept again", self._folder)
             self.failure = None
-        self.waiters.tell_durable()
+        self.tell_waiters()
         self._go_on_with_checkpoint()
 
     def commit_failed(self, error: Exception) -> None:
@@ -328,5 +328,6 @@ class Journal(Committing):
             self._retry.cancel()
             self._retry = None
         self.log.close()
+        self.waiters.tell_durable()
         self.waiters.tell_failed(StoreError("commit", self._folder, "the stream is closed"))
         self.waiters.drop()

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from millstream.protocol.outlet import Outlet
 
 _NS: Final = 1_000_000_000
-_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
+_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn, or after this time
+_LONGEST_NS: Final = 2_000_000
+_BETWEEN_LOOKS: Final = 128  # messages, at the clock: redeliveries take ten times as long as others
 _UNBOUNDED: Final = 2**62
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _MAX_OUTLETS: Final = 64  # remembered at a time
@@ -131,7 +133,10 @@ class PullDelivery:
         left_bytes = _BYTES_AT_ONCE
         passed_over = 0
         stopped = stops.DONE
+        end = now + _LONGEST_NS
         while left > 0 and left_bytes > 0 and waiting.count and stopped == stops.DONE:
+            if left < _MESSAGES_AT_ONCE and self._world.steady_ns() > end:
+                break
             if not consumer.feed.has_more():
                 stopped = stops.END
                 break
@@ -168,7 +173,7 @@ class PullDelivery:
             waiting.gone(request)
             self.tell()
             return stops.DONE
-        most = min(waiting.run_length(), _MESSAGES_AT_ONCE, consumer.keeper.room(consumer.wake))
+        most = min(waiting.run_length(), _BETWEEN_LOOKS, consumer.keeper.room(consumer.wake))
         if most == 0:
             return stops.TOO_BIG  # the keeper wakes
         if self._pace is not None and consumer.feed.next_sseq > self._pace.last_sseq:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
 
 _NS: Final = 1_000_000_000
-_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
+_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn, or after this time
+_LONGEST_NS: Final = 2_000_000
+_BETWEEN_LOOKS: Final = 128  # messages, at the clock: redeliveries take ten times as long as others
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _UNBOUNDED: Final = 2**62
 _FLOW_REQUEST: Final = headers.make_status(b"100 FlowControl Request")
@@ -176,8 +178,11 @@ class PushDelivery:
         feed = consumer.feed
         left = _MESSAGES_AT_ONCE
         left_bytes = _BYTES_AT_ONCE
+        end = now + _LONGEST_NS
         while left > 0 and left_bytes > 0:
-            most = min(left, consumer.keeper.room(consumer.wake))
+            if left < _MESSAGES_AT_ONCE and self._world.steady_ns() > end:
+                break
+            most = min(left, _BETWEEN_LOOKS, consumer.keeper.room(consumer.wake))
             if most == 0:
                 return stops.TOO_BIG  # the keeper wakes
             if self._window is not None and self._window.blocked:

@@ -1,4 +1,4 @@
-"""When a schedule is due: `@at`, `@every`, and cron patterns of six fields, with seconds.
+"""Times of a schedule: `@at`, `@every`, and cron patterns of six fields, with seconds.
 
     second minute hour day-of-month month day-of-week      */5 0-30/10 8,20 ? JAN-MAR mon-fri
 
@@ -51,7 +51,7 @@ class ScheduleError(MillstreamError):
 
 
 class Due(NamedTuple):
-    """When a schedule fires, and whether it fires again."""
+    """The next time of a schedule, and whether it fires again after that."""
 
     time: Time
     repeats: bool

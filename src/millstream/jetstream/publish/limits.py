@@ -29,7 +29,7 @@ Check = Callable[["Stream", "Incoming", int, "Ahead | None"], None]
 
 
 class LimitStage(Enum):
-    """When a limit is looked at."""
+    """Stages of storing a message at which limits are checked."""
 
     SIZE = 1  # before the headers are read
     ROOM = 2  # of the server and the account

@@ -76,7 +76,7 @@ Check = Callable[["Stream", "Incoming", "Ahead | None"], None]
 
 
 class RuleStage(Enum):
-    """When a rule is looked at."""
+    """Stages of publishing at which rules are checked."""
 
     ENTRY = 1  # first, for every message, whoever brings it
     HEADERS = 2  # for messages of publishers; an origin has checked those of mirrors and sources

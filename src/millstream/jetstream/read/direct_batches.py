@@ -40,7 +40,9 @@ _log = logging.getLogger("millstream.jetstream")
 NOT_FOUND: Final = b"404 Message Not Found"
 
 _END: Final = b"204 EOB"
-_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn
+_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn, or after this time
+_LONGEST_NS: Final = 2_000_000
+_BETWEEN_LOOKS: Final = 128  # messages, at the clock
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _MOST_BATCHES: Final = 1024  # under way
 
@@ -125,6 +127,7 @@ class DirectBatches:
 
     def _run(self) -> None:
         queue = self._queue
+        end = self._world.steady_ns() + _LONGEST_NS
         while queue and self._room > 0 and self._room_bytes > 0:
             work = queue.popleft()
             if work.batch.outlet.behind():
@@ -132,6 +135,8 @@ class DirectBatches:
                 continue
             if self._goes_on(work):
                 queue.append(work)
+            if queue and self._world.steady_ns() > end:
+                self._room = 0
         if self._behind and self._look is None:
             self._look = self._world.call_later(self._patience.look_after_s(), self._looked)
         if not self._planned:
@@ -177,7 +182,7 @@ class DirectBatches:
 
     def _send_durable(self, walk: WalkedBatch) -> bool:
         sending = self._sending
-        stopped = sending.run(walk.cursor, walk.batch, self._room, self._room_bytes)
+        stopped = sending.run(walk.cursor, walk.batch, min(self._room, _BETWEEN_LOOKS), self._room_bytes)
         self._sent(sending.sent, sending.sent_bytes)
         if stopped == stops.DONE:
             return True
@@ -211,8 +216,9 @@ class DirectBatches:
 
     def _send_late(self, walk: WalkedBatch, late: deque[int]) -> bool:
         batch, record = walk.batch, self._record
+        least = self._room - _BETWEEN_LOOKS
         while late and batch.left > 0 and batch.left_bytes > 0:
-            if self._room <= 0 or self._room_bytes <= 0:
+            if self._room <= max(least, 0) or self._room_bytes <= 0:
                 return True
             if not lookup.read(self._stream.log, late.popleft(), record):
                 continue
@@ -239,8 +245,9 @@ class DirectBatches:
 
     def _send_picks(self, picks: PickedBatch) -> bool:
         batch, record = picks.batch, self._record
+        least = self._room - _BETWEEN_LOOKS
         while picks.seqs and batch.left > 0 and batch.left_bytes > 0:
-            if self._room <= 0 or self._room_bytes <= 0:
+            if self._room <= max(least, 0) or self._room_bytes <= 0:
                 return True
             if not lookup.read(self._stream.log, picks.seqs.popleft(), record):
                 self.send_status(batch.request, NOT_FOUND)

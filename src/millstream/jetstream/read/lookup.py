@@ -35,7 +35,7 @@ class Later(msgspec.Struct):
 
 
 class PendingCommit(Protocol):
-    """Something that becomes durable later."""
+    """A stream or journal whose changes become durable with its next commit."""
 
     def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None: ...
 

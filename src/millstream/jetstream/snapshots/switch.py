@@ -50,7 +50,7 @@ def check_room(account: AccountJetStream, config: StreamConfig, size: int) -> No
 
 
 def prepare(staging: Staging, config: StreamConfig, loaded: Loaded, now_ns: int) -> None:
-    """Do, in a worker, what is possible before it is a stream."""
+    """Prepare, in a worker, the restored log before it becomes a stream."""
     loaded.created = loaded.created or now_ns
     discard_torn(loaded.log)
     if not staging.in_memory:

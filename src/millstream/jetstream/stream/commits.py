@@ -139,7 +139,7 @@ class StreamCommits(Committing):
             guard.alone("keeping the limits of a stream", self.plan_ageing)
         if self.log.gone is not None:  # there are consumers, or some are being made
             guard.alone("delivering what was committed", self.deliver_committed)
-        self.waiters.tell_durable()
+        self.tell_waiters()
 
     def take_unanswered(self) -> Replies:
         """Remove and return the acks of commits that have not ended."""

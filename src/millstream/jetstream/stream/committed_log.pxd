@@ -18,6 +18,7 @@ cdef class Committing:
     cpdef commit_waits(self)
     cpdef commit_durable(self)
     cpdef commit_ended(self)
+    cpdef tell_waiters(self)
     cpdef commit_failed(self, object error)
     cpdef was_synced(self)
     cpdef sync_soon(self)

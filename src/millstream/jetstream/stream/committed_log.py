@@ -14,6 +14,8 @@ from millstream.store.log import Log
 if TYPE_CHECKING:
     from millstream.jetstream.stream.committer import Committer
 
+TOLD_AT_ONCE = 8  # callbacks between two looks at the clock
+
 
 class Committing:
     """The base class of owners of a log."""
@@ -65,7 +67,12 @@ class Committing:
 
     def commit_ended(self) -> None:
         """Send the acks and call the callbacks that ``commit_durable`` set aside."""
-        self.waiters.tell_durable()
+        self.tell_waiters()
+
+    def tell_waiters(self) -> None:
+        """Call those who wait for a commit that is durable; if there are many, the rest later."""
+        if self.waiters.tell_durable(TOLD_AT_ONCE):
+            self.committer.tell_rest(self)
 
     def commit_failed(self, error: Exception) -> None:
         """React to a failed commit; its records are kept for a retry."""

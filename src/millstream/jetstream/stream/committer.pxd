@@ -15,6 +15,7 @@ cdef class Committer:
     cdef FairQueue _waiting
     cdef bint _asked_for_room
     cdef bint _planned
+    cdef set _telling
     cdef dict _unsynced
     cdef set _overdue
     cdef object _timer

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.jetstream.resources import Resources
-from millstream.jetstream.stream.committed_log import Committing
+from millstream.jetstream.stream.committed_log import TOLD_AT_ONCE, Committing
 from millstream.jetstream.stream.compactor import Compactor
 from millstream.jetstream.stream.eraser import Eraser
 from millstream.jetstream.stream.fair_queue import FairQueue
@@ -63,6 +63,7 @@ class Committer:
         self._waiting = FairQueue()  # until the commit journal has room
         self._asked_for_room = False
         self._planned = False
+        self._telling: set[Committing] = set()  # those with callbacks of durable commits left
         self._unsynced: dict[Committing, None] = {}  # written, and to be synced when the timer fires
         self._overdue: set[Committing] = set()  # the timer fired: the next commit syncs
         self._timer: Cancel | None = None
@@ -177,7 +178,8 @@ class Committer:
 
     def _has_to_wait(self, stream: Committing, publisher: int) -> bool:
         """Make a stream wait if its commit would wait in the journal; ``_use_room`` starts it later."""
-        if not stream.sync or not stream.journal_key or not self._world.journal.crowded:
+        journal = self._world.journal
+        if not stream.sync or not stream.journal_key or not journal.crowded or journal.has_place(publisher):
             return False
         stream.commit_waits()
         self._waiting.add(stream, publisher)
@@ -238,12 +240,11 @@ class Committer:
             commit.sync = stream.sync or overdue or commit.before is not None
             if stream.sync and commit.before is None and not overdue:
                 commit.journal_key = stream.journal_key
-            ticket = self._world.writers.start(commit, stream)
+            ticket = self._world.writers.start(commit, stream, publisher)
         except Exception as error:  # no thread, no descriptor
             stream.log.fail_commit(commit)
             stream.commit_failed(error)
             return
-        ticket.publisher = publisher
         self._running[stream] = ticket
         ticket.then(self._ended)
 
@@ -262,6 +263,21 @@ class Committer:
                 self._start(stream, publisher)
         if durable:
             stream.commit_ended()
+
+    def tell_rest(self, stream: Committing) -> None:
+        """Call those who wait for a durable commit for a while, and the rest in the next rounds."""
+        if stream in self._telling:
+            return
+        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        while stream.waiters.tell_durable(TOLD_AT_ONCE):
+            if self._world.steady_ns() > end:
+                self._telling.add(stream)
+                self._world.call_soon(lambda: self._tell_more(stream))
+                return
+
+    def _tell_more(self, stream: Committing) -> None:
+        self._telling.discard(stream)
+        stream.tell_waiters()
 
     def _waits_for_journal(self, stream: Committing, ticket: Ticket) -> bool:
         """Delay the end of a commit that erased content while the journal has a copy of it."""
@@ -342,6 +358,7 @@ class Committer:
             self._end(stream, commit)
         stream.commit_durable()
         stream.commit_ended()
+        stream.waiters.tell_durable()  # there may be no next round of the loop
 
     # -- syncing by a timer -----------------------------------------------------------------------
 

@@ -1,61 +1,58 @@
-"""A queue of streams that wait for a commit, in which publishers take turns.
+"""A queue of streams that wait for a commit, or of commits that have ended, in which publishers take turns.
 
-A stream belongs to the client that is served when the stream begins to wait.  Clients take turns with one
-stream each, so the many streams of one client do not delay those of others.  The streams of one client leave
-in the order in which they came.
+An item belongs to the client that is served when the stream begins to wait.  Clients take turns with one item
+each, so the many streams of one client do not delay those of others.  The items of one client leave in the
+order in which they came.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from millstream.jetstream.stream.committed_log import Committing
+from typing import Any
 
 
 class FairQueue:
-    """Streams that wait; the cost of an operation does not depend on their number."""
+    """Items that wait; the cost of an operation does not depend on their number."""
 
     def __init__(self) -> None:
-        self.publisher = 0  # of the stream that was popped last
-        self._publisher_of: dict[Committing, int] = {}
-        # A stream that was discarded stays in here, and is passed over.
-        self._streams_of: dict[int, deque[Committing]] = {}
+        self.publisher = 0  # of the item that was popped last
+        self._publisher_of: dict[Any, int] = {}
+        # An item that was discarded stays in here, and is passed over.
+        self._items_of: dict[int, deque[Any]] = {}
         self._turns: deque[int] = deque()
 
     def __len__(self) -> int:
         return len(self._publisher_of)
 
-    def __contains__(self, stream: Committing) -> bool:
-        return stream in self._publisher_of
+    def __contains__(self, item: Any) -> bool:
+        return item in self._publisher_of
 
-    def add(self, stream: Committing, publisher: int) -> None:
-        """Append a stream; a stream that already waits keeps its place."""
-        if stream in self._publisher_of:
+    def add(self, item: Any, publisher: int) -> None:
+        """Append an item; one that already waits keeps its place."""
+        if item in self._publisher_of:
             return
-        self._publisher_of[stream] = publisher
-        streams = self._streams_of.get(publisher)
-        if streams is None:
-            self._streams_of[publisher] = deque((stream,))
+        self._publisher_of[item] = publisher
+        items = self._items_of.get(publisher)
+        if items is None:
+            self._items_of[publisher] = deque((item,))
             self._turns.append(publisher)
         else:
-            streams.append(stream)
+            items.append(item)
 
-    def discard(self, stream: Committing) -> None:
-        self._publisher_of.pop(stream, None)
+    def discard(self, item: Any) -> None:
+        self._publisher_of.pop(item, None)
 
-    def pop(self) -> Committing | None:
-        """Remove and return the stream whose turn it is, or None if none waits."""
+    def pop(self) -> Any:
+        """Remove and return the item whose turn it is, or None if none waits."""
         while self._turns:
             publisher = self._turns.popleft()
-            streams = self._streams_of[publisher]
-            stream = streams.popleft()
-            if streams:
+            items = self._items_of[publisher]
+            item = items.popleft()
+            if items:
                 self._turns.append(publisher)
             else:
-                del self._streams_of[publisher]
-            if self._publisher_of.pop(stream, None) is not None:
+                del self._items_of[publisher]
+            if self._publisher_of.pop(item, None) is not None:
                 self.publisher = publisher
-                return stream
+                return item
         return None

@@ -220,6 +220,7 @@ class Stream(StreamCommits):
 
     def abandon(self) -> None:
         """Pass the deletion of the stream as an error to callbacks that wait."""
+        self.waiters.tell_durable()
         self.waiters.tell_failed(StoreError("commit", self.name, "the stream was deleted"))
 
     def listen_anew(self) -> None:

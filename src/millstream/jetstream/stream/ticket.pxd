@@ -8,7 +8,7 @@ from millstream.store.commit cimport Commit
 cdef class Ticket(WorkerJob):
     cdef readonly Commit commit
     cdef readonly Committing owner
-    cdef public object publisher
+    cdef readonly object publisher
     cdef bint _told
     cdef object _then
     cdef object _wait

@@ -1,8 +1,8 @@
 """A commit that was handed over to be written: who is told when it has ended, and how to wait for that.
 
-    ticket = writers.start(commit, owner)     # on the loop; the commit may have ended already
-    ticket.then(ended)                        # calls back on the loop, once
-    ticket.finish()                           # or waits; ``then`` still calls back later
+    ticket = writers.start(commit, owner, publisher)     # on the loop; the commit may have ended already
+    ticket.then(ended)                                   # calls back on the loop, once
+    ticket.finish()                                      # or waits; ``then`` still calls back later
 
 Writers (``ports.Writers``) choose the fastest way that is free: a write at the end of a file and a sync, a
 batch of the commit journal, or ``Commit.run`` in a worker.
@@ -21,11 +21,11 @@ from millstream.store.commit import Commit
 class Ticket(WorkerJob):
     """One commit under way."""
 
-    def __init__(self, commit: Commit, owner: Committing) -> None:
+    def __init__(self, commit: Commit, owner: Committing, publisher: int) -> None:
         WorkerJob.__init__(self, commit.run)
         self.commit = commit
         self.owner = owner  # of the log; it may have to rely on the commit journal
-        self.publisher = 0  # the client that made the owner wait
+        self.publisher = publisher  # the client that made the owner wait
         self._told = False
         self._then: Callable[[Ticket], None] | None = None
         self._wait: Callable[[Any], None] | None = None  # for the write that is under way elsewhere

@@ -1,7 +1,7 @@
 """Callbacks that wait for commits of one log.
 
 Each waits for the commit that has everything done so far.  The next commit may begin before the callbacks of
-the last one are called:
+the last one are called, and thousands of callbacks may be called a few at a time:
 
     add ──▶ (commit_begins) ──▶ commit_durable ──▶ tell_durable
                             └─▶ (failed)       ──▶ tell_failed: only `on_outcome` gets the error
@@ -9,13 +9,17 @@ the last one are called:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from millstream.base import guard
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
 
 Outcome = Callable[[StoreError | None], None]
+
+ALL: Final = 1 << 60  # callbacks
 
 
 class Waiters:
@@ -26,7 +30,7 @@ class Waiters:
         self._begun = 0  # commits
         self._durable = 0  # the last of them that is durable
         # The number of a commit, and one of two callbacks; the numbers rise.
-        self._waiting: list[tuple[int, Callable[[], None] | None, Outcome | None]] = []
+        self._waiting: deque[tuple[int, Callable[[], None] | None, Outcome | None]] = deque()
 
     def on_durable(self, callback: Callable[[], None]) -> None:
         """Call back when everything done so far is durable, however many attempts that takes."""
@@ -50,24 +54,26 @@ class Waiters:
         """Record that the commit that began last is durable."""
         self._durable = self._begun
 
-    def tell_durable(self) -> None:
-        """Call everybody whose commit is durable."""
-        waiting = self._waiting
-        if not waiting:
-            return
-        count = 0
-        while count < len(waiting) and waiting[count][0] <= self._durable:
-            count += 1
-        self._waiting = waiting[count:]
-        for _, callback, outcome in waiting[:count]:
+    def tell_durable(self, most: int = ALL) -> bool:
+        """Call those whose commit is durable, in order and at most so many; return True if some are left.
+
+        Callbacks may call this, too.
+        """
+        durable = self._durable
+        while self._waiting and self._waiting[0][0] <= durable:
+            if most <= 0:
+                return True
+            most -= 1
+            _, callback, outcome = self._waiting.popleft()
             if callback is not None:
                 guard.alone("what follows a commit", callback)
             elif outcome is not None:
                 guard.alone("what follows a commit", outcome, None)
+        return False
 
     def tell_failed(self, error: StoreError) -> None:
         """Pass an error to everybody who wants the outcome of a commit that is not durable."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, deque()
         failed = []
         for each in waiting:
             if each[0] <= self._durable or each[2] is None:
@@ -79,4 +85,4 @@ class Waiters:
 
     def drop(self) -> None:
         """Forget everybody."""
-        self._waiting = []
+        self._waiting = deque()

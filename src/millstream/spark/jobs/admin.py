@@ -15,10 +15,11 @@ import msgspec
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkApiError, NoResponders
-from millstream.spark.connections import RequestConnection, explained
-from millstream.spark.errors import StreamMissing
+from millstream.spark.files import shipped
 from millstream.spark.options import connection_of
-from millstream.spark.streams import StreamFacts, facts_of, message_at
+from millstream.tables.connections import RequestConnection, explained
+from millstream.tables.errors import StreamMissing
+from millstream.tables.streams import StreamFacts, facts_of, message_at
 
 # A delete of what is gone is told as a failure of the server, and would be tried again for long.
 _NO_MESSAGE: Final = (Err.NO_MESSAGE_FOUND, Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED)
@@ -46,7 +47,7 @@ class StreamAdmin:
 
     def __init__(self, nats: Mapping[str, str], name: str, patience_s: float = _PATIENCE_S) -> None:
         self._options = connection_of(nats)
-        self._server = RequestConnection(self._options, name, patience_s)
+        self._server = RequestConnection(shipped(self._options), name, patience_s)
         self._direct: dict[str, bool] = {}
 
     def __enter__(self) -> Self:

@@ -13,13 +13,13 @@ from typing import Final, Literal
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from millstream.spark.errors import StreamMissing
 from millstream.spark.jobs import origins
 from millstream.spark.jobs.admin import StreamAdmin
 from millstream.spark.jobs.context import JobContext
 from millstream.spark.jobs.files import open_files
 from millstream.spark.jobs.inputs import SOURCE, read_range
 from millstream.spark.jobs.settings import Redrive
+from millstream.tables.errors import StreamMissing
 
 CHUNK: Final = 10_000  # sequences
 _STATE: Final = "redrive.json"

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.frames import header_block
 from millstream.link.publish_window import Receipts
-from millstream.spark.connections import borrowed_link, explained
-from millstream.spark.errors import SourceUnavailable
+from millstream.spark.files import shipped
 from millstream.spark.options import connection_of
+from millstream.tables.connections import borrowed_link, explained
+from millstream.tables.errors import SourceUnavailable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -50,7 +51,7 @@ def publish_paced(
 
     options = connection_of(nats)
     rows = 0
-    with explained(options), borrowed_link(options, "millstream-replay") as link:
+    with explained(options), borrowed_link(shipped(options), "millstream-replay") as link:
         if not link.connected:
             link.reconnect(_PATIENCE_S)
         publisher = BlockingPublisher(link)

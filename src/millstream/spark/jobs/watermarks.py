@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from millstream.spark import option_values
-from millstream.spark.errors import OptionError
+from millstream.tables.errors import OptionError
 
 _WATERMARK: Final = re.compile(r"(?P<column>[A-Za-z_][\w.]*)\s+(?P<delay>\S.*)")
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from millstream.lake.catalog import SECRET_KEYS
 from millstream.spark import option_values
-from millstream.spark.errors import OptionError
 from millstream.spark.jobs.settings import (
     Analytics,
     AnyJob,
@@ -27,6 +26,7 @@ from millstream.spark.jobs.settings import (
     Verify,
 )
 from millstream.spark.jobs.watermarks import split_watermark
+from millstream.tables.errors import OptionError
 
 ONCE: Final = "once"
 PARQUET: Final = "parquet"

@@ -5,7 +5,6 @@ Runs before Spark is started: a missing stream would otherwise end a job only af
 
 from collections.abc import Iterator, Mapping
 
-from millstream.spark.errors import SparkError, StreamMissing
 from millstream.spark.jobs.admin import StreamAdmin
 from millstream.spark.jobs.settings import (
     Analytics,
@@ -18,6 +17,7 @@ from millstream.spark.jobs.settings import (
     Transform,
     Verify,
 )
+from millstream.tables.errors import StreamAccessError, StreamMissing
 
 ANY_SUBJECT = "*"
 
@@ -28,7 +28,7 @@ def check_server(pipeline: Pipeline, nats: Mapping[str, str]) -> list[str]:
     with StreamAdmin(nats, f"{pipeline.name}/check", patience_s=0) as admin:
         try:
             admin.check()
-        except SparkError as error:
+        except StreamAccessError as error:
             return [str(error)]
         for job in pipeline.job:
             problems += [f'job "{job.name}": {problem}' for problem in _job_problems(job, admin)]

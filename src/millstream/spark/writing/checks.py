@@ -8,10 +8,11 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
-from millstream.spark.errors import OptionError, SparkError, StreamMissing
+from millstream.spark.errors import SparkError
 from millstream.spark.options import SinkOptions
-from millstream.spark.streams import StreamAsker
 from millstream.spark.writing.columns import ColumnLayout
+from millstream.tables.errors import OptionError, StreamMissing
+from millstream.tables.streams import StreamAsker
 
 logger: Final = logging.getLogger("millstream.spark")
 

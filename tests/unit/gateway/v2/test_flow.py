@@ -1,4 +1,4 @@
-"""Which pieces of an answer have reached the socket, when the caller leaves in the middle of it."""
+"""Pieces of an answer that have reached the socket when the caller leaves in the middle of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -57,7 +57,7 @@ def old_lying(pieces: int) -> bytes:
 
 
 def refusal(site: Site, data: bytes, **config: Any) -> tuple[Any, ...]:
-    """Of a restore that leaves nothing: the account has as much room as before."""
+    """Return the error of a restore, after checking that the account has as much room as before."""
     error = restore(site, data, **config)["error"]
     assert site.account.streams == {}
     assert site.disk.list("store/restoring") == []

@@ -26,7 +26,7 @@ DATA = archive(
 
 
 def restore(fs: CrashFileSystem) -> bool:
-    """Whether it was told that the stream is there."""
+    """Restore a stream, and return whether the client was told that it is there."""
     world = FakeWorld()
     account = world.account(fs=fs)
     account.recover()
@@ -40,7 +40,7 @@ def restore(fs: CrashFileSystem) -> bool:
 
 
 def look(fs: CrashFileSystem) -> bool:
-    """Whether the stream is there, which then must be whole."""
+    """Return whether the stream is there, after checking that it is whole."""
     world = FakeWorld()
     account = world.account(fs=fs)
     account.recover()

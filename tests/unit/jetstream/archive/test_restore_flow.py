@@ -30,7 +30,7 @@ TOMBSTONE = 1 << 62
 
 
 def begin(site: Site, name: str = "S", **config: Any) -> bytes:
-    """Where to send chunks to."""
+    """Begin a restore and return the subject for its chunks."""
     body = {"config": {"name": name, "subjects": ["a.>"], **config}, "state": {}}
     answer = site.ask(f"STREAM.RESTORE.{name}", body)
     assert "error" not in answer, answer

@@ -1,4 +1,4 @@
-"""What is told about a consumer, to whom, and how it is written."""
+"""Advisories about a consumer: their receivers and their fields."""
 
 import json
 from collections.abc import Callable

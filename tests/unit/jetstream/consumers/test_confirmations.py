@@ -95,7 +95,7 @@ def test_an_ack_of_all_is_confirmed_when_all_are_settled() -> None:
 
 
 def test_a_consumer_with_other_filters_is_told_what_others_let_go() -> None:
-    """It has a pending message that its new filter does not match, and another consumer's ack removes it."""
+    """The consumer's new filter does not match its pending message, which another consumer's ack removes."""
     site = Site(RetentionPolicy.INTEREST)
     site.consumer("C")
     site.consumer("D", filter_subject="a")

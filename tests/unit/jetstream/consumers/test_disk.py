@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 
 
 class BadDisk(MemoryFileSystem):
-    """Does not give what it has."""
+    """A disk that cannot be read."""
 
     def __init__(self) -> None:
         super().__init__()

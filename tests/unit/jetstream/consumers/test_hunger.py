@@ -1,4 +1,4 @@
-"""Who hears about a commit."""
+"""Consumers that a commit wakes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Site:
         return self.stream.consumers.add(config, name)
 
     def crowd(self) -> None:
-        """So many that they are found by their subjects."""
+        """Add so many consumers that they are found by their subjects."""
         for number in range(MANY):
             self.hungry.add(self.consumer(f"one{number}", f"a.{number}"))
 

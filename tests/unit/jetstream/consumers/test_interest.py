@@ -1,4 +1,4 @@
-"""Which messages a stream lets go once its consumers are done with them."""
+"""Messages that a stream removes once its consumers are done with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal of a stream's consumers keeps, and when."""
+"""Records in the journal of a stream's consumers, and when they are written."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_without_sync_the_bytes_are_written_and_synced_later() -> None:
 
 
 def busy(desk: Desk, *names: str, entries: int = 100) -> None:
-    """Many changes; in the end nothing is pending."""
+    """Write many changes, after which nothing is pending."""
     for number in range(1, entries + 1):
         for name in names:
             start = number * 10

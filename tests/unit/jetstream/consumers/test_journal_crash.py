@@ -143,7 +143,7 @@ class Process:
             truth.deleting = False
 
     def check(self) -> None:
-        """Right after the start."""
+        """Compare the consumers with the truth, right after the start."""
         for name, truth in self.truths.items():
             if name not in self.consumers:
                 assert not truth.answered or truth.deleting, f"{name} is lost"
@@ -239,7 +239,7 @@ def run(fs: CrashFileSystem, truths: dict[str, Truth], random: Random, steps: in
 
 
 def stop_cleanly(process: Process) -> None:
-    """After which everything is as it was, to the last number."""
+    """Everything is afterwards as it was, to the last number."""
     for name, consumer in process.consumers.items():
         process.desk.journal.snapshot(name, consumer.state)
     again = process.desk.restarted()

@@ -1,4 +1,4 @@
-"""What a consumer tells the journal when other things happen at the same time."""
+"""Changes that a consumer writes to the journal while other things happen."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Site:
         return [each.reply for each in self.world.delivered]
 
     def killed(self) -> Site:
-        """What the next server finds."""
+        """Return the site as the next server recovers it."""
         site = Site(self.disk)
         site.account.recover()
         return site

@@ -1,4 +1,4 @@
-"""What the body of a pull request means."""
+"""Bodies of pull requests, and what they mean."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""When requests are served, seen from the clients that send them."""
+"""Pull requests and their deliveries, seen from the clients that send them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When an inflow asks, and what it does with what happens: every pair of state and event, and every delay."""
+"""States of an inflow: every pair of state and event, and every delay."""
 
 import pytest
 

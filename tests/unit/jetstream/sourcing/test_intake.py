@@ -1,4 +1,4 @@
-"""Which deliveries are taken: the next one of the right consumer, and nothing after a gap."""
+"""Accepted deliveries: the next one of the right consumer, and nothing after a gap."""
 
 from __future__ import annotations
 

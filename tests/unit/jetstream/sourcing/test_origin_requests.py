@@ -1,4 +1,4 @@
-"""What a mirror or source asks for, and under which names."""
+"""Requests of a mirror or source, and the names of its consumers."""
 
 import json
 

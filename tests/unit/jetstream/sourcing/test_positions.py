@@ -1,4 +1,4 @@
-"""How far sources are, after restarts: from headers, from the file, and whichever of its entries counts."""
+"""Positions of sources after restarts: from headers, from the file, and from its latest entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Shelf:
         return self.positions.next_write(self.fs, "folder")
 
     def found(self, *origins: Origin) -> dict[str, int]:
-        """What the next server finds."""
+        """Return the positions that the next server recovers."""
         positions = Positions(open_log(self.fs, "log"))
         positions.recover(self.fs, "folder", origins)
         found = positions.take_recovered()

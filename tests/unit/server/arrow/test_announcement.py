@@ -1,4 +1,4 @@
-"""Which address a client is told."""
+"""The address that a client is given."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a request for a range may say, and what is answered to the rest."""
+"""Requests for a range, and the answers to invalid ones."""
 
 from http import HTTPStatus
 

@@ -55,7 +55,7 @@ async def read_response(
 
 
 async def exchange(port: int, request: bytes) -> bytes:
-    """Everything the server says until it hangs up."""
+    """Send a request and return everything the server sends until it closes the connection."""
     async with connected(port) as (reader, writer):
         writer.write(request)
         return await reader.read()

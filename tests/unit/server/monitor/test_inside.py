@@ -306,7 +306,7 @@ async def test_a_renewed_certificate_is_used_after_a_reload(tmp_path: Path) -> N
 
 
 async def _common_name(port: int, context: ssl.SSLContext) -> str:
-    """Who the server at this port says it is."""
+    """Return the common name in the certificate of the server at this port."""
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     certificate = writer.get_extra_info("peercert")
     writer.close()

@@ -1,4 +1,4 @@
-"""What Prometheus gets."""
+"""Metrics for Prometheus."""
 
 from collections.abc import Iterator
 

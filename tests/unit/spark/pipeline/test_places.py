@@ -1,4 +1,4 @@
-"""Which line of a pipeline file a problem is about."""
+"""Lines of a pipeline file that problems are reported for."""
 
 import pytest
 

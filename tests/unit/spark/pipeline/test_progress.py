@@ -105,7 +105,7 @@ def test_the_cause_is_found_in_the_text_that_spark_wraps_around_it() -> None:
         "[STREAM_FAILED] Query [id = 1] terminated with exception: Error\n"
         "Traceback (most recent call last):\n"
         '  File "x.py", line 1, in f\n'
-        "millstream.spark.errors.StreamMissing: there is no stream ORDERS on 127.0.0.1\n\n"
+        "millstream.tables.errors.StreamMissing: there is no stream ORDERS on 127.0.0.1\n\n"
         "\tat org.apache.spark"
     )
     assert explain(RuntimeError(text)) == "there is no stream ORDERS on 127.0.0.1"

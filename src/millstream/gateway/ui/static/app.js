@@ -26,6 +26,7 @@ const ROUTES = [
   { pattern: "/kv/:bucket", load: () => import("./views/bucket.js") },
   { pattern: "/objects", load: () => import("./views/object_buckets.js") },
   { pattern: "/objects/:bucket", load: () => import("./views/objects.js") },
+  { pattern: "/sql", load: () => import("./views/sql.js") },
   { pattern: "/publish", load: () => import("./views/publish.js") },
   { pattern: "/connections", load: () => import("./views/connections.js") },
   { pattern: "/pipelines", load: () => import("./views/pipelines.js") },

@@ -173,6 +173,23 @@ export class Feed {
   }
 }
 
+const MOST_SERIES = 40;
+/** @type {Map<string, Series>} */
+const kept = new Map(); // the least recently used first
+
+/**
+ * A series that outlives its view, so that coming back shows what came before.
+ * @param {string} key with everything that it depends on
+ * @param {number} most points
+ */
+export function keptSeries(key, most) {
+  const found = kept.get(key) ?? new Series(most);
+  kept.delete(key);
+  kept.set(key, found);
+  for (const oldest of [...kept.keys()].slice(0, -MOST_SERIES)) kept.delete(oldest);
+  return found;
+}
+
 /** A series of the newest values, oldest first; bounded. */
 export class Series {
   /** @param {number} most */
@@ -184,6 +201,7 @@ export class Series {
 
   /** @param {number} time ms @param {(number|null)[]} values */
   push(time, values) {
+    if (this.points.length && time <= this.points[this.points.length - 1].time) return;
     this.points.push({ time, values });
     if (this.points.length > this.most) this.points.shift();
   }

@@ -13,6 +13,7 @@ const PLACES = [
   { at: "letters", name: "Dead letters", sign: "letter" },
   { at: "kv", name: "Key-value", sign: "key" },
   { at: "objects", name: "Objects", sign: "box" },
+  { at: "sql", name: "SQL", sign: "sheet" },
   { at: "publish", name: "Publish", sign: "send" },
   { at: "connections", name: "Connections", sign: "plug" },
   { at: "pipelines", name: "Pipelines", sign: "pipe" },
@@ -106,7 +107,11 @@ function whoShown() {
         { class: "server", title: `${server.name}, version ${server.version}` },
         server.cluster || serverName(server),
       ),
-      h("span", { class: "dim account" }, [who.account, who.user].filter(Boolean).join(" · ")),
+      h(
+        "span",
+        { class: "dim account", title: `Account ${who.account}` },
+        [who.account === "$G" ? "" : who.account, who.user].filter(Boolean).join(" · "),
+      ),
       who.is_system && h("span", { class: "tag" }, "system"),
       who.read_only &&
         h(

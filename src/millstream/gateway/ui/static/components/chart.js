@@ -1,6 +1,6 @@
 /**
- * A line chart of a few series over time, drawn as SVG; with a table of its newest values for who cannot see
- * it.  One scale for all series, from zero.
+ * A line chart of a few series over time, drawn as SVG; the newest values stand in its legend.  One scale for
+ * all series, from zero.  Pointing at it shows the values of that moment.
  */
 import { fill, h, setText, svg } from "../dom.js";
 import { clock, short } from "../format.js";
@@ -11,6 +11,9 @@ const LEFT = 46;
 const BOTTOM = 18;
 const TOP = 8;
 const LINES = 3;
+const LONGEST_GAP = 4; // times the usual distance of two points: a longer one is not bridged
+
+/** @typedef {{time: number, values: (number|null)[]}} Point */
 
 /**
  * @typedef {Object} ChartOptions
@@ -30,8 +33,96 @@ export function chart({ title, names, form = short, base = 10, spanMs = 60_000 }
     "aria-label": title,
     preserveAspectRatio: "none",
   });
+  const legend = makeLegend(names, form);
+  const labels = h("div", { class: "labels", "aria-hidden": "true" });
+  const waiting = h("p", { class: "waiting" }, "Collecting values…");
+  const pointer = makePointer();
+  const plot = h("div", { class: "plot" }, drawing, labels, pointer.element, waiting);
+  const element = h("figure", { class: "figure" }, h("figcaption", {}, title, legend.element), plot);
+  /** @type {Point[]} */
+  let points = [];
+  let axis = { start: 0, end: 1, top: 1 };
+  /** @type {Point|null} */
+  let pointed = null;
+
+  const x = (/** @type {number} */ at) => LEFT + ((at - axis.start) / (axis.end - axis.start)) * (WIDTH - LEFT);
+  const y = (/** @type {number} */ value) => TOP + (1 - value / axis.top) * (HEIGHT - TOP - BOTTOM);
+
+  plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+    const box = plot.getBoundingClientRect();
+    const at = axis.start + (((event.clientX - box.left) / box.width) * WIDTH - LEFT) * msForUnit(axis);
+    pointed = nearest(points, at);
+    point();
+  });
+  plot.addEventListener("pointerleave", () => {
+    pointed = null;
+    point();
+  });
+
+  function point() {
+    const shown = pointed ?? points[points.length - 1];
+    legend.show(shown?.values ?? []);
+    pointer.show(pointed && { left: (x(pointed.time) / WIDTH) * 100, text: clock(new Date(pointed.time)) });
+  }
+
+  /**
+   * @param {import("../live.js").Series} series
+   * @param {number} [span] the time that is shown; without it, all of the series
+   */
+  function show(series, span) {
+    const all = series.points;
+    waiting.hidden = all.length > 1;
+    if (!all.length) return;
+    const end = all[all.length - 1].time;
+    const start = span ? end - span : Math.min(all[0].time, end - spanMs);
+    points = all[0].time >= start ? all : all.filter((each) => each.time >= start);
+    const highest = Math.max(...points.flatMap((each) => each.values.map((value) => value ?? 0)), 0);
+    axis = { start, end, top: niceTop(highest, base) };
+    const runs = runsOf(points);
+    fill(
+      drawing,
+      gridLines(y, axis.top),
+      runs.length > 0 && svg("path", { d: areaOf(runs, x, y), class: "area" }),
+      names.map((_, index) =>
+        svg("path", {
+          d: runs.map((run) => lineOf(run, index, x, y)).join(""),
+          class: `line series-${index}`,
+          "vector-effect": "non-scaling-stroke",
+        }),
+      ),
+    );
+    fill(
+      labels,
+      Array.from({ length: LINES + 1 }, (_, step) => {
+        const value = (axis.top * step) / LINES;
+        return placed(h("span", { class: "y" }, form(value)), 0, (y(value) / HEIGHT) * 100);
+      }),
+      placed(h("span", { class: "x" }, clock(new Date(start))), (LEFT / WIDTH) * 100, 100),
+      placed(h("span", { class: "x last" }, clock(new Date(end))), 100, 100),
+    );
+    point();
+  }
+
+  return { element, show };
+}
+
+/** @param {{start: number, end: number}} axis @returns {number} milliseconds for one unit of the drawing */
+function msForUnit(axis) {
+  return (axis.end - axis.start) / (WIDTH - LEFT);
+}
+
+/** @param {Point[]} points @param {number} at @returns {Point|null} */
+function nearest(points, at) {
+  let best = null;
+  for (const each of points)
+    if (best === null || Math.abs(each.time - at) < Math.abs(best.time - at)) best = each;
+  return best;
+}
+
+/** @param {string[]} names @param {(value: number) => string} form */
+function makeLegend(names, form) {
   const values = names.map(() => h("b", {}, "–"));
-  const legend = h(
+  const element = h(
     "ul",
     { class: "legend" },
     names.map((name, index) =>
@@ -45,51 +136,33 @@ export function chart({ title, names, form = short, base = 10, spanMs = 60_000 }
       ),
     ),
   );
-  const labels = h("div", { class: "labels", "aria-hidden": "true" });
-  const element = h(
-    "figure",
-    { class: "figure" },
-    h("figcaption", {}, title, legend),
-    h("div", { class: "plot" }, drawing, labels),
-  );
-  const range = { top: 1 };
+  return {
+    element,
+    /** @param {(number|null)[]} now */
+    show(now) {
+      values.forEach((place, index) => {
+        const value = now[index];
+        setText(place, value === null || value === undefined ? "–" : form(value));
+      });
+    },
+  };
+}
 
-  /** @param {import("../live.js").Series} series */
-  function show(series) {
-    const points = series.points;
-    if (!points.length) return;
-    const end = points[points.length - 1].time;
-    const start = Math.min(points[0].time, end - spanMs);
-    range.top = niceTop(Math.max(...points.flatMap((point) => point.values.map((value) => value ?? 0)), 0), base);
-    const x = (/** @type {number} */ time) => LEFT + ((time - start) / (end - start)) * (WIDTH - LEFT);
-    const y = (/** @type {number} */ value) => TOP + (1 - value / range.top) * (HEIGHT - TOP - BOTTOM);
-    fill(
-      drawing,
-      gridLines(y, range.top),
-      names.map((_, index) =>
-        svg("path", {
-          d: pathOf(points, index, x, y),
-          class: `line series-${index}`,
-          "vector-effect": "non-scaling-stroke",
-        }),
-      ),
-    );
-    fill(
-      labels,
-      Array.from({ length: LINES + 1 }, (_, step) => {
-        const value = (range.top * step) / LINES;
-        return placed(h("span", { class: "y" }, form(value)), 0, (y(value) / HEIGHT) * 100);
-      }),
-      placed(h("span", { class: "x" }, clock(new Date(start))), (LEFT / WIDTH) * 100, 100),
-      placed(h("span", { class: "x last" }, clock(new Date(end))), 100, 100),
-    );
-    names.forEach((_, index) => {
-      const value = points[points.length - 1].values[index];
-      setText(values[index], value === null || value === undefined ? "–" : form(value));
-    });
-  }
-
-  return { element, show };
+/** The line under the pointer, with its time. */
+function makePointer() {
+  const text = h("span", {});
+  const element = h("div", { class: "pointer", "aria-hidden": "true", hidden: true }, text);
+  return {
+    element,
+    /** @param {{left: number, text: string}|null} at */
+    show(at) {
+      element.hidden = !at;
+      if (!at) return;
+      element.style.left = `${at.left}%`;
+      element.classList.toggle("left", at.left > 80);
+      setText(text, at.text);
+    },
+  };
 }
 
 /** @param {HTMLElement} element @param {number} left @param {number} top both in percent */
@@ -108,24 +181,45 @@ function gridLines(y, top) {
 }
 
 /**
- * @param {{time: number, values: (number|null)[]}[]} points
- * @param {number} index
- * @param {(time: number) => number} x
- * @param {(value: number) => number} y
+ * Points in runs without a gap: nothing is known about the time in which nobody looked.
+ * @param {Point[]} points
+ * @returns {Point[][]}
  */
-function pathOf(points, index, x, y) {
+function runsOf(points) {
+  const distances = points.slice(1).map((each, index) => each.time - points[index].time);
+  const usual = [...distances].sort((a, b) => a - b)[Math.floor(distances.length * 0.9)] ?? 0;
+  /** @type {Point[][]} */
+  const runs = [];
+  points.forEach((each, index) => {
+    if (index === 0 || distances[index - 1] > usual * LONGEST_GAP) runs.push([]);
+    runs[runs.length - 1].push(each);
+  });
+  return runs;
+}
+
+/** @param {Point[]} run @param {number} index @param {(time: number) => number} x @param {(value: number) => number} y */
+function lineOf(run, index, x, y) {
   let text = "";
-  let isDown = false;
-  for (const point of points) {
-    const value = point.values[index];
-    if (value === null || value === undefined) {
-      isDown = false;
-      continue;
-    }
-    text += `${isDown ? "L" : "M"}${x(point.time).toFixed(1)} ${y(value).toFixed(1)}`;
-    isDown = true;
+  for (const each of run) {
+    const value = each.values[index];
+    if (value === null || value === undefined) continue;
+    text += `${text ? "L" : "M"}${x(each.time).toFixed(1)} ${y(value).toFixed(1)}`;
   }
   return text;
+}
+
+/**
+ * The surface below the first series.
+ * @param {Point[][]} runs @param {(time: number) => number} x @param {(value: number) => number} y
+ */
+function areaOf(runs, x, y) {
+  return runs
+    .filter((run) => run.length > 1)
+    .map((run) => {
+      const ends = [run[0], run[run.length - 1]].map((each) => x(each.time).toFixed(1));
+      return `${lineOf(run, 0, x, y)}L${ends[1]} ${y(0)}L${ends[0]} ${y(0)}Z`;
+    })
+    .join("");
 }
 
 /**

@@ -1,6 +1,7 @@
 /** What stands where values would stand: nothing there yet, not permitted, failed, read-only. */
 import { Problem, isAbort } from "../api.js";
 import { fill, h } from "../dom.js";
+import { here, href } from "../router.js";
 import { session } from "../session.js";
 import { icon } from "./icons.js";
 
@@ -44,6 +45,7 @@ export function notPermitted(what, detail = "") {
  */
 export function failed(problem, retry, isPage = false) {
   if (problem.isForbidden) return notPermitted("this", problem.detail);
+  if (problem.status === 404 && isPage) return notThere(problem);
   const button = retry && h("button", { type: "button", on: { click: retry } }, "Try again");
   return h(
     "div",
@@ -54,6 +56,23 @@ export function failed(problem, retry, isPage = false) {
     button && h("p", { class: "actions" }, button),
   );
 }
+
+/** A page about something that does not exist. @param {Problem} problem */
+function notThere(problem) {
+  const { path } = here();
+  const list = path.split("/")[1] ?? "";
+  return h(
+    "div",
+    { class: "state", data: { failed: "" } },
+    icon("info"),
+    h("h1", { class: "lead" }, `${capital(problem.detail || "it does not exist").replace(/\.$/, "")}.`),
+    h("p", { class: "dim" }, "It may have been deleted, have another name, or belong to another account."),
+    h("p", { class: "actions" }, h("a", { class: "button", href: href(list ? [list] : []) }, "Look at the list")),
+  );
+}
+
+/** @param {string} text */
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** A problem in a line, where it happened. @param {any} error */
 export function complaint(error) {

@@ -24,20 +24,28 @@ import { icon } from "./icons.js";
  * @param {(sort: string, order: string) => void} [options.onSort]
  * @param {{sort: string, order: string}} [options.order]
  * @param {(row: Row) => string} [options.rowClass]
+ * @param {(row: Row) => void} [options.onOpen] for a click anywhere in a row; a button in it is for the keyboard
  */
-export function table({ caption, columns, onSort, order, rowClass }) {
+export function table({ caption, columns, onSort, order, rowClass, onOpen }) {
   let present = order ?? { sort: "", order: "asc" };
-  const body = h("tbody", {});
+  const body = h("tbody", { role: "rowgroup" });
   const heads = columns.map((column) => head(column));
   const element = h(
     "div",
     { class: "scroller", tabindex: "0", role: "region", "aria-label": `Table: ${caption}` },
-    h("table", {}, h("caption", { class: "sr" }, caption), h("thead", {}, h("tr", {}, heads)), body),
+    // roles, because a narrow screen shows rows as blocks, and these have none of their own
+    h(
+      "table",
+      { role: "table" },
+      h("caption", { class: "sr" }, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads)),
+      body,
+    ),
   );
 
   /** @param {Column<Row>} column */
   function head(column) {
-    const cell = h("th", { scope: "col", class: classOf(column) });
+    const cell = h("th", { scope: "col", role: "columnheader", class: classOf(column) });
     if (!column.sort || !onSort) {
       fill(cell, column.isQuiet ? h("span", { class: "sr" }, column.name) : column.name);
       return cell;
@@ -79,10 +87,20 @@ export function table({ caption, columns, onSort, order, rowClass }) {
     show(rows) {
       fill(
         body,
-        rows.map((row) => rowOf(columns, row, rowClass?.(row))),
+        rows.map((row) => {
+          const element = rowOf(columns, row, [rowClass?.(row), onOpen && "opens"].filter(Boolean).join(" "));
+          if (onOpen) element.addEventListener("click", (/** @type {any} */ event) => isPlain(event) && onOpen(row));
+          return element;
+        }),
       );
     },
   };
+}
+
+/** Whether a click meant the row: neither something in it, nor the selection of text. @param {MouseEvent} event */
+function isPlain(event) {
+  const target = /** @type {Element} */ (event.target);
+  return !target.closest("a, button, input, label") && !getSelection()?.toString();
 }
 
 /** @param {Column<any>} column */
@@ -94,11 +112,16 @@ function classOf(column) {
 function rowOf(columns, row, kind) {
   return h(
     "tr",
-    { class: kind },
+    { class: kind, role: "row" },
     columns.map((column) =>
       h(
         column.isHeader ? "th" : "td",
-        { class: classOf(column), scope: column.isHeader ? "row" : undefined, data: { name: column.name } },
+        {
+          class: classOf(column),
+          scope: column.isHeader ? "row" : undefined,
+          role: column.isHeader ? "rowheader" : "cell",
+          data: { name: column.isQuiet ? "" : column.name },
+        },
         column.cell(row),
       ),
     ),

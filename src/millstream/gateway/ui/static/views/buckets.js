@@ -29,8 +29,8 @@ export default async function buckets(context) {
       { name: "Values", sort: "values", desc: true, isNumber: true, cell: (row) => number(row.values) },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
       { name: "History", isNumber: true, cell: (row) => number(row.history) },
-      { name: "Values live for", class: "low", cell: (row) => (row.ttl ? duration(row.ttl) : "ever") },
-      { name: "Description", class: "low", cell: (row) => row.description ?? "" },
+      { name: "Values live for", cell: (row) => (row.ttl ? duration(row.ttl) : "ever") },
+      { name: "Description", cell: (row) => row.description ?? "" },
     ],
     empty: () =>
       empty(

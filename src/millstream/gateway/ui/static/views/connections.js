@@ -32,14 +32,13 @@ export default async function connections(context) {
       },
       {
         name: "User",
-        class: "low",
         cell: (row) => [
           row.authorized_user ?? row.user ?? "",
           isSystem && row.account && h("span", { class: "dim" }, ` ${row.account}`),
         ],
       },
-      { name: "Address", class: "low", cell: (row) => `${row.ip}:${row.port}` },
-      { name: "Library", class: "low", cell: (row) => [row.lang, row.version].filter(Boolean).join(" ") },
+      { name: "Address", cell: (row) => `${row.ip}:${row.port}` },
+      { name: "Library", cell: (row) => [row.lang, row.version].filter(Boolean).join(" ") },
       { name: "Subscriptions", sort: "subs", desc: true, isNumber: true, cell: (row) => number(row.subscriptions) },
       {
         name: "From client",
@@ -60,7 +59,6 @@ export default async function connections(context) {
         sort: "pending",
         desc: true,
         isNumber: true,
-        class: "low",
         cell: (row) => (row.pending_bytes ? tag(bytes(row.pending_bytes), "warn") : "0"),
       },
     ],

@@ -8,8 +8,9 @@ import { changeButton, readOnlyNote } from "../components/states.js";
 import { toast } from "../components/toast.js";
 import { fill, h, setText } from "../dom.js";
 import { ago, duration, isTime, limit, nanoseconds, number, time } from "../format.js";
-import { Feed, Series, link } from "../live.js";
+import { Feed, keptSeries, link } from "../live.js";
 import { go, href } from "../router.js";
+import { session } from "../session.js";
 import { configEditor } from "./config_editor.js";
 import { whyPanel } from "./why.js";
 
@@ -24,11 +25,11 @@ export default async function consumer(context) {
   const info = await context.get(path);
   const why = whyPanel();
   const head = makeHead();
-  const series = new Series(POINTS);
+  const series = keptSeries(`consumer/${session.who?.server.id}/${session.who?.account}/${stream}/${name}`, POINTS);
   const lag = chart({ title: "Lag", names: ["to deliver", "unacked", "redelivered"] });
   const latency = h("div", {});
   const tags = h("span", { class: "actions" });
-  const actions = h("div", {});
+  const actions = h("div", { class: "actions" });
   const about = h("div", {});
   let drawn = "";
 
@@ -44,7 +45,7 @@ export default async function consumer(context) {
     drawn = key;
     fill(tags, kindTags(now));
     fill(about, aboutCard(now));
-    fill(actions, actionsCard(path, stream, name, now, refresh));
+    fill(actions, actionButtons(path, stream, name, now, refresh));
   }
 
   async function diagnose() {
@@ -79,12 +80,13 @@ export default async function consumer(context) {
         ["Consumers", href(["streams", stream, "consumers"])],
       ],
       tags,
+      actions,
     }),
+    readOnlyNote(),
     why.element,
     h("section", { class: "card", "aria-label": "State" }, head.element),
     h("section", { class: "card", "aria-label": "Lag over time" }, lag.element),
     latency,
-    actions,
     about,
     card("Configuration", editor),
   ];
@@ -195,43 +197,37 @@ function aboutCard(info) {
  * @param {string} path @param {string} stream @param {string} name @param {any} info
  * @param {() => Promise<void>} refresh
  */
-function actionsCard(path, stream, name, info, refresh) {
+function actionButtons(path, stream, name, info, refresh) {
   const pinned = (info.config?.priority_groups ?? []).length > 0;
-  return card(
-    "Change it",
-    readOnlyNote(),
-    h(
-      "div",
-      { class: "actions" },
-      info.paused
-        ? changeButton(
-            "Resume",
-            async () => {
-              await act(() => post(`${path}/resume`), `${name} delivers again`, refresh);
-            },
-            { class: "primary" },
-          )
-        : changeButton("Pause…", () => pause(path, name, refresh)),
-      changeButton("Reset…", () => reset(path, name, refresh)),
-      pinned && changeButton("Unpin", () => unpin(path, info, name, refresh)),
-      changeButton(
-        "Delete…",
-        () =>
-          confirmDanger({
-            title: `Delete ${name}`,
-            text: `The consumer forgets what was acknowledged. Messages stay in ${stream}, unless its retention depends on this consumer.`,
-            action: "Delete the consumer",
-            typed: name,
-            act: async () => {
-              await remove(path);
-              toast(`${name} is deleted`);
-              go(href(["streams", stream, "consumers"]));
-            },
-          }),
-        { class: "warning" },
-      ),
+  return [
+    info.paused
+      ? changeButton(
+          "Resume",
+          async () => {
+            await act(() => post(`${path}/resume`), `${name} delivers again`, refresh);
+          },
+          { class: "primary" },
+        )
+      : changeButton("Pause…", () => pause(path, name, refresh)),
+    changeButton("Reset…", () => reset(path, name, refresh)),
+    pinned && changeButton("Unpin", () => unpin(path, info, name, refresh)),
+    changeButton(
+      "Delete…",
+      () =>
+        confirmDanger({
+          title: `Delete ${name}`,
+          text: `The consumer forgets what was acknowledged. Messages stay in ${stream}, unless its retention depends on this consumer.`,
+          action: "Delete the consumer",
+          typed: name,
+          act: async () => {
+            await remove(path);
+            toast(`${name} is deleted`);
+            go(href(["streams", stream, "consumers"]));
+          },
+        }),
+      { class: "warning" },
     ),
-  );
+  ];
 }
 
 /** @param {() => Promise<any>} work @param {string} done @param {() => Promise<void>} refresh */

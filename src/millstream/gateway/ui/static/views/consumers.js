@@ -35,13 +35,12 @@ export default async function consumers(context) {
       },
       {
         name: "Kind",
-        class: "low",
         cell: (row) => [row.kind, row.kind === "push" && !row.push_bound && [" ", tag("nobody listens", "warn")]],
       },
       {
         name: "Filter",
-        class: "low",
-        cell: (row) => h("span", { class: "mono dim" }, (row.filter_subjects ?? []).join(", ")),
+        cell: (row) =>
+          row.filter_subjects?.length > 0 && h("span", { class: "mono dim" }, row.filter_subjects.join(", ")),
       },
       { name: "To deliver", sort: "pending", desc: true, isNumber: true, cell: (row) => number(row.pending) },
       { name: "Unacked", sort: "ack_pending", desc: true, isNumber: true, cell: (row) => number(row.ack_pending) },
@@ -51,7 +50,6 @@ export default async function consumers(context) {
         sort: "waiting",
         desc: true,
         isNumber: true,
-        class: "low",
         cell: (row) => (row.kind === "pull" ? number(row.waiting) : "–"),
       },
     ],

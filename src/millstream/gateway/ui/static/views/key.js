@@ -169,7 +169,7 @@ function edit(bucket, key, last, reload) {
         throw new Problem(
           error.status,
           "Somebody else changed this key",
-          "Compare both values. Saving again replaces the other one.",
+          revision ? "Compare both values. Saving again replaces the other one." : "Saving again makes it anew.",
         );
       }
       toast(`${key} is saved`);
@@ -180,8 +180,15 @@ function edit(bucket, key, last, reload) {
 
 /** @param {Element} place @param {string} bucket @param {string} key @param {number} mine @returns {Promise<number>} the revision there is now */
 async function showConflict(place, bucket, key, mine) {
-  const response = await call("GET", pathTo(bucket, key), { headers: { Accept: "application/json" } });
-  const now = await response.json();
+  let now;
+  try {
+    const response = await call("GET", pathTo(bucket, key), { headers: { Accept: "application/json" } });
+    now = await response.json();
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 404) throw error;
+    fill(place, h("p", { class: "note", data: { conflict: "" } }, "The key was deleted meanwhile."));
+    return 0;
+  }
   fill(
     place,
     h(

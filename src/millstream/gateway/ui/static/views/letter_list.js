@@ -1,5 +1,5 @@
 /** The dead letters of a stream: why each is one, the original, and sending it again. */
-import { pathOf, post } from "../api.js";
+import { Problem, pathOf, post } from "../api.js";
 import { confirmDanger, openDialog } from "../components/dialog.js";
 import { area, field, headerRows, headersOf, pairsOf } from "../components/form.js";
 import { facts, heading } from "../components/page.js";
@@ -10,7 +10,7 @@ import { toast } from "../components/toast.js";
 import { bodyOf, fromBase64, toBase64, toText } from "../decode/bytes.js";
 import { fill, h, setText } from "../dom.js";
 import { number, plural, time } from "../format.js";
-import { href } from "../router.js";
+import { here, href, setQuery } from "../router.js";
 import { headerTable } from "./message.js";
 
 const LIMIT = 50;
@@ -32,6 +32,7 @@ export default async function letterList(context) {
   let next = null;
   const rows = table({
     caption: "Dead letters",
+    onOpen: open,
     columns: [
       { name: "Choose", isQuiet: true, class: "tight", cell: (row) => choice(row.seq) },
       {
@@ -48,12 +49,11 @@ export default async function letterList(context) {
       },
       {
         name: "From",
-        class: "low",
         cell: (row) => [row.origin.stream ?? "", row.consumer && ` / ${row.consumer}`],
       },
       { name: "Reason", cell: (row) => row.reason ?? "" },
       { name: "Deliveries", isNumber: true, cell: (row) => number(row.deliveries) },
-      { name: "Since", class: "tight low", cell: (row) => time(row.time) },
+      { name: "Since", class: "tight", cell: (row) => time(row.time) },
     ],
   });
 
@@ -131,8 +131,20 @@ export default async function letterList(context) {
     });
   }
 
+  /** Open the letter that the address names. @param {number} seq */
+  async function openAt(seq) {
+    try {
+      await open(await context.get(`${path}/${seq}`));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      toast(`Letter ${number(seq)} is not here any more`, "warn");
+      setQuery({});
+    }
+  }
+
   /** @param {any} row */
   async function open(row) {
+    setQuery({ open: row.seq });
     const letter = await context.get(`${path}/${row.seq}`).catch(() => row);
     const body = bodyOf(letter);
     const headers = pairsOf(letter.headers);
@@ -188,6 +200,7 @@ export default async function letterList(context) {
         ),
       ),
     });
+    if (here().query.open === String(row.seq)) setQuery({}); // unless the address has moved on
   }
 
   /** @param {any} letter @param {number} seq */
@@ -215,6 +228,7 @@ export default async function letterList(context) {
   more.addEventListener("click", load);
   count();
   await load();
+  if (context.query.open) openAt(Number(context.query.open));
   return [
     heading(name, { path: [["Dead letters", href(["letters"])]], actions: [some, all] }),
     h(

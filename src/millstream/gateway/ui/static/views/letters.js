@@ -27,7 +27,7 @@ export default async function letters(context) {
           cell: (row) => h("a", { href: href(["letters", row.stream]) }, row.stream),
         },
         { name: "Letters", isNumber: true, cell: (row) => number(row.messages) },
-        { name: "Last reason", class: "low", cell: (row) => row.last_reason ?? "" },
+        { name: "Last reason", cell: (row) => row.last_reason ?? "" },
         { name: "Last", class: "tight", cell: (row) => ago(row.last_time) },
       ],
     });

@@ -6,7 +6,7 @@ import { table } from "../components/table.js";
 import { bodyOf } from "../decode/bytes.js";
 import { fill, h } from "../dom.js";
 import { bytes, number, plural, time } from "../format.js";
-import { href, setQuery } from "../router.js";
+import { here, href, setQuery } from "../router.js";
 import { openMessage } from "./message.js";
 import { streamFrame } from "./stream_frame.js";
 
@@ -23,6 +23,7 @@ export default async function messages(context) {
   const place = h("div", {});
   const rows = table({
     caption: "Messages",
+    onOpen: open,
     columns: [
       {
         name: "Sequence",
@@ -31,10 +32,10 @@ export default async function messages(context) {
         class: "tight",
         cell: (row) => h("button", { type: "button", class: "link", on: { click: () => open(row) } }, number(row.seq)),
       },
-      { name: "Time", class: "tight low", cell: (row) => h("span", { title: row.time }, time(row.time)) },
-      { name: "Subject", cell: (row) => h("span", { class: "mono" }, row.subject) },
-      { name: "Size", isNumber: true, class: "low", cell: (row) => bytes(bodyOf(row).length) },
-      { name: "Body", class: "clip", cell: (row) => h("span", { class: "mono dim" }, preview(row)) },
+      { name: "Time", class: "tight", cell: (row) => h("span", { title: row.time }, time(row.time)) },
+      { name: "Subject", class: "plain", cell: (row) => h("span", { class: "mono" }, row.subject) },
+      { name: "Size", isNumber: true, cell: (row) => bytes(bodyOf(row).length) },
+      { name: "Body", class: "clip plain", cell: (row) => h("span", { class: "mono dim" }, preview(row)) },
     ],
   });
   const note = h("div", { "aria-live": "polite" });
@@ -51,7 +52,7 @@ export default async function messages(context) {
     setQuery({ ...seek.read(), open: row.seq });
     const change = await openMessage(name, row, info.config);
     if (context.scope.ended) return;
-    setQuery(seek.read());
+    if (here().query.open === String(row.seq)) setQuery(seek.read()); // unless the address has moved on
     if (change) load(seek.read());
   }
 

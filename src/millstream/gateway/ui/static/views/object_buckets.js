@@ -31,8 +31,8 @@ export default async function objectBuckets(context) {
         ],
       },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
-      { name: "Replicas", class: "low", isNumber: true, cell: (row) => number(row.replicas) },
-      { name: "Description", class: "low", cell: (row) => row.description ?? "" },
+      { name: "Replicas", isNumber: true, cell: (row) => number(row.replicas) },
+      { name: "Description", cell: (row) => row.description ?? "" },
     ],
     empty: () =>
       empty(

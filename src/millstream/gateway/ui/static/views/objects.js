@@ -39,10 +39,10 @@ export default async function objects(context) {
         ],
       },
       { name: "Size", isNumber: true, cell: (row) => bytes(row.size ?? 0) },
-      { name: "Changed", class: "tight low", cell: (row) => time(row.mtime) },
+      { name: "Changed", class: "tight", cell: (row) => time(row.mtime) },
       {
         name: "Digest",
-        class: "clip low",
+        class: "clip",
         cell: (row) => h("span", { class: "mono dim", title: row.digest }, row.digest ?? ""),
       },
       {

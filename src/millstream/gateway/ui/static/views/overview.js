@@ -2,42 +2,66 @@
 import { icon } from "../components/icons.js";
 import { chart } from "../components/chart.js";
 import { card, heading, meter, stat, stats, tag } from "../components/page.js";
-import { prose } from "../components/prose.js";
-import { notPermitted } from "../components/states.js";
+import { prose, sentence } from "../components/prose.js";
+import { select } from "../components/form.js";
+import { empty, notPermitted } from "../components/states.js";
 import { fill, h, setText } from "../dom.js";
 import { byteRate, bytes, duration, number, plural, rate, time } from "../format.js";
-import { Feed, Series } from "../live.js";
-import { href } from "../router.js";
+import { Feed, keptSeries } from "../live.js";
+import { href, setQuery } from "../router.js";
 import { serverName, session } from "../session.js";
 
-const POINTS = 300; // of two seconds: ten minutes
-
-/** @type {Map<string, {messages: Series, bytes: Series}>} */
-const histories = new Map(); // by user and server: kept while the page lives, so that coming back shows it
+const POINTS = 2000; // an hour: every five seconds from the gateway, then every two
+const SPANS = /** @type {[string, string][]} */ ([
+  ["300", "Last 5 minutes"],
+  ["900", "Last 15 minutes"],
+  ["3600", "Last hour"],
+]);
+const FEW = 5; // findings that are shown at first
 
 function history() {
-  const key = `${session.who?.server.id}/${session.who?.account}/${session.who?.user}`;
-  let found = histories.get(key);
-  if (!found) {
-    found = { messages: new Series(POINTS), bytes: new Series(POINTS) };
-    histories.clear();
-    histories.set(key, found);
-  }
-  return found;
+  const key = `overview/${session.who?.server.id}/${session.who?.account}/${session.who?.user}`;
+  return { messages: keptSeries(`${key}/messages`, POINTS), bytes: keptSeries(`${key}/bytes`, POINTS) };
+}
+
+/** Add the rates of one moment. @param {ReturnType<typeof history>} past @param {string} at @param {any} rates */
+function remember(past, at, rates) {
+  const ms = new Date(at).getTime();
+  past.messages.push(ms, [rates.in_msgs, rates.out_msgs]);
+  past.bytes.push(ms, [rates.in_bytes, rates.out_bytes]);
+}
+
+/** @param {ReturnType<typeof history>} past @param {any} told columns of the gateway */
+function recall(past, told) {
+  const newest = past.messages.points[past.messages.points.length - 1]?.time ?? 0;
+  (told?.time ?? []).forEach((/** @type {string} */ at, /** @type {number} */ index) => {
+    if (new Date(at).getTime() <= newest) return;
+    remember(past, at, {
+      in_msgs: told.in_msgs[index],
+      out_msgs: told.out_msgs[index],
+      in_bytes: told.in_bytes[index],
+      out_bytes: told.out_bytes[index],
+    });
+  });
 }
 
 /** @param {import("../app.js").Context} context */
 export default async function overview(context) {
   context.setTitle("Overview");
-  const first = await context.get("v2/overview");
+  const [first, told] = await Promise.all([
+    context.get("v2/overview"),
+    context.get("v2/overview/history").catch(() => null), // the overview says what is wrong
+  ]);
   const past = history();
+  recall(past, told);
   const health = h("span", {});
-  const attention = h("div", {});
+  const attention = makeAttention();
   const totals = makeTotals();
   const server = h("div", { class: "message-detail" });
   const account = h("div", {});
   const messages = chart({ title: "Messages a second", names: ["in", "out"] });
   const flow = chart({ title: "Bytes a second", names: ["in", "out"], form: bytes, base: 1024 });
+  const span = select(SPANS, { "aria-label": "Time that the charts show", value: context.query.span ?? "300" });
   const charts = h(
     "div",
     { class: "grid" },
@@ -54,30 +78,36 @@ export default async function overview(context) {
     ),
   );
 
+  function draw() {
+    const ms = (Number(span.value) || 300) * 1000;
+    messages.show(past.messages, ms);
+    flow.show(past.bytes, ms);
+  }
+
   /** @param {any} told */
   function show(told) {
     fill(health, healthTag(told.health));
-    showAttention(attention, told.attention ?? []);
+    attention.show(told);
     totals.show(told);
     showServer(server, told);
     showAccount(account, told.account);
-    charts.hidden = !told.rates && !past.messages.points.length;
-    noRates.hidden = !charts.hidden || !(told.not_permitted ?? []).includes("rates");
-    if (told.rates) {
-      const at = new Date(told.time).getTime();
-      past.messages.push(at, [told.rates.in_msgs, told.rates.out_msgs]);
-      past.bytes.push(at, [told.rates.in_bytes, told.rates.out_bytes]);
-    }
-    messages.show(past.messages);
-    flow.show(past.bytes);
+    charts.hidden = (told.not_permitted ?? []).includes("rates") && !past.messages.points.length;
+    span.hidden = charts.hidden;
+    noRates.hidden = !charts.hidden;
+    if (told.rates) remember(past, told.time, told.rates);
+    draw();
   }
 
   show(first);
+  span.addEventListener("change", () => {
+    setQuery({ span: span.value });
+    draw();
+  });
   new Feed(context.scope, "v2/overview/live", { onEvent: (event) => show(event.data) });
   return [
-    heading("Overview", { tags: health }),
-    attention,
+    heading("Overview", { tags: health, actions: span }),
     h("section", { class: "card", "aria-label": "Totals" }, totals.element),
+    attention.element,
     charts,
     noRates,
     h("div", { class: "grid" }, card("Account", account), card("Server", server)),
@@ -116,29 +146,57 @@ function healthTag(health) {
     : tag(`${health.status}${health.error ? `: ${health.error}` : ""}`, "bad");
 }
 
-/** @param {HTMLElement} place @param {any[]} list */
-function showAttention(place, list) {
-  if (place.dataset.shown === JSON.stringify(list)) return;
-  place.dataset.shown = JSON.stringify(list);
-  fill(
-    place,
-    card(
-      list.length ? "Needs attention" : "",
-      list.length
-        ? h(
-            "ul",
-            { class: "attention" },
-            list.map((each) =>
-              h(
-                "li",
-                { class: each.severity },
-                icon("warn"),
-                h("span", {}, prose(`${each.text.replace(/\.$/, "")}.`), " ", linkOf(each)),
-              ),
-            ),
-          )
-        : h("p", { class: "dim" }, icon("good"), " Nothing needs attention."),
-    ),
+/** What needs attention: the first few findings, and all of them if somebody asks. */
+function makeAttention() {
+  const element = h("section", { class: "card", "aria-label": "Needs attention" });
+  let shown = "";
+  let isOpen = false;
+
+  /** @param {any} told */
+  function show(told) {
+    const list = told.attention ?? [];
+    const scan = told.scanned;
+    const isScanning = scan && scan.streams < scan.of;
+    const key = JSON.stringify([list, isScanning && scan, isOpen]);
+    if (key === shown) return;
+    shown = key;
+    const few = isOpen ? list : list.slice(0, FEW);
+    fill(
+      element,
+      list.length > 0 && h("h2", {}, `Needs attention`, tag(number(list.length), "warn")),
+      list.length > 0
+        ? h("ul", { class: "attention" }, few.map(finding))
+        : h("p", { class: "calm" }, icon("good"), h("span", {}, "Nothing needs attention.")),
+      list.length > FEW &&
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet",
+            "aria-expanded": String(isOpen),
+            on: {
+              click: () => {
+                isOpen = !isOpen;
+                show(told);
+              },
+            },
+          },
+          isOpen ? "Show fewer" : `Show all ${number(list.length)}`,
+        ),
+      isScanning &&
+        h("p", { class: "dim" }, `Consumers of ${number(scan.streams)} of ${number(scan.of)} streams are looked at so far.`),
+    );
+  }
+  return { element, show };
+}
+
+/** @param {any} each */
+function finding(each) {
+  return h(
+    "li",
+    { class: each.severity },
+    icon("warn"),
+    h("span", {}, prose(sentence(each.text)), " ", linkOf(each)),
   );
 }
 
@@ -221,7 +279,12 @@ function used(value, most, form = number) {
 /** @param {Element} place @param {any} account */
 function showAccount(place, account) {
   if (!account) {
-    fill(place, notPermitted("the account"));
+    fill(
+      place,
+      session.who?.jetstream === false
+        ? empty("JetStream is off.", "The server stores nothing: start it with -js for streams, keys and objects.")
+        : notPermitted("the account"),
+    );
     return;
   }
   const limits = account.limits ?? {};

@@ -6,7 +6,7 @@ import { fill, h } from "../dom.js";
 import { ago, number, plural, rate, time } from "../format.js";
 import { Feed } from "../live.js";
 
-const STATES = { running: "good", waiting: "good", starting: "accent", failed: "bad", retrying: "warn" };
+const STATES = { running: "good", waiting: "accent", starting: "accent", done: "good", failed: "bad", stopped: "warn" };
 
 /** @param {import("../app.js").Context} context */
 export default async function pipelines(context) {
@@ -44,7 +44,7 @@ function jobTable(jobs) {
       { name: "Rows", isNumber: true, cell: (row) => number(row.rows) },
       { name: "Rate", isNumber: true, cell: (row) => rate(row.rate) },
       { name: "Behind", cell: (row) => lagOf(row.lag) },
-      { name: "Reported", class: "tight low", cell: (row) => ago(row.time) },
+      { name: "Reported", class: "tight", cell: (row) => ago(row.time) },
     ],
   });
   rows.show(jobs);

@@ -9,8 +9,9 @@ import { table } from "../components/table.js";
 import { toast } from "../components/toast.js";
 import { fill, h, setText } from "../dom.js";
 import { ago, bytes, isTime, limit, nanoseconds, number, plural, rate, time } from "../format.js";
-import { Feed, Series, link } from "../live.js";
+import { Feed, keptSeries, link } from "../live.js";
 import { go, href } from "../router.js";
+import { session } from "../session.js";
 import { streamFrame } from "./stream_frame.js";
 
 const POINTS = 300;
@@ -22,7 +23,7 @@ export default async function stream(context) {
   context.setTitle(name);
   const path = `v2/streams/${pathOf(name)}`;
   let info = await context.get(path);
-  const series = new Series(POINTS);
+  const series = keptSeries(`stream/${session.who?.server.id}/${session.who?.account}/${name}`, POINTS);
   const throughput = chart({ title: "Messages stored a second", names: ["in"] });
   const head = makeHead();
   const more = h("div", {});

@@ -26,7 +26,7 @@ export default async function streams(context) {
         isHeader: true,
         cell: (row) => [h("a", { href: href(["streams", row.name]) }, row.name), " ", kindTag(row)],
       },
-      { name: "Subjects", class: "low", cell: (row) => h("span", { class: "mono dim" }, subjectsOf(row)) },
+      { name: "Subjects", cell: (row) => h("span", { class: "mono dim" }, subjectsOf(row)) },
       { name: "Messages", sort: "messages", desc: true, isNumber: true, cell: (row) => number(row.messages) },
       { name: "Size", sort: "bytes", desc: true, isNumber: true, cell: (row) => bytes(row.bytes) },
       {
@@ -38,7 +38,6 @@ export default async function streams(context) {
       },
       {
         name: "Retention",
-        class: "low",
         cell: (row) => [row.retention, row.storage === "memory" && [" ", tag("memory")]],
       },
       { name: "Last message", sort: "last", desc: true, class: "low tight", cell: (row) => ago(row.last_time) },

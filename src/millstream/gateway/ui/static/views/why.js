@@ -14,6 +14,8 @@ const TITLES = {
   unknown: "Does it deliver?",
 };
 
+const UP_TO_DATE = new Set(["caught_up", "waiting_for_acks"]);
+
 export function whyPanel() {
   const title = h("h2", {}, "Does it deliver?");
   const body = h("div", { class: "causes", "aria-live": "polite" }, h("p", { class: "dim" }, "Looking…"));
@@ -26,11 +28,13 @@ export function whyPanel() {
       if (key === shown) return;
       shown = key;
       const verdict = /** @type {"idle"} */ (told.verdict);
-      fill(title, TITLES[verdict] ?? TITLES.unknown);
+      const causes = told.causes ?? [];
+      const isCurrent = verdict === "idle" && UP_TO_DATE.has(causes[0]?.kind);
+      fill(title, isCurrent ? "It is up to date" : (TITLES[verdict] ?? TITLES.unknown));
       fill(
         body,
-        h("p", { class: `verdict ${verdict}` }, icon(SIGNS[verdict] ?? "info"), h("span", {}, prose(told.summary))),
-        (told.causes ?? []).map((/** @type {any} */ cause) => causeShown(cause, told.stream)),
+        h("p", { class: `verdict ${isCurrent ? "current" : verdict}` }, icon(isCurrent ? "good" : (SIGNS[verdict] ?? "info")), h("span", {}, prose(told.summary))),
+        causes.map((/** @type {any} */ cause) => causeShown(cause, told)),
       );
     },
     /** @param {import("../api.js").Problem} problem */
@@ -42,13 +46,13 @@ export function whyPanel() {
   };
 }
 
-/** @param {any} cause @param {string} stream */
-function causeShown(cause, stream) {
+/** @param {any} cause @param {any} told */
+function causeShown(cause, { summary, stream }) {
   const evidence = Object.entries(cause.evidence ?? {}).filter(([, value]) => value !== "" && value !== null);
   return h(
     "div",
     { class: `cause ${cause.severity}`, data: { kind: cause.kind } },
-    h("p", {}, prose(sentence(cause.text))),
+    !summary.toLowerCase().includes(cause.text.toLowerCase()) && h("p", { class: "what" }, prose(sentence(cause.text))),
     cause.advice && h("p", { class: "advice" }, prose(cause.advice)),
     evidence.length > 0 &&
       h(

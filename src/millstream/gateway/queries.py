@@ -1,0 +1,156 @@
+"""SQL queries for HTTP callers: a few at once, each in its own process, fed by threads of the gateway.
+
+A query reads with the link options of its caller.  DuckDB and pyarrow are an extra (`millstream[sql]`) and
+are imported with the first query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from millstream.gateway.errors import (
+    BadRequest,
+    GatewayError,
+    NotFound,
+    NotInstalled,
+    Overloaded,
+    PermissionDenied,
+    Unavailable,
+    Unprocessable,
+)
+from millstream.gateway.settings import Limits
+from millstream.link.options import LinkOptions
+
+if TYPE_CHECKING:
+    from millstream.queries.process import RunningQuery
+
+_MIB: Final = 1024 * 1024
+_FIRST_BYTES: Final = 256 * 1024  # gathered before an answer begins, so that most errors have their status
+_PACKAGES: Final = ("duckdb", "pyarrow")
+
+
+class QueryDesk:
+    """Runs the queries of one gateway."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._running = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def pieces(
+        self, query: str, media_type: str, options: LinkOptions, rows: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield an empty piece when the result has begun, then the result; closing it ends the query.
+
+        Raises GatewayError.  A result that is cut by the limit of rows says so in JSON, and fails otherwise.
+        """
+        missing = [each for each in _PACKAGES if importlib.util.find_spec(each) is None]
+        if missing:
+            raise NotInstalled(f"this gateway has no {' and '.join(missing)}: pip install 'millstream[sql]'")
+        if not self._limits.sql_queries:
+            raise PermissionDenied("SQL is switched off on this gateway; see gateway.limits.sql_queries")
+        if self._running >= self._limits.sql_queries:
+            raise Overloaded(f"{self._limits.sql_queries} queries run already; try again")
+        self._running += 1
+        running: RunningQuery | None = None
+        try:
+            running, writer = await self._start(query, media_type, options, rows)
+            first: list[bytes] = []
+            size = 0
+            while size < _FIRST_BYTES:
+                piece = await self._in_thread(_next, writer)
+                if piece is None:
+                    break
+                first.append(piece)
+                size += len(piece)
+            yield b""
+            for piece in first:
+                yield piece
+            while size >= _FIRST_BYTES and (piece := await self._in_thread(_next, writer)) is not None:
+                yield piece
+            if running.statistics.truncated and not media_type.endswith("/json"):
+                raise Unprocessable(f"the result has more than {running.statistics.rows:,} rows")
+        finally:
+            self._running -= 1
+            if running is not None:
+                running.cancel()
+                with contextlib.suppress(RuntimeError):  # the gateway stops, and ends the threads itself
+                    self._pool().submit(running.close)
+
+    async def _start(self, *what: Any) -> tuple[RunningQuery, Iterator[bytes]]:
+        """Start a query; if the caller goes meanwhile, it is ended as soon as it has started."""
+        work = asyncio.get_running_loop().run_in_executor(self._pool(), self._started, *what)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_end_late)
+            raise
+        except Exception as error:
+            raise _translated(error) or error from None
+
+    def stop(self) -> None:
+        """End the threads; queries that still run are ended by their callers' tasks."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _started(
+        self, query: str, media_type: str, options: LinkOptions, rows: int
+    ) -> tuple[RunningQuery, Iterator[bytes]]:
+        from millstream.queries.formats import WRITERS
+        from millstream.queries.limits import SqlLimits
+        from millstream.queries.process import RunningQuery
+        from millstream.tables.source import TableSource
+
+        most = self._limits.sql_rows
+        limits = SqlLimits(
+            memory_mib=max(1, self._limits.sql_memory // _MIB),
+            time_s=self._limits.sql_time_s,
+            rows=min(rows, most) if rows and most else rows or most,
+        )
+        running = RunningQuery(query, TableSource(options, name="gateway/sql"), limits)
+        return running, WRITERS[media_type](running)
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._pool(), function, *arguments)
+        except Exception as error:
+            raise _translated(error) or error from None
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._limits.sql_queries + 1, thread_name_prefix="sql")
+        return self._threads
+
+
+def _end_late(work: asyncio.Future[Any]) -> None:
+    if not work.cancelled() and work.exception() is None:
+        work.result()[0].close()
+
+
+def _next(writer: Iterator[bytes]) -> bytes | None:
+    return next(writer, None)
+
+
+def _translated(error: Exception) -> GatewayError | None:
+    """Return the gateway's error for one of a query; None if it is a defect."""
+    from millstream.queries.errors import SqlError, SqlLimit, SqlRefused
+    from millstream.tables.errors import NotAllowed, SourceUnavailable, StreamAccessError, StreamMissing
+
+    for kind, made in (
+        (SqlRefused, BadRequest),
+        (SqlLimit, Unprocessable),
+        (SqlError, BadRequest),
+        (StreamMissing, NotFound),
+        (NotAllowed, PermissionDenied),
+        (SourceUnavailable, Unavailable),
+        (StreamAccessError, Unavailable),
+    ):
+        if isinstance(error, kind):
+            return made(str(error))
+    return None

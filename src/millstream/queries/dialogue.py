@@ -1,0 +1,144 @@
+"""The dialogue of a query's process with its parent: JSON messages with a length, and pipes for rows.
+
+    parent                                        engine
+    Start (query, limits)               ─▶
+                                        ◀─        Resolve (names in the query)
+    Resolved (streams)                  ─▶
+                                        ◀─        Scan (stream, selection), once for each scan
+    Granted, and the end of a pipe      ─▶
+         rows as an Arrow stream, then COMPLETE   (pipe of the scan)
+         the result as an Arrow stream            (pipe of the result)
+                                        ◀─        Finished, or Failed
+
+The engine has no other way to the outside.  It never gets a connection or a credential.
+"""
+
+import contextlib
+import os
+import socket
+from typing import Any, Final
+
+import msgspec
+
+from millstream.queries.limits import SqlLimits
+
+COMPLETE: Final = b"\x01"  # after the rows of a scan: a stream that was cut does not have it
+_LONGEST: Final = 4 * 1024 * 1024
+_SIZE: Final = 4
+
+
+class Start(msgspec.Struct, tag=True):
+    """Begin a query."""
+
+    query: str
+    limits: SqlLimits
+
+
+class Resolve(msgspec.Struct, tag=True):
+    """Ask for the streams of names: schema and name."""
+
+    names: list[tuple[str, str]]
+
+
+class Resolved(msgspec.Struct, tag=True):
+    """The stream of each name that was asked for; None if there is none."""
+
+    streams: list[str | None]
+
+
+class Scan(msgspec.Struct, tag=True):
+    """Ask for a part of a stream; the fields are those of `Selection`."""
+
+    stream: str
+    columns: list[str]
+    low: int
+    high: int | None
+    from_ns: int | None
+    until_ns: int | None
+    subjects: list[str] | None
+
+
+class Granted(msgspec.Struct, tag=True):
+    """The pipe of a scan follows."""
+
+
+class Finished(msgspec.Struct, tag=True):
+    """The result is complete, or has as many rows as it may have."""
+
+    truncated: bool
+
+
+class Failed(msgspec.Struct, tag=True):
+    """The query failed."""
+
+    kind: str  # refused, catalog, memory, error
+    text: str
+
+
+Message = Start | Resolve | Resolved | Scan | Granted | Finished | Failed
+_DECODER: Final = msgspec.json.Decoder(Message)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class DialogueEnded(Exception):
+    """The other end is gone, or sent what is no message."""
+
+
+class Dialogue:
+    """One end of the dialogue.  Callers take turns: a question and its answer are one turn."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def send(self, message: Any) -> None:
+        """Send a message; raise DialogueEnded if nobody takes it."""
+        raw = _ENCODER.encode(message)
+        try:
+            self._line.sendall(len(raw).to_bytes(_SIZE, "big") + raw)
+        except OSError as error:
+            raise DialogueEnded(str(error)) from None
+
+    def receive(self) -> Any:
+        """Return the next message; raise DialogueEnded if there is none."""
+        size = int.from_bytes(self._exactly(_SIZE), "big")
+        if size > _LONGEST:
+            raise DialogueEnded("a message is too long")
+        try:
+            return _DECODER.decode(self._exactly(size))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DialogueEnded(str(error)) from None
+
+    def send_pipe(self, descriptor: int) -> None:
+        """Send the end of a pipe, and close it here."""
+        try:
+            socket.send_fds(self._line, [b"p"], [descriptor])
+        except OSError as error:
+            raise DialogueEnded(str(error)) from None
+        finally:
+            os.close(descriptor)
+
+    def receive_pipe(self) -> int:
+        """Return the end of a pipe that follows `Granted`."""
+        _, descriptors, _, _ = socket.recv_fds(self._line, 1, 1)
+        if len(descriptors) != 1:
+            raise DialogueEnded("no pipe came")
+        return descriptors[0]
+
+    def close(self) -> None:
+        """End the dialogue; whoever waits in `receive` at either end gets DialogueEnded."""
+        with contextlib.suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+        self._line.close()
+
+    def _exactly(self, count: int) -> bytes:
+        pieces: list[bytes] = []
+        while count:
+            try:
+                piece = self._line.recv(min(count, 1 << 16))
+            except OSError as error:
+                raise DialogueEnded(str(error)) from None
+            if not piece:
+                raise DialogueEnded("the other end is gone")
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)

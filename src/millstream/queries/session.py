@@ -1,0 +1,108 @@
+"""A DuckDB connection for one query: its settings, its relations, and the statements that it takes.
+
+DuckDB itself finds the names in a query (`get_table_names`), and each is looked up on the server; a name that
+is no stream is left to DuckDB, which may know it.  Identifiers of SQL ignore case and names of streams do
+not, so two streams that differ only in case cannot be in one query.
+
+`->>` gives NULL for text that is no JSON: in DuckDB, one such payload would end the query.  `->` stays as it
+is, because DuckDB lets nobody redefine it.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import duckdb
+
+from millstream.queries.dataset import Opener, RelationDataset
+from millstream.queries.errors import SqlError, SqlRefused
+from millstream.queries.relations import KV, RAW, RelationName, relation_of
+
+_TOLERANT: Final = (
+    'CREATE TEMP MACRO "->>"(value, path) AS '
+    "json_extract_string(CASE WHEN json_valid(value) THEN value END, path)"
+)
+_PART: Final = r'("(?:[^"]|"")*"|[^".\s]+)'
+_QUALIFIED: Final = re.compile(rf"(?:{_PART}\.)?{_PART}(?=\s|$)")  # an alias or a sample may follow
+_READING: Final = ("SELECT", "EXPLAIN")
+
+# Returns the stream of a relation; None if there is none.
+Resolver = Callable[[RelationName], str | None]
+
+
+def open_session(settings: dict[str, Any]) -> Any:
+    """Return a connection to an empty database in memory, with these settings of DuckDB."""
+    connection = duckdb.connect(":memory:", config=settings)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"CREATE SCHEMA {KV}")
+    connection.execute(f"CREATE SCHEMA {RAW}")
+    connection.execute(_TOLERANT)
+    return connection
+
+
+def check_statement(connection: Any, query: str) -> None:
+    """Raise SqlRefused unless the text is one query, and SqlError if it cannot be parsed."""
+    try:
+        statements = connection.extract_statements(query)
+    except duckdb.Error as error:
+        raise SqlError(one_line(error)) from None
+    if not statements:
+        raise SqlRefused("there is no statement")
+    if len(statements) > 1:
+        raise SqlRefused(f"one statement at a time, not {len(statements)}")
+    kind = str(statements[0].type).rpartition(".")[2]
+    if kind not in _READING:
+        raise SqlRefused(
+            f"{kind} is not allowed; queries are SELECT, WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN"
+        )
+
+
+def relation_names(connection: Any, query: str) -> list[RelationName]:
+    """Return the relations that a query names and does not define itself."""
+    try:
+        texts = connection.get_table_names(query, qualified=True)
+    except duckdb.Error as error:
+        raise SqlError(one_line(error)) from None
+    found = {_name(*parsed.groups(default="")) for text in texts if (parsed := _QUALIFIED.match(text))}
+    return sorted(found, key=str)
+
+
+def add_relations(connection: Any, names: Iterable[RelationName], resolve: Resolver, opener: Opener) -> None:
+    """Make the relations that exist known to the connection; raise SqlError if two differ only in case."""
+    spelled: dict[str, RelationName] = {}
+    for name in names:
+        other = spelled.setdefault(str(name).lower(), name)
+        if other != name:
+            raise SqlError(f"{other} and {name} differ only in case, which SQL ignores; query one at a time")
+        stream = resolve(name)
+        if stream is None:
+            continue
+        dataset = RelationDataset(relation_of(name, stream), opener)
+        if not name.schema:
+            connection.register(name.name, dataset)
+            continue
+        place = f"{name.schema}/{name.name}"
+        connection.register(place, dataset)
+        last = " QUALIFY row_number() OVER (PARTITION BY key ORDER BY revision DESC) = 1"
+        rows = f"SELECT * FROM {quoted(place)}{last if name.schema == KV else ''}"
+        connection.execute(f"CREATE OR REPLACE VIEW {name.schema}.{quoted(name.name)} AS {rows}")
+
+
+def quoted(identifier: str) -> str:
+    """Return an identifier as SQL writes it."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error of DuckDB as one line: its first lines, without the excerpt of the query."""
+    text = str(error).partition("\n\nLINE ")[0].partition("\nLINE ")[0]
+    hint = "; a path of ->>, as in data->>'$.a.b', gives NULL for it" if "Malformed JSON" in text else ""
+    return (re.sub(r"\s+", " ", text).strip() or type(error).__name__) + hint
+
+
+def _name(schema: str, name: str) -> RelationName:
+    return RelationName(_unquoted(schema).lower(), _unquoted(name))
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text

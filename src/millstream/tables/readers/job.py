@@ -1,0 +1,68 @@
+"""State shared by all readers of a range, and the check that the range is complete."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from millstream.link.blocking_link import BlockingLink
+from millstream.tables.errors import RangeNotFinished
+from millstream.tables.intake import Intake
+from millstream.tables.stream_range import Fetching, StreamRange
+from millstream.tables.streams import next_message
+
+SILENCE_S: Final = 5.0  # without a response that should come at once; then check the connection
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class ReadJob:
+    """A range, the connection that it is read over, and where its rows go."""
+
+    link: BlockingLink
+    partition: StreamRange
+    fetching: Fetching
+    intake: Intake
+    arrow_schema: Any
+    with_data: bool  # True: payloads are read
+
+
+class Patience:
+    """Limits how long a task waits for messages that the leader has and its server does not send yet."""
+
+    def __init__(self, job: ReadJob) -> None:
+        self._job = job
+        self._seen = job.intake.last
+        self._pause_s = _FIRST_PAUSE_S
+        self._deadline = time.monotonic() + job.fetching.timeout
+
+    def check(self, why: str = "") -> None:
+        """Raise `RangeNotFinished` if nothing came for too long; `why` is the server's message."""
+        if self._job.intake.last != self._seen:
+            self._seen = self._job.intake.last
+            self._pause_s = _FIRST_PAUSE_S
+            self._deadline = time.monotonic() + self._job.fetching.timeout
+        elif time.monotonic() > self._deadline:
+            partition = self._job.partition
+            raise RangeNotFinished(
+                f"stream {partition.stream} has messages behind {self._seen}, but none came within "
+                f"{self._job.fetching.timeout:g} s (fetchTimeout); the range is {partition.low} to "
+                f"{partition.high}{why and '; the server says: '}{why}"
+            )
+
+    def pause(self, why: str = "") -> None:
+        self.check(why)
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+
+def is_finished(job: ReadJob) -> bool:
+    """Return True if the leader has no more of the range; silence of a replica proves nothing."""
+    partition = job.partition
+    found = next_message(
+        lambda name, request=None: job.link.api(name, request or b""),
+        partition.stream,
+        job.intake.last + 1,
+        partition.filters,
+    )
+    return found is None or found > partition.high

@@ -1,0 +1,488 @@
+"""Judge a history: a plain model of what JetStream promises, which knows nothing of the server's code.
+
+Each function looks at one promise.  A request without an answer may have happened or not, and both are
+right; what a client was told is true.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from tests.sim.history import AckSent, BatchOutcome, Delivery, Final, History, Publish, Removal, Stored
+from tests.sim.plan import SECOND_NS, ConsumerPlan, Plan
+
+LATE_S = 20.0  # a request without an answer happens within this time, or never
+UNCERTAIN = (10077,)  # the disk failed: what was asked for may still happen when it works again
+SETTLES = ("+ACK", "+TERM")
+
+
+def check(plan: Plan, history: History) -> list[str]:
+    """Return what is wrong; empty if every promise was kept."""
+    found: list[str] = []
+    for name, final in history.final.items():
+        if not final.complete:
+            found.append(f"{name}: cannot be read in the end")
+            continue
+        view = StreamView(plan, history, name)
+        found += [f"{name}: {each}" for each in _stream(view)]
+        if name == "M":
+            found += [f"M: {each}" for each in _mirror(view, StreamView(plan, history, "S"))]
+        elif name == "G":
+            found += [f"G: {each}" for each in _sourcing(view, StreamView(plan, history, "S"))]
+    for consumer in plan.consumers:
+        view = StreamView(plan, history, consumer.stream)
+        found += [f"{consumer.stream}/{consumer.name}: {each}" for each in _consumer(view, consumer)]
+    if "S" in history.final:
+        for reader, seen in history.ordered.items():
+            found += [f"ordered {reader}: {each}" for each in _ordered(StreamView(plan, history, "S"), seen)]
+    return found
+
+
+class StreamView:
+    """What the history says about one stream."""
+
+    def __init__(self, plan: Plan, history: History, name: str) -> None:
+        self.name = name
+        self.config = plan.streams[name]
+        self.history = history
+        self.final: Final = history.final[name]
+        self.content: dict[int, Stored] = {each.seq: each for each in self.final.content}
+        self.publishes = [each for each in history.publishes if each.stream == name]
+        self.removals = [each for each in history.removals if each.stream == name and not _is_refused(each)]
+        self.deliveries = [each for each in history.deliveries if each.stream == name]
+        self.batches = [each for each in history.batches if each.stream == name]
+        self.acked = [each for each in self.publishes if each.seq and not each.duplicate]
+        self.by_uid: dict[int, list[Publish]] = defaultdict(list)
+        for each in self.publishes:
+            self.by_uid[each.uid].append(each)
+        self.stored_as: dict[int, list[Stored]] = defaultdict(list)
+        for stored in self.final.content:
+            self.stored_as[stored.uid].append(stored)
+        limits = [self.config.get("max_msgs", 0)]
+        limits += history.limits if name == "L" else []
+        self.most = min(limits)  # messages that the stream certainly had room for; 0: any number
+        self.plain = self.config.get("retention", "limits") == "limits"
+
+    def may_be_removed(self, seq: int, subject: str, at: float) -> bool:
+        """Return True if a request may have removed a message that was published at `at`."""
+        return any(_covers(each, seq, subject, at) for each in self.removals)
+
+    def must_be_removed(self, publish: Publish) -> bool:
+        """Return True if a client was told that the message is gone."""
+        assert publish.answered_at is not None
+        return any(
+            each.happened
+            and each.at > publish.answered_at
+            and not each.request.get("keep")
+            and _covers(each, publish.seq, publish.subject, publish.at)
+            for each in self.removals
+        )
+
+
+def _is_refused(removal: Removal) -> bool:
+    return removal.refused and _code(removal) not in UNCERTAIN
+
+
+def _covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
+    request = removal.request
+    sure = removal.answered_at is not None and not removal.refused
+    end = removal.answered_at if sure else removal.at + LATE_S
+    assert end is not None
+    if at > end:
+        return False
+    if request["endpoint"] == "STREAM.MSG.DELETE":
+        return bool(request["seq"] == seq)
+    if "filter" in request:
+        return bool(request["filter"] == subject)
+    return seq < request["seq"] if "seq" in request else True
+
+
+# -- streams --------------------------------------------------------------------------------------------
+
+
+def _stream(view: StreamView) -> Iterator[str]:
+    yield from _sound(view)
+    if view.name in ("M", "G"):
+        return
+    yield from _kept(view)
+    yield from _once(view)
+    yield from _one_meaning(view)
+    yield from _in_order(view)
+    yield from _expectations(view)
+    yield from _whole_batches(view)
+
+
+def _sound(view: StreamView) -> Iterator[str]:
+    """Sequences and times grow, and the state counts what is there."""
+    content, state = view.final.content, view.final.state
+    for one, two in itertools.pairwise(content):
+        if two.seq <= one.seq:
+            yield f"sequence {two.seq} is listed after {one.seq}"
+        if _seconds(two.time) < _seconds(one.time):
+            yield f"the time of {two.seq} is before that of {one.seq}"
+    if state["messages"] != len(content):
+        yield f"the state counts {state['messages']} messages, and there are {len(content)}"
+    if content and (state["first_seq"] != content[0].seq or state["last_seq"] < content[-1].seq):
+        yield f"the state is {state}, and sequences are {content[0].seq} to {content[-1].seq}"
+    if content and state.get("num_deleted", 0) != state["last_seq"] - state["first_seq"] + 1 - len(content):
+        yield f"the state counts {state.get('num_deleted', 0)} deleted messages: {state}"
+
+
+def _kept(view: StreamView) -> Iterator[str]:
+    """Nothing acknowledged is lost, and nothing removed comes back."""
+    last = view.final.state["last_seq"]
+    for each in view.acked:
+        if each.seq > last:
+            yield f"message {each.uid} was acknowledged as {each.seq}, and the last sequence is {last}"
+        stored = view.content.get(each.seq)
+        if stored is not None and stored.uid != each.uid:
+            yield f"message {each.uid} was acknowledged as {each.seq}, which is message {stored.uid}"
+        if stored is not None and view.must_be_removed(each):
+            yield f"message {each.uid} ({each.seq}) was removed and is there again"
+        if stored is None and view.plain and not _may_be_gone(view, each):
+            yield f"message {each.uid} was acknowledged as {each.seq} and is lost"
+    for uid, stored_as in view.stored_as.items():
+        sent = view.by_uid.get(uid, [])
+        if not any(each.sent for each in sent):
+            yield f"message {uid} was stored, and nobody sent it"
+        elif any(stored.subject != sent[0].subject for stored in stored_as):
+            yield f"message {uid} is stored under another subject"
+        if all(each.refused and _code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
+            yield f"message {uid} was refused and is stored: {sent[0].answer}"
+
+
+def _may_be_gone(view: StreamView, publish: Publish) -> bool:
+    if view.may_be_removed(publish.seq, publish.subject, publish.at):
+        return True
+    if view.most:
+        return sum(each.seq > publish.seq for each in view.final.content) >= view.most
+    most = view.config.get("max_msgs_per_subject", 0)
+    if not most:
+        return False
+    later = sum(each.subject == publish.subject and each.seq > publish.seq for each in view.final.content)
+    return later >= most
+
+
+def _once(view: StreamView) -> Iterator[str]:
+    """Nothing is stored twice within the duplicate window, and nothing more often than it was sent."""
+    window_s = view.config.get("duplicate_window", 120 * SECOND_NS) / SECOND_NS
+    for uid, stored_as in view.stored_as.items():
+        sent = view.by_uid.get(uid, [])
+        if len(stored_as) > len(sent):
+            yield f"message {uid} was sent {len(sent)} times and is stored {len(stored_as)} times"
+        if sent and sent[0].msg_id:
+            for one, two in itertools.pairwise(stored_as):
+                if _seconds(two.time) - _seconds(one.time) < window_s:
+                    yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
+    for each in view.publishes:
+        if each.seq and each.duplicate:
+            stored = view.content.get(each.seq)
+            if stored is not None and stored.uid != each.uid:
+                yield f"message {each.uid} is called a duplicate of {each.seq}, which is message {stored.uid}"
+            first = _as_published(view.by_uid[each.uid][0], each.seq)
+            if stored is None and view.plain and not _may_be_gone(view, first):
+                yield f"message {each.uid} is called a duplicate of {each.seq}, which is lost"
+
+
+def _one_meaning(view: StreamView) -> Iterator[str]:
+    """A sequence means one message, whoever is told of it."""
+    meaning: dict[int, int] = {each.seq: each.uid for each in view.final.content}
+    for seq, uid, who in _tellings(view):
+        known = meaning.setdefault(seq, uid)
+        if known != uid:
+            yield f"sequence {seq} is message {known}, and {who} was told of message {uid}"
+    last = view.final.state["last_seq"]
+    told = max((each.seq for each in view.deliveries), default=0)
+    if told > last:
+        yield f"sequence {told} was delivered, and the last sequence is {last}"
+    for each in view.deliveries:
+        if view.plain and each.seq not in view.content:
+            sent = view.by_uid.get(each.uid)
+            if not sent:
+                yield f"message {each.uid} was delivered, and nobody sent it"
+            elif not _may_be_gone(view, _as_published(sent[0], each.seq)):
+                yield f"message {each.uid} was delivered as {each.seq} and is lost"
+
+
+def _as_published(publish: Publish, seq: int) -> Publish:
+    return Publish(
+        publish.uid,
+        publish.actor,
+        publish.stream,
+        publish.subject,
+        publish.at,
+        publish.connection,
+        answer={"seq": seq},
+    )
+
+
+def _tellings(view: StreamView) -> Iterator[tuple[int, int, str]]:
+    for each in view.publishes:
+        if each.seq and not each.duplicate:
+            yield each.seq, each.uid, each.actor
+    for delivery in view.deliveries:
+        yield delivery.seq, delivery.uid, delivery.actor
+
+
+def _in_order(view: StreamView) -> Iterator[str]:
+    """A message that was sent after the ack of another follows it; so do messages of one connection."""
+    latest: dict[tuple[str, int], Publish] = {}
+    for each in view.acked:
+        if each.batch:
+            continue
+        before = latest.get((each.actor, each.connection))
+        if before is not None and before.seq >= each.seq:
+            yield f"{before.uid} was sent before {each.uid} and has {before.seq}, not below {each.seq}"
+        latest[each.actor, each.connection] = each
+    ended = sorted((each for each in view.acked), key=lambda each: each.answered_at or 0.0)
+    highest, done = 0, 0
+    for each in sorted(view.acked, key=lambda each: each.at):
+        while done < len(ended) and (ended[done].answered_at or 0.0) < each.at:
+            highest = max(highest, ended[done].seq)
+            done += 1
+        if each.seq <= highest:
+            yield f"{each.uid} has sequence {each.seq}, and {highest} was acknowledged before it was sent"
+
+
+def _expectations(view: StreamView) -> Iterator[str]:
+    """An expected last sequence was the last one when the message was stored."""
+    known: dict[int, tuple[str, float]] = {}
+    for each in view.acked:
+        known[each.seq] = (each.subject, each.at)
+    for stored in view.final.content:
+        sent = view.by_uid.get(stored.uid)
+        known.setdefault(stored.seq, (stored.subject, sent[0].at if sent else 0.0))
+    for each in view.acked:
+        if each.expected is None:
+            continue
+        for seq, (subject, at) in known.items():
+            if each.expected < seq < each.seq and (each.expects == "stream" or subject == each.subject):
+                if each.expects == "subject" and view.may_be_removed(seq, subject, at):
+                    continue
+                yield f"{each.uid} expected {each.expected} and has {each.seq}, but {seq} is between"
+
+
+def _whole_batches(view: StreamView) -> Iterator[str]:
+    """A batch is stored as a whole, or not at all."""
+    for each in view.batches:
+        found = [view.stored_as[uid][0].seq for uid in each.uids if view.stored_as.get(uid)]
+        acked = each.answer is not None and "error" not in each.answer
+        at = each.at
+        subject = view.by_uid[each.uids[0]][0].subject if each.uids else ""
+        if any(view.may_be_removed(seq, subject, at) for seq in found) or (
+            view.removals and len(found) != len(each.uids)
+        ):
+            continue
+        if acked and len(found) != len(each.uids):
+            yield f"batch {each.name} was acknowledged, and {len(found)} of {len(each.uids)} are there"
+        elif found and len(found) != len(each.uids):
+            yield f"of batch {each.name}, {len(found)} of {len(each.uids)} messages are stored"
+        elif found and found != list(range(found[0], found[0] + len(found))):
+            yield f"batch {each.name} is stored as {found}"
+        elif found and acked and each.answer is not None and each.answer["seq"] != found[-1]:
+            yield f"batch {each.name} is stored as {found}, and its ack says {each.answer['seq']}"
+        elif found and not acked and each.answer is not None and _code(each) not in UNCERTAIN:
+            yield f"batch {each.name} was refused and is stored: {each.answer}"
+
+
+# -- streams that follow another --------------------------------------------------------------------------
+
+
+def _mirror(view: StreamView, origin: StreamView) -> Iterator[str]:
+    for stored in origin.final.content:
+        copy = view.content.get(stored.seq)
+        if copy is None:
+            yield f"has no copy of {stored.seq}"
+        elif (copy.uid, copy.subject, copy.time) != (stored.uid, stored.subject, stored.time):
+            yield f"its copy of {stored.seq} is message {copy.uid}, not {stored.uid}"
+    for copy in view.final.content:
+        if copy.seq not in origin.content:
+            sent = origin.by_uid.get(copy.uid)
+            if not sent or not _may_be_gone(origin, _as_published(sent[0], copy.seq)):
+                yield f"has {copy.seq} (message {copy.uid}), which the origin never had"
+
+
+def _sourcing(view: StreamView, origin: StreamView) -> Iterator[str]:
+    for uid, stored_as in view.stored_as.items():
+        if len(stored_as) > max(1, len(origin.by_uid.get(uid, []))):
+            yield f"message {uid} is there {len(stored_as)} times"
+    positions: list[int] = []
+    for copy in view.final.content:
+        words = copy.headers.get("Nats-Stream-Source", "").split(" ")
+        if len(words) < 2:
+            yield f"{copy.seq} does not say where it comes from"
+            continue
+        positions.append(int(words[1]))
+        stored = origin.content.get(positions[-1])
+        if stored is not None and stored.uid != copy.uid:
+            yield f"{copy.seq} is message {copy.uid} from {positions[-1]}, which is message {stored.uid}"
+    if positions != sorted(set(positions)):
+        yield f"positions of the origin are not in order: {positions}"
+    missing = [seq for seq in origin.content if seq not in set(positions)]
+    if missing:
+        yield f"has no copy of {missing}"
+
+
+# -- consumers --------------------------------------------------------------------------------------------
+
+
+def _consumer(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
+    deliveries = [each for each in view.deliveries if each.consumer == consumer.name]
+    acks = [
+        each
+        for each in view.history.acks
+        if (each.stream, each.consumer) == (consumer.stream, consumer.name) and each.kind in SETTLES
+    ]
+    yield from _not_after_ack(deliveries, acks, consumer)
+    yield from _not_too_often(deliveries, consumer)
+    yield from _delivered_all(view, consumer, deliveries)
+    yield from _floors(view, consumer, deliveries, acks)
+    yield from _settled_in_the_end(view, consumer, acks)
+
+
+def _matching(view: StreamView, consumer: ConsumerPlan) -> Iterator[Stored]:
+    wanted = consumer.config.get("filter_subject")
+    return (each for each in view.final.content if wanted in (None, each.subject))
+
+
+def _may_give_up(view: StreamView, consumer: ConsumerPlan) -> bool:
+    """Return True if a delivery that a fault swallowed may have been the last one."""
+    return consumer.config.get("max_deliver", -1) > 0 and view.history.faults > 0
+
+
+def _not_after_ack(deliveries: list[Delivery], acks: list[AckSent], consumer: ConsumerPlan) -> Iterator[str]:
+    """What was confirmed as settled is not delivered again."""
+    settled: dict[int, float] = {}
+    for each in acks:
+        if each.confirmed_at is not None:
+            settled[each.seq] = min(each.confirmed_at, settled.get(each.seq, each.confirmed_at))
+    for delivery in deliveries:
+        end = settled.get(delivery.seq)
+        if end is not None and delivery.at > end:
+            yield f"{delivery.seq} was settled at {end:.3f} and is delivered at {delivery.at:.3f}"
+
+
+def _not_too_often(deliveries: list[Delivery], consumer: ConsumerPlan) -> Iterator[str]:
+    most = consumer.config.get("max_deliver", -1)
+    for each in deliveries:
+        if 0 < most < each.count:
+            yield f"{each.seq} is delivered for time {each.count} of {most}"
+
+
+def _delivered_all(view: StreamView, consumer: ConsumerPlan, deliveries: list[Delivery]) -> Iterator[str]:
+    """Every message reaches the consumer; work queues and interest then drop it."""
+    got = {each.seq for each in deliveries}
+    if _may_give_up(view, consumer):
+        return
+    for stored in _matching(view, consumer):
+        if stored.seq not in got:
+            yield f"{stored.seq} (message {stored.uid}) was never delivered"
+    if not view.plain:
+        for each in view.acked:
+            if each.seq not in got and not view.may_be_removed(each.seq, each.subject, each.at):
+                yield f"{each.seq} (message {each.uid}) was acknowledged to its publisher and never delivered"
+        settled = {
+            each.seq
+            for each in view.history.acks
+            if each.stream == view.name and each.consumer == consumer.name and each.kind in SETTLES
+        }
+        for stored in view.final.content:
+            if stored.seq in settled and _confirmed_by_all(view, stored.seq):
+                yield f"{stored.seq} is settled by all consumers and still there"
+
+
+def _confirmed_by_all(view: StreamView, seq: int) -> bool:
+    names = {look.consumer for look in view.history.looks if look.stream == view.name}
+    return bool(names) and all(
+        any(
+            each.seq == seq
+            and each.consumer == name
+            and each.confirmed_at is not None
+            and each.kind in SETTLES
+            for each in view.history.acks
+            if each.stream == view.name
+        )
+        for name in names
+    )
+
+
+def _floors(
+    view: StreamView, consumer: ConsumerPlan, deliveries: list[Delivery], acks: list[AckSent]
+) -> Iterator[str]:
+    """The ack floor passes no message that nobody settled."""
+    if not view.plain or _may_give_up(view, consumer):
+        return
+    first: dict[int, float] = {}
+    for each in sorted(acks, key=lambda each: each.at):
+        first.setdefault(each.seq, each.at)
+    most = consumer.config.get("max_deliver", -1)
+    all_below = consumer.config["ack_policy"] == "all"
+    often = {each.seq for each in deliveries if 0 < most <= each.count}
+    for look in view.history.looks:
+        if (look.stream, look.consumer) != (consumer.stream, consumer.name):
+            continue
+        floor = look.info["ack_floor"].get("stream_seq", 0)
+        for stored in _matching(view, consumer):
+            if stored.seq > floor or stored.seq in often:
+                continue
+            if all_below:
+                settled = any(seq >= stored.seq and at <= look.at for seq, at in first.items())
+            else:
+                settled = first.get(stored.seq, look.at + 1) <= look.at
+            if not settled:
+                yield f"the ack floor is {floor} at {look.at:.3f}, and {stored.seq} is not settled"
+                break
+
+
+def _settled_in_the_end(view: StreamView, consumer: ConsumerPlan, acks: list[AckSent]) -> Iterator[str]:
+    """After the last start, only what nobody confirmed may be open."""
+    looks = [
+        look
+        for look in view.history.looks
+        if (look.stream, look.consumer) == (consumer.stream, consumer.name)
+    ]
+    if not looks:
+        yield "there is no info"
+        return
+    info = looks[-1].info
+    confirmed = {each.seq for each in acks if each.confirmed_at is not None}
+    if consumer.config["ack_policy"] == "all" and confirmed:
+        confirmed |= set(range(1, max(confirmed) + 1))
+    unsure = sum(each.seq not in confirmed for each in _matching(view, consumer))
+    left = info["num_pending"] + info["num_ack_pending"]
+    if left > unsure:
+        yield f"{left} messages are open after the last start, and {unsure} are not confirmed"
+
+
+def _ordered(view: StreamView, seen: list[tuple[int, int]]) -> Iterator[str]:
+    """An ordered reader sees every message once, in order."""
+    for one, two in itertools.pairwise(seen):
+        if two[0] <= one[0]:
+            yield f"{two[0]} follows {one[0]}"
+    for seq, uid in seen:
+        stored = view.content.get(seq)
+        if stored is not None and stored.uid != uid:
+            yield f"{seq} was message {uid} and is message {stored.uid}"
+    last = seen[-1][0] if seen else 0
+    missing = sorted({seq for seq in view.content if seq <= last} - {seq for seq, _ in seen})
+    if missing:
+        yield f"misses {missing}"
+    if not view.removals and view.content and last != max(view.content):
+        yield f"ends at {last}, and the stream at {max(view.content)}"
+
+
+def _code(record: Publish | BatchOutcome | Removal) -> int:
+    return int(record.answer["error"].get("err_code", 0)) if record.answer else 0
+
+
+def _seconds(text: str) -> float:
+    """Return the time of a message in seconds, from RFC 3339 with up to nine digits."""
+    main, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(main + "+00:00").timestamp() + float("0." + (fraction or "0"))
+
+
+def summary(violations: Iterable[str]) -> str:
+    return "\n".join(violations)

@@ -1,0 +1,111 @@
+"""The disk of the simulated machine: ``CrashFileSystem`` with slow and failing operations drawn from a seed.
+
+Its files pass for real ones, so that commits take the paths of real files: a write and a sync without the
+interpreter, zeros ahead of the records, and the commit journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Sequence
+from random import Random
+
+from millstream.store import fill
+from millstream.store.errors import StoreError
+from millstream.store.fs import RealFile, store_error
+from millstream.store.record import RecordBuffer
+from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep
+
+DEVICE = 1
+_FIRST_DESCRIPTOR = 1_000_000  # no descriptor of this process
+
+
+class SimFile(CrashFile, RealFile):
+    """A file that has a descriptor, which only ``SimDisk.file`` understands."""
+
+    device = DEVICE
+
+    def write_page(self, offset: int, data: bytes) -> None:
+        """Write bytes of one page: a system knows all of them or none, and its size of the file, too."""
+        self._check()
+        if self._fs.room_for(self._inode, offset, len(data)) < len(data):
+            raise store_error("write", self.path, OSError(errno.ENOSPC, ""))
+        self._fs.operation("write", self.path)
+        self._inode.write(offset, data)
+
+    def descriptor(self) -> int:
+        disk = self._fs
+        assert isinstance(disk, SimDisk)
+        return disk.number(self)
+
+
+class SimDisk(CrashFileSystem):
+    """Files of ``SimFile``; counts what it did, over all lives of the server."""
+
+    def __init__(self, *, space: int | None = None) -> None:
+        super().__init__(space=space)
+        self._files: list[SimFile] = []
+        self._numbers: dict[SimFile, int] = {}
+
+    def open(self, path: str, *, create: bool) -> SimFile:
+        found = super().open(path, create=create)
+        return SimFile(self, path, found._inode)
+
+    def number(self, file: SimFile) -> int:
+        if file not in self._numbers:
+            self._numbers[file] = _FIRST_DESCRIPTOR + len(self._files)
+            self._files.append(file)
+        return self._numbers[file]
+
+    def file(self, descriptor: int) -> SimFile:
+        return self._files[descriptor - _FIRST_DESCRIPTOR]
+
+    def sync_everything(self) -> int:
+        """Make all files and names durable, as syncfs does; return the error number, or 0."""
+        try:
+            self.operation("sync", "all")
+        except StoreError:
+            for inode in self._names.values():
+                inode.forget()
+            return errno.EIO
+        for inode in self._names.values():
+            inode.sync()
+        self._durable_names = dict(self._names)
+        self._changes.clear()
+        return 0
+
+    def sync_all(self, folder: str, below: Sequence[str]) -> bool:
+        return self.sync_everything() == 0
+
+    def used(self) -> int:
+        return sum(len(each.data) for each in set(self._names.values()))
+
+
+def write_plainly(file: SimFile, buffer: RecordBuffer, *, ahead: bool) -> tuple[int, int]:
+    """Do what ``store.disk_writer.DiskWriter`` does; return the error numbers of write and sync."""
+    buffer.seal()
+    target, mark = fill.plan(buffer, fill=ahead)
+    try:
+        if buffer.size:
+            file.write_at(buffer.base, buffer.peek() + mark)
+    except StoreError:
+        buffer.filled = max(buffer.filled, target)
+        return errno.EIO, 0
+    end = max(buffer.filled, buffer.base + buffer.size + len(mark))
+    with contextlib.suppress(StoreError):  # zeros are no part of the commit
+        while end < target:
+            count = min(target - end, fill.PAGE - end % fill.PAGE)
+            file.write_page(end, bytes(count))
+            end += count
+    buffer.filled = end
+    try:
+        file.sync()
+    except StoreError:
+        return 0, errno.EIO
+    return 0, 0
+
+
+def power_cut(disk: SimDisk, random: Random) -> SimDisk:
+    """Return the disk that the next life finds after a power cut."""
+    return disk.crash(random.choice(list(Keep)), random)

@@ -1,0 +1,166 @@
+"""The record of one run: what clients sent, what they were answered, and what was delivered to them.
+
+The checker sees nothing else.  Times are simulated seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Publish:
+    """A message that a client sent, or wanted to send."""
+
+    uid: int  # in the payload; a retry of the same message has the same
+    actor: str
+    stream: str
+    subject: str
+    at: float
+    connection: int
+    msg_id: str = ""
+    expected: int | None = None  # the last sequence of the subject, or of the stream
+    expects: str = ""  # "subject", "stream", or nothing
+    batch: str = ""
+    sent: bool = True
+    answered_at: float | None = None
+    answer: dict[str, Any] | None = None
+
+    @property
+    def seq(self) -> int:
+        """Return the sequence in the ack; 0 if it was not acknowledged."""
+        if self.answer is None or "error" in self.answer:
+            return 0
+        return int(self.answer.get("seq", 0))
+
+    @property
+    def duplicate(self) -> bool:
+        return self.answer is not None and bool(self.answer.get("duplicate"))
+
+    @property
+    def refused(self) -> bool:
+        return self.answer is not None and "error" in self.answer
+
+
+@dataclass(slots=True)
+class BatchOutcome:
+    """An atomic batch."""
+
+    name: str
+    stream: str
+    uids: list[int]
+    at: float
+    answer: dict[str, Any] | None = None
+    answered_at: float | None = None
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A message that a consumer sent to a client."""
+
+    at: float
+    actor: str
+    connection: int
+    stream: str
+    consumer: str
+    seq: int
+    dseq: int
+    count: int
+    uid: int
+    subject: str
+
+
+@dataclass(slots=True)
+class AckSent:
+    """An acknowledgement of any kind."""
+
+    at: float
+    actor: str
+    connection: int
+    stream: str
+    consumer: str
+    seq: int
+    kind: str  # "+ACK", "-NAK", "+WPI", "+TERM"
+    confirmed_at: float | None = None
+
+
+@dataclass(slots=True)
+class Removal:
+    """A request that removes messages: a deletion or a purge."""
+
+    stream: str
+    at: float
+    request: dict[str, Any]
+    answer: dict[str, Any] | None = None
+    answered_at: float | None = None
+
+    @property
+    def happened(self) -> bool:
+        return self.answer is not None and bool(self.answer.get("success"))
+
+    @property
+    def refused(self) -> bool:
+        return self.answer is not None and "error" in self.answer
+
+
+@dataclass(slots=True)
+class Stored:
+    """A message that the stream has in the end."""
+
+    seq: int
+    subject: str
+    uid: int
+    time: str
+    headers: dict[str, str]
+
+
+@dataclass(slots=True)
+class ConsumerLook:
+    """An answer to a request for a consumer's info."""
+
+    at: float  # when it was answered
+    stream: str
+    consumer: str
+    info: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Final:
+    """What a stream has when everything has settled and the server was started once more."""
+
+    content: list[Stored]
+    state: dict[str, Any]
+    complete: bool = True  # False: it could not be read
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that happened."""
+
+    publishes: list[Publish] = field(default_factory=list)
+    batches: list[BatchOutcome] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    acks: list[AckSent] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
+    looks: list[ConsumerLook] = field(default_factory=list)
+    final: dict[str, Final] = field(default_factory=dict)
+    limits: list[int] = field(default_factory=list)  # of stream L, that were asked for
+    ordered: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # reader: sequence and uid
+    problems: list[str] = field(default_factory=list)  # seen while it ran
+    faults: int = 0
+    lines: list[str] = field(default_factory=list)
+    uids: int = 0
+
+    def next_uid(self) -> int:
+        self.uids += 1
+        return self.uids
+
+    def note(self, at: float, *words: object) -> None:
+        self.lines.append(f"{at:10.4f}  {' '.join(str(word) for word in words)}")
+
+    @property
+    def operations(self) -> int:
+        return (
+            len(self.publishes) + len(self.deliveries) + len(self.acks) + len(self.removals) + len(self.looks)
+        )

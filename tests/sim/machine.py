@@ -1,0 +1,220 @@
+"""The simulated machine: a disk, and one server life after another on it.
+
+A life is the real ``Broker`` with real connections, the real JetStream account and its API.  Simulated are
+the event loop, the sockets, the threads, the clock and the disk.  ``Engine``, ``Server`` and listeners are
+left out: they need real folders, locks and sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import random as random_module
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+from typing import Any
+
+from millstream.base import guard, ids
+from millstream.broker.broker import Broker
+from millstream.broker.info import SERVER_VERSION
+from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions
+from millstream.broker.watchdog import Watchdog
+from millstream.jetstream import parts
+from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.api import AccountApi
+from millstream.jetstream.consumers.journal import Journal
+from millstream.jetstream.options import AccountJetStreamOptions
+from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream import meta
+from millstream.server.jetstream_world import AccountWorld
+from millstream.store import commit_journal
+from millstream.store.recovery import new_log, open_log
+from tests.kits.crashfs import PowerCut
+from tests.sim.disk import SimDisk, power_cut
+from tests.sim.loop import BusyClock, ServerLoop, SimClock, SimLoop
+from tests.sim.network import Peer, SimLink, Weather
+from tests.sim.workers import DiskPace, SimWorkers
+
+FOLDER = "store/jetstream"
+
+
+class Life:
+    """One process of the server."""
+
+    def __init__(self, machine: Machine) -> None:
+        loop = machine.loop
+        self._machine = machine
+        self.loop = ServerLoop(loop)
+        random = machine.random
+        clock = BusyClock(loop, random, machine.slow_steps)
+        self.broker = Broker(
+            BrokerOptions(server_name="sim"),
+            server_id="NSIM",
+            loop=self.loop,  # type: ignore[arg-type]
+            watchdog=Watchdog(self.loop.time),
+            clock=clock,
+        )
+        self.workers = SimWorkers(self.loop, loop, machine.disk, random, machine.pace, self.broker.turns.run)
+        world = AccountWorld(
+            self.broker,
+            self.broker.accounts[GLOBAL_ACCOUNT],
+            machine.clock,
+            self.workers,  # type: ignore[arg-type]
+        )
+        self.account = AccountJetStream(
+            GLOBAL_ACCOUNT,
+            world,
+            AccountJetStreamOptions(),
+            fs=machine.disk,
+            folder=f"{FOLDER}/{GLOBAL_ACCOUNT}",
+            resources=Resources(erase_within_s=machine.erase_within_s),
+        )
+        self.links: list[SimLink] = []
+        self.api = AccountApi(self.account, "sim", SERVER_VERSION)
+
+    def start(self) -> None:
+        """Do what ``Engine.start`` does: replay commit journals, start streams, answer requests."""
+        fs = self._machine.disk
+        numbers = commit_journal.journals(fs, FOLDER)
+        replayed = commit_journal.replay(
+            fs, FOLDER, lambda log, identity: meta.identity(fs, log.rpartition("/")[0]) == identity
+        )
+        for number in replayed.done:
+            fs.remove(commit_journal.journal_path(FOLDER, number))
+        if numbers:
+            fs.sync_folder(FOLDER)
+        failed = {log.rpartition("/")[0]: error for log, error in replayed.failed.items()}
+        self.account.recover(failed)
+        self.api.start()
+        if self._machine.journals:
+            self.workers.use_journal(FOLDER, max(numbers, default=0) + 1, self._machine.erase_within_s)
+        self.broker.identity.jetstream_domain = ""
+
+    def stop(self) -> None:
+        """Stop in order, as after SIGTERM."""
+        self.api.stop()
+        self.account.stop(server_stops=True)
+        self.workers.shutdown()
+
+
+class Machine:
+    """The machine; `happened` is called with what it did."""
+
+    def __init__(self, loop: SimLoop, seed: int, happened: Callable[..., None]) -> None:
+        self.loop = loop
+        self.random = Random(f"machine {seed}")
+        self.clock = SimClock(loop)
+        self.disk = SimDisk()
+        self.life: Life | None = None
+        self.happened = happened
+        random = self.random
+        self.weather = Weather(random)
+        self.pace = DiskPace(random)
+        self.slow_steps = random.choice((0.0, 0.01, 0.2))
+        self.journals = random.random() < 0.5  # small commits go to a commit journal
+        self.erase_within_s = random.choice((3.0, 120.0))
+        self.segment_size = random.choice((600, 3_000, 100_000))
+        self.journal_sizes = {
+            "segment_size": random.choice((300, 2_000, 1 << 20)),
+            "smallest_log": random.choice((1_000, 1 << 20)),
+        }
+        self.cuts_at_start = 0  # power cuts left for starts
+        self.operations = 0  # of disks before this one
+        self.problems: list[str] = []
+
+    # -- lives ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the server; power may go meanwhile."""
+        if self.life is not None:
+            return
+        if self.cuts_at_start and self.random.random() < 0.5:
+            self.cuts_at_start -= 1
+            self.disk.cut_power_at(self.disk.operations + self.random.randint(1, 12))
+        try:
+            life = Life(self)
+            life.start()
+        except PowerCut:
+            self._next_disk(kill=False)
+            self.loop.after(self.loop.clients, 0.1, self.start)
+            return
+        if life.account.unrecovered:
+            self.problems.append(f"streams cannot be started: {life.account.unrecovered}")
+        self.life = life
+        self.happened("started")
+
+    def power_cut(self) -> None:
+        self._die(kill=False)
+
+    def kill(self) -> None:
+        self._die(kill=True)
+
+    def stop(self) -> None:
+        """Stop the server in order; power may go meanwhile."""
+        if self.life is None:
+            return
+        try:
+            self.life.stop()
+        except PowerCut:
+            self._die(kill=False)
+            return
+        self._die(kill=True)
+
+    def _die(self, *, kill: bool) -> None:
+        life, self.life = self.life, None
+        if life is None:
+            return
+        life.loop.owner.alive = False
+        for link in life.links:
+            link.server_died()
+        self._next_disk(kill=kill)
+        self.loop.after(self.loop.clients, self.random.choice((0.01, 0.5, 5.0)), self.start)
+
+    def _next_disk(self, *, kill: bool) -> None:
+        self.happened("killed" if kill else "power cut", self.disk.transcript[-1:])
+        self.operations += self.disk.operations
+        self.disk = self.disk.kill() if kill else power_cut(self.disk, self.random)
+
+    def connect(self, peer: Peer) -> SimLink | None:
+        life = self.life
+        if life is None:
+            return None
+        connection = life.broker.new_connection()
+        link = SimLink(self.loop, life.loop.owner, self.random, self.weather, connection, peer)
+        life.links.append(link)
+        return link
+
+    def step(self) -> bool:
+        """Run one callback of the simulation; a power cut in it ends the life of the server."""
+        try:
+            return self.loop.step()
+        except PowerCut:
+            self._die(kill=False)
+            return True
+
+
+@contextmanager
+def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
+    """Draw from the seed what the server draws from the system, and use small files."""
+    random = Random(f"entropy {seed}")
+    urandom, inner = os.urandom, random_module._urandom  # type: ignore[attr-defined]
+    state = random_module.getstate()
+    replaced: dict[str, Any] = {name: getattr(parts, name) for name in ("new_log", "open_log", "Journal")}
+    os.urandom = random.randbytes
+    random_module._urandom = random.randbytes  # type: ignore[attr-defined]
+    random_module.seed(seed)
+    parts.new_log = partial(new_log, segment_size=machine.segment_size)  # type: ignore[assignment]
+    parts.open_log = partial(open_log, segment_size=machine.segment_size)  # type: ignore[assignment]
+    parts.Journal = partial(Journal, **machine.journal_sizes)  # type: ignore[assignment,misc]
+    guard._complaints._kinds.clear()
+    ids._shared.begin()
+    try:
+        yield
+    finally:
+        os.urandom = urandom
+        random_module._urandom = inner  # type: ignore[attr-defined]
+        random_module.setstate(state)
+        ids._shared.begin()
+        for name, value in replaced.items():
+            setattr(parts, name, value)

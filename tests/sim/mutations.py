@@ -1,0 +1,331 @@
+"""Deliberate bugs, to show that the simulation finds bugs: ``python -m tests.sim.mutations``.
+
+Each mutation breaks one thing in the server, by replacing a method of the interpreted build
+(``MILLSTREAM_PURE=1``, which this program sets).  It is found if a seed below the limit fails.
+
+    python -m tests.sim.mutations [NAME …] [--seeds 200]
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["MILLSTREAM_PURE"] = "1"
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from millstream.jetstream import parts
+from millstream.jetstream.consumers.ack_sink import Acknowledging
+from millstream.jetstream.consumers.expiry import Expiry
+from millstream.jetstream.consumers.interest import Interest
+from millstream.jetstream.consumers.journal import Journal
+from millstream.jetstream.consumers.ledger import Ledger
+from millstream.jetstream.consumers.state_saver import Keeper
+from millstream.jetstream.publish import rules
+from millstream.jetstream.publish.dedupe import Dedupe
+from millstream.jetstream.sourcing.positions import Positions
+from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.ticket import Ticket
+from millstream.store import fill
+from millstream.store.commit import Commit
+from millstream.store.log_removal import LogRemoval
+from millstream.store.next_commit import NextCommit
+from tests.sim import disk
+from tests.sim.run import run_seed
+
+Replaced = tuple[Any, str, Any]  # owner, name, and what it is replaced by
+
+
+def _sync_left_out() -> list[Replaced]:
+    def sync(self: Any, segment: Any, end: int) -> None:
+        segment.synced = end
+
+    return [(Commit, "_sync", sync)]
+
+
+def _sync_of_fast_path_left_out() -> list[Replaced]:
+    original = disk.write_plainly
+
+    def write(file: Any, buffer: Any, *, ahead: bool) -> tuple[int, int]:
+        file.sync = lambda: None
+        try:
+            return original(file, buffer, ahead=ahead)
+        finally:
+            del file.sync
+
+    from tests.sim import workers
+
+    return [(workers, "write_plainly", write)]
+
+
+def _folder_not_synced() -> list[Replaced]:
+    original = Commit._write
+
+    def write(self: Any, segment: Any, buffer: Any) -> None:
+        before = self.folder_changed
+        original(self, segment, buffer)
+        self.folder_changed = before
+
+    return [(Commit, "_write", write)]
+
+
+def _ack_before_commit() -> list[Replaced]:
+    original = Committer._hand_over
+
+    def hand_over(self: Any, stream: Any, commit: Any, publisher: int) -> None:
+        stream.commit_durable()
+        stream.commit_ended()
+        original(self, stream, commit, publisher)
+
+    return [(Committer, "_hand_over", hand_over)]
+
+
+def _failed_sync_ignored() -> list[Replaced]:
+    original = Ticket.plain_ended
+
+    def plain_ended(self: Any, failed_write: int, failed_sync: int) -> None:
+        original(self, failed_write, 0)
+
+    def sync(self: Any, segment: Any, end: int) -> None:
+        from millstream.store.errors import StoreError
+
+        with suppress(StoreError):
+            self._open(segment, create=False).sync()
+        segment.synced = end
+
+    return [(Ticket, "plain_ended", plain_ended), (Commit, "_sync", sync)]
+
+
+def _failed_write_ignored() -> list[Replaced]:
+    original = Ticket.plain_ended
+
+    def plain_ended(self: Any, failed_write: int, failed_sync: int) -> None:
+        original(self, 0, failed_sync)
+
+    return [(Ticket, "plain_ended", plain_ended)]
+
+
+def _no_end_mark() -> list[Replaced]:
+    original = fill.plan
+
+    def plan(buffer: Any, *, fill: bool) -> tuple[int, bytes]:
+        return original(buffer, fill=fill)[0], b""
+
+    return [(fill, "plan", plan)]
+
+
+def _dedupe_forgotten_at_start() -> list[Replaced]:
+    return [(parts, "restore", lambda stream: None)]
+
+
+def _dedupe_forgets_entries() -> list[Replaced]:
+    original = Dedupe.add
+
+    def add(self: Any, message_id: bytes, seq: int, now_ns: int) -> None:
+        if seq % 3:
+            original(self, message_id, seq, now_ns)
+
+    return [(Dedupe, "add", add)]
+
+
+def _dedupe_names_another() -> list[Replaced]:
+    original = Dedupe.find
+
+    def find(self: Any, message_id: bytes, now_ns: int) -> int:
+        found = original(self, message_id, now_ns)
+        return found - 1 if found > 1 else found
+
+    return [(Dedupe, "find", find)]
+
+
+def _torn_batch_kept() -> list[Replaced]:
+    return [(parts, "discard_torn", lambda log: None)]
+
+
+def _expected_last_not_checked() -> list[Replaced]:
+    return [(rules, "lasts", _StaleLasts())]
+
+
+class _StaleLasts:
+    """Agrees with every second stale expectation."""
+
+    def last_of(self, log: Any, subject: bytes) -> int:
+        last = int(log.last_of(subject))
+        return last - 1 if last % 2 == 0 and last else last
+
+
+def _floor_too_far() -> list[Replaced]:
+    original = Ledger._raise_floor
+
+    def raise_floor(self: Any, dseq: int, sseq: int) -> None:
+        original(self, dseq, sseq)
+        self.floor_sseq += 1
+
+    return [(Ledger, "_raise_floor", raise_floor)]
+
+
+def _acks_not_recorded() -> list[Replaced]:
+    original = Journal.change
+
+    def change(self: Any, name: str, changes: Any) -> None:
+        changes.gone.clear()
+        original(self, name, changes)
+
+    return [(Journal, "change", change)]
+
+
+def _confirmed_before_durable() -> list[Replaced]:
+    def when_durable(self: Any, callback: Callable[[Any], None]) -> None:
+        self.touch()
+        callback(None)
+
+    return [(Keeper, "when_durable", when_durable)]
+
+
+def _confirmed_but_lost() -> list[Replaced]:
+    """An ack is confirmed, and forgotten if the message waits for redelivery."""
+    original = Acknowledging._acknowledge
+
+    def acknowledge(self: Any, sseq: int, dseq: int, deliveries: int, *, sample: bool) -> bool:
+        return True if deliveries > 1 else original(self, sseq, dseq, deliveries, sample=sample)
+
+    return [(Acknowledging, "_acknowledge", acknowledge)]
+
+
+def _never_redelivered() -> list[Replaced]:
+    return [(Expiry, "plan", lambda self: None)]
+
+
+def _delivered_once_too_often() -> list[Replaced]:
+    original = Ledger.spent
+
+    def spent(self: Any, sseq: int) -> bool:
+        return original(self, sseq) and self.deliveries(sseq) > self.max_deliver
+
+    return [(Ledger, "spent", spent)]
+
+
+def _interest_of_one_is_enough() -> list[Replaced]:
+    return [(Interest, "_is_needed", lambda self, sseq, subject: False)]
+
+
+def _work_queue_keeps() -> list[Replaced]:
+    original = Interest._release
+
+    def release(self: Any, sseq: int, settled_by: Any = None) -> bool:
+        return False if sseq % 5 == 0 else original(self, sseq, settled_by)
+
+    return [(Interest, "_release", release)]
+
+
+def _removals_not_recorded() -> list[Replaced]:
+    original = NextCommit.take
+
+    def take(self: Any, changed: Any) -> Any:
+        self.removing.clear()
+        return original(self, changed)
+
+    return [(NextCommit, "take", take)]
+
+
+def _purge_removes_one_less() -> list[Replaced]:
+    original = LogRemoval.remove_below
+
+    def remove_below(self: Any, seq: int) -> int:
+        return original(self, seq - 1)
+
+    return [(LogRemoval, "remove_below", remove_below)]
+
+
+def _sources_begin_too_early() -> list[Replaced]:
+    original = Positions.find
+
+    def find(self: Any, origins: Any) -> Any:
+        found = original(self, origins)
+        for position in found.values():
+            position.seq = max(0, position.seq - 1)
+        return found
+
+    return [(Positions, "find", find)]
+
+
+MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
+    function.__name__.lstrip("_"): function
+    for function in (
+        _sync_left_out,
+        _sync_of_fast_path_left_out,
+        _folder_not_synced,
+        _ack_before_commit,
+        _failed_sync_ignored,
+        _failed_write_ignored,
+        _no_end_mark,
+        _dedupe_forgotten_at_start,
+        _dedupe_forgets_entries,
+        _dedupe_names_another,
+        _torn_batch_kept,
+        _expected_last_not_checked,
+        _floor_too_far,
+        _acks_not_recorded,
+        _confirmed_before_durable,
+        _confirmed_but_lost,
+        _never_redelivered,
+        _delivered_once_too_often,
+        _interest_of_one_is_enough,
+        _work_queue_keeps,
+        _removals_not_recorded,
+        _purge_removes_one_less,
+        _sources_begin_too_early,
+    )
+}
+
+
+@contextmanager
+def applied(name: str) -> Iterator[None]:
+    """Break the server while the context lasts."""
+    replaced = MUTATIONS[name]()
+    before = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in replaced]
+    for owner, attribute, value in replaced:
+        setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        for owner, attribute, value in before:
+            setattr(owner, attribute, value)
+
+
+def seeds_until_found(name: str, most: int) -> tuple[int, str]:
+    """Return how many seeds it took to find a mutation, and what was found; 0 if none did."""
+    with applied(name):
+        for seed in range(most):
+            try:
+                outcome = run_seed(seed)
+            except Exception as error:
+                return seed + 1, f"{type(error).__name__}: {error}"
+            if outcome.violations:
+                return seed + 1, outcome.violations[0].split("\n", 1)[0]
+    return 0, ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.sim.mutations", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=200)
+    chosen = parser.parse_args()
+    missed = 0
+    for name in chosen.names or MUTATIONS:
+        began = time.process_time()
+        seeds, how = seeds_until_found(name, chosen.seeds)
+        took = time.process_time() - began
+        missed += not seeds
+        told = f"seed {seeds - 1:4}  {how}" if seeds else f"NOT FOUND in {chosen.seeds} seeds"
+        print(f"{name:30} {told}  ({took:.0f} s)", flush=True)
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""The plan of a run, drawn from its seed: streams and consumers, what actors do, and which faults happen.
+
+A plan is data, so that ``shrink`` can take parts of it away.  Operations refer to things by numbers that mean
+something in any history: "the third message that was acknowledged", not "sequence 17".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """Something that an actor does, not before `at`: a publisher, or the reader of a consumer."""
+
+    actor: str
+    at: float
+    kind: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f} {self.actor}: {self.kind} {self.args}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong at `at`."""
+
+    at: float
+    kind: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f} fault: {self.kind} {self.args}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPlan:
+    """A consumer, and the actor that reads it."""
+
+    stream: str
+    name: str
+    config: dict[str, Any]
+    push: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"{self.stream}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a run does."""
+
+    seed: int
+    streams: dict[str, dict[str, Any]]
+    consumers: tuple[ConsumerPlan, ...]
+    ordered: tuple[str, ...]  # streams that an ordered consumer reads
+    ops: tuple[Op, ...]
+    faults: tuple[Fault, ...]
+    last_cut: bool  # power goes once more before the final reading
+
+    def __str__(self) -> str:
+        lines = [f"stream {name}: {config}" for name, config in self.streams.items()]
+        lines += [f"consumer {each.stream}/{each.name}: {each.config}" for each in self.consumers]
+        lines += [f"ordered reader of {name}" for name in self.ordered]
+        lines += [str(each) for each in sorted((*self.ops, *self.faults), key=lambda each: each.at)]
+        return "\n".join(lines)
+
+    def without(self, **parts: Any) -> Plan:
+        return replace(self, **parts)
+
+
+def _streams(random: Random) -> dict[str, dict[str, Any]]:
+    window = random.choice((1, 5, 120)) * SECOND_NS
+    streams: dict[str, dict[str, Any]] = {
+        "S": {"subjects": ["s.>"], "duplicate_window": window, "allow_atomic": True, "allow_direct": True}
+    }
+    if random.random() < 0.5:
+        streams["W"] = {"subjects": ["w.>"], "retention": "workqueue"}
+    if random.random() < 0.4:
+        streams["I"] = {"subjects": ["i.>"], "retention": "interest"}
+    if random.random() < 0.5:
+        streams["K"] = {
+            "subjects": ["k.>"],
+            "max_msgs_per_subject": random.choice((1, 1, 3)),
+            "allow_direct": True,
+            "allow_rollup_hdrs": True,
+        }
+    if random.random() < 0.4:
+        streams["L"] = {"subjects": ["l.>"], "max_msgs": random.choice((1, 5, 12))}
+    if random.random() < 0.3:
+        streams["M"] = {"mirror": {"name": "S"}}
+    if random.random() < 0.3:
+        streams["G"] = {"sources": [{"name": "S"}]}
+    if random.random() < 0.2:
+        for config in streams.values():
+            config["compression"] = "s2"
+    return streams
+
+
+def _consumer(random: Random, stream: str, name: str, push: bool) -> ConsumerPlan:
+    config: dict[str, Any] = {
+        "durable_name": name,
+        "ack_policy": "all" if stream == "S" and random.random() < 0.15 else "explicit",
+        "ack_wait": random.choice((1, 3)) * SECOND_NS,
+        "max_ack_pending": random.choice((2, 10, 1000)),
+    }
+    if stream == "S" and random.random() < 0.2:
+        config["max_deliver"] = random.choice((1, 2, 4))
+    if stream == "S" and random.random() < 0.3:
+        config["filter_subject"] = "s.1"
+    if push:
+        config["deliver_subject"] = f"push.{name}"
+    return ConsumerPlan(stream, name, config, push)
+
+
+def _ack_kinds(random: Random) -> list[str]:
+    kinds = ("+ACK", "+ACK!", "+ACK!", "-NAK", "+WPI", "+TERM!", "")
+    return [random.choice(kinds) for _ in range(random.randint(1, 4))]
+
+
+def make_plan(seed: int) -> Plan:
+    random = Random(f"plan {seed}")
+    streams = _streams(random)
+    consumers = []
+    for stream in streams:
+        if stream in ("S", "W", "I", "L"):
+            for number in range(random.choice((1, 2)) if stream in ("S", "I") else 1):
+                name = f"{stream.lower()}{number}"
+                consumers.append(_consumer(random, stream, name, random.random() < 0.4))
+    ordered = ("S",) if random.random() < 0.4 else ()
+    length = random.choice((3.0, 20.0, 90.0))
+    ops = []
+    publishers = random.randint(1, 3)
+    targets = [name for name in streams if name not in ("M", "G")]
+    removes = random.random() < 0.4
+    for actor in range(publishers):
+        for _ in range(random.randint(2, 14)):
+            at = random.random() * length
+            ops.append(_operation(random, f"p{actor}", at, random.choice(targets), removes))
+    for consumer in consumers:
+        if not consumer.push:
+            for _ in range(random.randint(0, 6)):
+                if random.random() < 0.1:
+                    args = {"max_ack_pending": random.choice((1, 5, 100)), "ack_wait": 2 * SECOND_NS}
+                    ops.append(Op(consumer.path, random.random() * length, "reconfigure", args))
+                args = {"batch": random.randint(1, 8), "acks": _ack_kinds(random)}
+                ops.append(Op(consumer.path, random.random() * length, "fetch", args))
+        else:
+            args = {"acks": _ack_kinds(random)}
+            ops.append(Op(consumer.path, 0.0, "listen", args))
+    return Plan(
+        seed,
+        streams,
+        tuple(consumers),
+        ordered,
+        tuple(sorted(ops, key=lambda op: op.at)),
+        _faults(random, length),
+        random.random() < 0.5,
+    )
+
+
+def _operation(random: Random, actor: str, at: float, stream: str, removes: bool) -> Op:
+    subject = f"{stream.lower()}.{random.randint(1, 3)}"
+    args: dict[str, Any] = {"stream": stream, "subject": subject}
+    chance = random.random()
+    if stream == "K":
+        return Op(actor, at, "cas" if chance < 0.8 else "put", args | {"stale": random.random() < 0.15})
+    if stream == "S" and chance < 0.12:
+        return Op(actor, at, "batch", args | {"count": random.randint(1, 6), "size": random.randint(0, 300)})
+    if stream == "S" and chance < 0.22:
+        expects = random.choice(("stream", "subject"))
+        return Op(actor, at, "expect", args | {"expects": expects, "stale": random.random() < 0.3})
+    if removes and chance < 0.32 and stream in ("S", "W"):
+        return Op(actor, at, random.choice(("delete", "purge")), args | _removal(random, subject))
+    if stream == "L" and chance < 0.3:
+        return Op(actor, at, "update", args | {"max_msgs": random.choice((1, 3, 8, 20))})
+    if chance < 0.4:
+        return Op(actor, at, "look", args)
+    size = random.choice((0, 10, 100, 1_000, 70_000 if random.random() < 0.1 else 300))
+    ids = stream == "S" and random.random() < 0.6
+    count = 1 if size > 1_000 else random.choice((1, 1, 3, 10))
+    again = ids and random.random() < 0.4  # sent once more although it is acknowledged
+    return Op(actor, at, "publish", args | {"count": count, "size": size, "ids": ids, "again": again})
+
+
+def _removal(random: Random, subject: str) -> dict[str, Any]:
+    way = random.choice(("all", "filter", "keep", "seq"))
+    return {
+        "which": random.random(),
+        "no_erase": random.random() < 0.5,
+        "way": way,
+        "filter": subject,
+        "keep": random.randint(0, 5),
+    }
+
+
+def _faults(random: Random, length: float) -> tuple[Fault, ...]:
+    faults = []
+    for _ in range(random.choice((0, 1, 1, 2, 4))):
+        at = random.random() * length
+        kind = random.choice(("power", "power", "power", "kill", "stop", "link", "link", "error", "full"))
+        args: dict[str, Any] = {}
+        if kind == "power":
+            args = {"operations": random.choice((1, 2, 3, 5, 8, 20)), "again": random.choice((0, 0, 1, 2))}
+        elif kind == "link":
+            args = {"client": random.randint(0, 9)}
+        elif kind in ("error", "full"):
+            args = {"for": random.random() * 5}
+            if kind == "error":
+                args["kind"] = random.choice(("write", "sync", "sync", "sync_folder", "create"))
+            else:
+                args["left"] = random.randint(0, 2_000)
+            if random.random() < 0.5:
+                cut = {"operations": random.choice((1, 2, 5, 9)), "again": 0}
+                faults.append(Fault(at + args["for"] * random.random() * 1.5, "power", cut))
+        faults.append(Fault(at, kind, args))
+    return tuple(sorted(faults, key=lambda fault: fault.at))

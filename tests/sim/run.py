@@ -1,0 +1,260 @@
+"""One run: a plan is carried out on a machine, faults happen, everything settles, and the checker judges."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import logging
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tests.sim.actors import Actor, OrderedReader, Reader, uid_of
+from tests.sim.checker import check
+from tests.sim.client import SimClient, _headers
+from tests.sim.history import Final, History, Stored
+from tests.sim.loop import SimLoop
+from tests.sim.machine import Machine, fixed_chance
+from tests.sim.plan import Fault, Plan, make_plan
+
+LONGEST_S = 3_000.0  # of simulated time
+MOST_STEPS = 3_000_000
+
+
+@dataclass
+class Outcome:
+    """The result of a run."""
+
+    plan: Plan
+    history: History
+    violations: list[str]
+    simulated_s: float
+    operations: int  # of the disk
+
+
+class _Reports(logging.Handler):
+    """Collects defects that the server reports about itself."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        self.lines.append(f"{record.levelname} {text}")
+        if record.name == "millstream.guard":
+            trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+            self.found.append(f"the server reports a defect: {text}\n{trace}")
+
+
+class Run:
+    """A plan under way."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.loop = SimLoop(Random(f"loop {plan.seed}"))
+        self.history = History()
+        self.machine = Machine(self.loop, plan.seed, self._happened)
+        self.clients: list[SimClient] = []
+        self.actors: list[Actor] = []
+        self.readers: list[Reader] = []
+        self.ordered: list[OrderedReader] = []
+        self.finished = False
+
+    def _happened(self, what: str, *more: object) -> None:
+        self.history.note(self.loop.now, "----", what, *more)
+        if what != "started":
+            self.history.faults += 1
+
+    def carry_out(self) -> Outcome:
+        reports = _Reports()
+        log = logging.getLogger("millstream")
+        before = (log.level, log.propagate, list(log.handlers))
+        log.setLevel(logging.WARNING)
+        log.propagate = False
+        log.handlers = [reports]
+        try:
+            with fixed_chance(self.machine, self.plan.seed):
+                self._run()
+        finally:
+            log.setLevel(before[0])
+            log.propagate, log.handlers = before[1], before[2]
+        problems = self.history.problems + self.machine.problems + reports.found
+        problems += [f"{client.name} got {line}" for client in self.clients for line in client.errors]
+        if not self.finished:
+            problems.append(
+                f"the run does not come to an end (at {self.loop.now:.0f} s, {self.loop.steps} steps)"
+            )
+        violations = problems + (check(self.plan, self.history) if self.finished else [])
+        self.history.lines += [f"log: {line}" for line in reports.lines]
+        operations = self.machine.operations + self.machine.disk.operations
+        return Outcome(self.plan, self.history, violations, self.loop.now, operations)
+
+    def _run(self) -> None:
+        self.machine.start()
+        for fault in self.plan.faults:
+            self.loop.at(self.loop.clients, fault.at, self._fault, fault)
+        self.loop.spawn(self._main())
+        while not self.finished and self.loop.now < LONGEST_S and self.loop.steps < MOST_STEPS:
+            if not self.machine.step():
+                break
+
+    # -- faults -----------------------------------------------------------------------------------
+
+    def _fault(self, fault: Fault) -> None:
+        machine, args = self.machine, fault.args
+        self.history.note(self.loop.now, "----", fault.kind, args)
+        self.history.faults += 1
+        if fault.kind == "power":
+            machine.cuts_at_start = args["again"]
+            machine.disk.cut_power_at(machine.disk.operations + args["operations"])
+        elif fault.kind == "kill":
+            machine.kill()
+        elif fault.kind == "stop":
+            machine.stop()
+        elif fault.kind == "link" and self.clients:
+            self.clients[args["client"] % len(self.clients)].cut()
+        elif fault.kind == "error":
+            machine.disk.fail(errno.EIO, kind=args["kind"])
+            self.loop.after(self.loop.clients, args["for"], self._heal)
+        elif fault.kind == "full":
+            machine.disk.space = machine.disk.used() + args["left"]
+            self.loop.after(self.loop.clients, args["for"], self._heal)
+
+    def _heal(self) -> None:
+        self.machine.disk.heal()
+
+    # -- the course of a run ----------------------------------------------------------------------
+
+    def _client(self, name: str) -> SimClient:
+        client = SimClient(self.machine, name)
+        self.clients.append(client)
+        return client
+
+    async def _main(self) -> None:
+        auditor = self._client("auditor")
+        await self._set_up(auditor)
+        plan, history = self.plan, self.history
+        readers = {each.path: each for each in plan.consumers}
+        for name in sorted({op.actor for op in plan.ops} - readers.keys()):
+            self._begin(name, Actor(self._client(name), history))
+        for number, (path, consumer) in enumerate(readers.items()):
+            reader = Reader(self._client(f"r{number}"), history, consumer)
+            self.readers.append(reader)
+            self._begin(path, reader)
+        for number, stream in enumerate(plan.ordered):
+            ordered = OrderedReader(self._client(f"o{number}"), history, stream)
+            self.ordered.append(ordered)
+            self.loop.spawn(ordered.run([]))
+        last = max((fault.at + fault.args.get("for", 0.0) for fault in plan.faults), default=0.0)
+        while not all(actor.done for actor in self.actors) or self.loop.now < last:
+            await self.loop.sleep(1.0)
+        self._end_faults()
+        await self._settle(auditor)
+        self.finished = True
+
+    def _begin(self, name: str, actor: Actor) -> None:
+        self.actors.append(actor)
+        self.loop.spawn(actor.run([op for op in self.plan.ops if op.actor == name]))
+
+    def _end_faults(self) -> None:
+        self.history.note(self.loop.now, "---- faults end")
+        self._heal()
+        self.machine.cuts_at_start = 0
+        self.machine.disk.cut_power_at(0)
+
+    async def _set_up(self, auditor: SimClient) -> None:
+        for name, config in self.plan.streams.items():
+            await self._insist(auditor, f"STREAM.CREATE.{name}", {"name": name, **config}, 10058)
+        for consumer in self.plan.consumers:
+            await self._insist(
+                auditor,
+                f"CONSUMER.DURABLE.CREATE.{consumer.stream}.{consumer.name}",
+                {"stream_name": consumer.stream, "config": consumer.config},
+                10148,
+            )
+
+    async def _insist(self, auditor: SimClient, endpoint: str, body: Any, there: int) -> None:
+        """Ask until it is done; error `there` means that it was done before."""
+        while True:
+            answer = await auditor.api(endpoint, body)
+            if answer is not None:
+                error = answer.get("error")
+                if error is None or error["err_code"] == there:
+                    return
+                if error["code"] == 400:
+                    self.history.problems.append(f"{endpoint} is refused: {error}")
+                    return
+            await self.loop.sleep(0.5)
+
+    async def _settle(self, auditor: SimClient) -> None:
+        await self.loop.sleep(15.0)  # what was sent before is answered, or never will be
+        for reader in self.readers:
+            await reader.drain()
+        await self._follow(auditor)
+        if self.plan.last_cut:
+            self.machine.power_cut()
+        for name in self.plan.streams:
+            self.history.final[name] = await self._read(auditor, name)
+        for reader in self.readers:
+            for _ in range(20):
+                if await reader.look_at_consumer() is not None:
+                    break
+
+    async def _follow(self, auditor: SimClient) -> None:
+        """Wait until mirrors, sourcing streams and ordered readers have followed."""
+        until = self.loop.now + 300.0
+        while self.loop.now < until:
+            info = await auditor.api("STREAM.INFO.S")
+            behind = info is None
+            if info is not None and info.get("state", {}).get("messages"):
+                last = info["state"]["last_seq"]
+                behind = any(reader.last < last for reader in self.ordered) and not self.history.removals
+            for name in ("M", "G"):
+                if name in self.plan.streams and info is not None:
+                    found = await auditor.api(f"STREAM.INFO.{name}")
+                    if found is None or "error" in found:
+                        behind = True
+                    elif name == "M":
+                        behind = behind or found["state"]["last_seq"] < info["state"]["last_seq"]
+                    else:
+                        source = (found.get("sources") or [{}])[0]
+                        behind = behind or source.get("lag", 1) > 0 or source.get("active", -1) < 0
+            if not behind:
+                await self.loop.sleep(5.0)
+                return
+            await self.loop.sleep(1.0)
+        self.history.problems.append("a mirror, a sourcing stream or an ordered reader stays behind")
+
+    async def _read(self, auditor: SimClient, name: str) -> Final:
+        while True:
+            info = await auditor.api(f"STREAM.INFO.{name}")
+            if info is None:
+                await self.loop.sleep(0.1)
+                continue
+            if "error" in info:
+                return Final([], {}, complete=False)
+            break
+        content: list[Stored] = []
+        seq = info["state"]["first_seq"]
+        while True:
+            found = await auditor.api(f"STREAM.MSG.GET.{name}", {"seq": seq, "next_by_subj": ">"})
+            if found is None:
+                continue
+            if "error" in found:
+                break
+            message = found["message"]
+            data = base64.b64decode(message.get("data", ""))
+            headers = _headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
+            content.append(Stored(message["seq"], message["subject"], uid_of(data), message["time"], headers))
+            seq = message["seq"] + 1
+        return Final(content, info["state"])
+
+
+def run_seed(seed: int) -> Outcome:
+    return run_plan(make_plan(seed))
+
+
+def run_plan(plan: Plan) -> Outcome:
+    return Run(plan).carry_out()
