@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.servers import running
+from benchmarks.servers import named, running
 from benchmarks.wire import Address
 from benchmarks.workloads import CORE, Target, Workload
 from tests.kits.reference import ServerKind
@@ -23,7 +23,9 @@ from tests.kits.reference import ServerKind
 
 def profile(
     workload: Annotated[str, typer.Argument(help="A workload of `python -m benchmarks core`.")],
-    server: Annotated[ServerKind, typer.Option(help="What to profile.")] = ServerKind.MILLSTREAM,
+    server: Annotated[
+        str, typer.Option(help="nats-server, millstream, or the folder of another checkout of Millstream.")
+    ] = ServerKind.MILLSTREAM,
     seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 5.0,
     lines: Annotated[int, typer.Option(min=1, help="How many functions to print.")] = 40,
     keep: Annotated[Path | None, typer.Option(help="Keep perf's recording in this file.")] = None,
@@ -37,7 +39,7 @@ def profile(
         return
     if shutil.which("perf") is None:
         raise typer.BadParameter("perf is not installed; use --port and another profiler")
-    with tempfile.TemporaryDirectory() as folder, running(server) as target:
+    with tempfile.TemporaryDirectory() as folder, running(named(server)) as target:
         recording = keep or Path(folder, "perf.data")
         record(recording, chosen, target, seconds)
         show(recording, lines)

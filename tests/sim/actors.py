@@ -1,4 +1,4 @@
-"""What the clients of a simulation do: publish, read, remove, and note everything in the history."""
+"""Clients of a simulation: they publish, read, remove, and note everything in the history."""
 
 from __future__ import annotations
 

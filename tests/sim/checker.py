@@ -42,7 +42,7 @@ def check(plan: Plan, history: History) -> list[str]:
 
 
 class StreamView:
-    """What the history says about one stream."""
+    """The history of one stream."""
 
     def __init__(self, plan: Plan, history: History, name: str) -> None:
         self.name = name
@@ -150,7 +150,7 @@ def _kept(view: StreamView) -> Iterator[str]:
             yield f"message {uid} was stored, and nobody sent it"
         elif any(stored.subject != sent[0].subject for stored in stored_as):
             yield f"message {uid} is stored under another subject"
-        if all(each.refused and _code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
+        elif all(each.refused and _code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
             yield f"message {uid} was refused and is stored: {sent[0].answer}"
 
 
@@ -354,7 +354,7 @@ def _may_give_up(view: StreamView, consumer: ConsumerPlan) -> bool:
 
 
 def _not_after_ack(deliveries: list[Delivery], acks: list[AckSent], consumer: ConsumerPlan) -> Iterator[str]:
-    """What was confirmed as settled is not delivered again."""
+    """Check that no message is delivered again after it was confirmed as settled."""
     settled: dict[int, float] = {}
     for each in acks:
         if each.confirmed_at is not None:

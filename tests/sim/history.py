@@ -127,7 +127,7 @@ class ConsumerLook:
 
 @dataclass(slots=True)
 class Final:
-    """What a stream has when everything has settled and the server was started once more."""
+    """The contents of a stream when everything has settled and the server was started once more."""
 
     content: list[Stored]
     state: dict[str, Any]

@@ -83,7 +83,7 @@ class SimThread:
 
 
 class SimJournalWriter:
-    """Does what ``store.journal_writer.JournalWriter`` does."""
+    """Replace ``store.journal_writer.JournalWriter`` in a simulation."""
 
     def __init__(self, disk: SimDisk, later: Later, readable: Callable[[int], None]) -> None:
         self._disk = disk

@@ -34,7 +34,7 @@ from millstream.jetstream.stream.ticket import Ticket
 from millstream.store import fill
 from millstream.store.commit import Commit
 from millstream.store.log_removal import LogRemoval
-from millstream.store.next_commit import NextCommit
+from millstream.store.log_writer import LogAppender
 from tests.sim import disk
 from tests.sim.run import run_seed
 
@@ -224,13 +224,12 @@ def _work_queue_keeps() -> list[Replaced]:
 
 
 def _removals_not_recorded() -> list[Replaced]:
-    original = NextCommit.take
+    original = LogAppender._write_list
 
-    def take(self: Any, changed: Any) -> Any:
-        self.removing.clear()
-        return original(self, changed)
+    def write_list(self: Any, kind: int, seqs: list[int]) -> None:
+        original(self, kind, [seq for seq in seqs if seq % 2])
 
-    return [(NextCommit, "take", take)]
+    return [(LogAppender, "_write_list", write_list)]
 
 
 def _purge_removes_one_less() -> list[Replaced]:

@@ -24,7 +24,7 @@ class Peer(Protocol):
 
 
 class Weather:
-    """How links behave; drawn from the seed for each run."""
+    """Behaviour of the links; drawn from the seed for each run."""
 
     def __init__(self, random: Random) -> None:
         self.latency_s = random.choice((0.000_1, 0.001, 0.01))

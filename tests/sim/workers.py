@@ -23,7 +23,7 @@ _NO_JOURNAL = NoJournal()
 
 
 class DiskPace:
-    """How long the disk takes; drawn from the seed for each run."""
+    """Speed of the disk; drawn from the seed for each run."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.broker")
 
 _STALL_S: Final = 0.005
-_CROWDED: Final = 0.75  # of max_pending
+_NEAR: Final = 0.75  # of max_pending
 
 
 class Backpressure:
@@ -62,8 +62,8 @@ class Backpressure:
                 "%s - Slow Consumer Detected: MaxPending of %d Exceeded", connection, options.max_pending
             )
             self._close(CloseReason.SLOW_CONSUMER_PENDING_BYTES)
-        elif pending > options.max_pending * _CROWDED and not options.no_fast_producer_stall:
-            connection.tick.crowded = True
+        elif pending > options.max_pending * _NEAR and not options.no_fast_producer_stall:
+            connection.tick.near_max_pending = True
 
     def stall(self) -> None:
         """Stop reading from this sender for a moment."""

@@ -40,7 +40,7 @@ cdef class Tick:
     cdef readonly object clock
     cdef list _dirty
     cdef list _spare
-    cdef public bint crowded
+    cdef public bint near_max_pending
     cdef public bint flooded
     cdef readonly list held
     cdef readonly unsigned long long switches
@@ -56,7 +56,7 @@ cdef class Tick:
     cpdef count_round(self)
     @cython.locals(connection=Connection, held=list)
     cpdef release(self)
-    cpdef bint is_crowded(self)
+    cpdef bint has_many_writes(self)
     @cython.locals(connection=Connection, dirty=list, left=bint)
     cpdef bint flush(self) except? -1
     @cython.locals(connection=Connection, rest=list, at=Py_ssize_t, end=double)

@@ -85,7 +85,7 @@ class Tick:
         self.clock = clock  # in seconds; for how long something takes
         self._dirty: list[Connection] = []
         self._spare: list[OutBuffer] = []
-        self.crowded = False  # a receiver is close to its limit: the sender should pause
+        self.near_max_pending = False  # a receiver is close to its limit: the sender should pause
         self.flooded = False  # and not for a moment, but until ``release``: its messages wait for the disk
         self.held: list[Connection] = []  # until then
         self.switches = 0  # how often the input of another client was processed than before
@@ -129,7 +129,7 @@ class Tick:
             if not connection.closed:
                 connection.backpressure.release()
 
-    def is_crowded(self) -> bool:
+    def has_many_writes(self) -> bool:
         """Return True if so many connections have something to write that they should do it now."""
         return len(self._dirty) >= _WRITES_AT_ONCE
 
@@ -323,8 +323,8 @@ class Connection(Subscriber):
         tick = self.tick
         if tick.flush() and tick.writes is not None and not self.closed:
             tick.writes.hold(self)
-        if self.tick.crowded:
-            self.tick.crowded = False
+        if self.tick.near_max_pending:
+            self.tick.near_max_pending = False
             if not self.closed:
                 if self.tick.flooded:
                     self.backpressure.hold()

@@ -74,7 +74,7 @@ class FanOut:
             taken += self._space.deliver_part(route, start, end, frame, source)
             if source is None and len(self._slow) < _MOST_SLOW:
                 self._slow += {each.owner for each in receivers[start:end] if each.owner.behind()}
-            if self._broker.tick.is_crowded():
+            if self._broker.tick.has_many_writes():
                 self._broker.tick.flush()
             yield _PIECE
         return taken

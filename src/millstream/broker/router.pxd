@@ -12,6 +12,8 @@ cdef Py_ssize_t _FIXED_SIZE
 cdef unsigned char _DOT
 cdef Py_ssize_t _SHOWN
 cdef Py_ssize_t _MAX_SCAN
+cdef Py_ssize_t _MAX_SHORT
+cdef Py_ssize_t _FEW
 cdef Py_ssize_t _WIDE
 cdef unsigned char _STAR
 cdef unsigned char _TAIL

@@ -46,6 +46,10 @@ _DOLLAR = ord("$")
 _SHOWN = 100  # bytes of a refused subject in the log
 _WIDE = 4096  # subscriptions that are delivered to in slices, see ``fan_out``; no route has targets for them
 _MAX_SCAN = 1024  # more cached routes than this are dropped whole rather than matched one by one
+_MAX_SHORT = (
+    12288  # cached routes to few receivers of subjects that have two tokens and begin with the same one
+)
+_FEW = 4  # receivers
 
 
 class Subscriber:
@@ -296,6 +300,8 @@ class SubjectSpace:
                 self._crowds[head] = found
             if found is None:
                 return None
+        if len(routes) < _MAX_SHORT and len(found.plain) <= _FEW and not found.queues and head.find(b".") < 0:
+            return None  # a cached route to few receivers is found faster than one is made
         if b".." in subject or subject[len(subject) - 1] == _DOT:
             return None
         if len(found.plain) > _WIDE:

@@ -47,12 +47,12 @@ class Front:
         core: Core,
         groups: frozenset[Group],
         path_prefix: str,
-        second: Application | None,
+        v2: Application | None,
         *,
         listens_on: str = "",
     ) -> None:
         self.core = core
-        self._second = second
+        self._v2 = v2
         self._prefix = path_prefix.rstrip("/")
         settings = core.settings
         self._max_body = settings.limits.max_body
@@ -91,7 +91,7 @@ class Front:
         route = _NOWHERE
         is_stream = False
         path = self._path_of(scope)
-        is_second = path is not None and path.startswith("/v2/") and path not in ROOTS
+        is_v2 = path is not None and path.startswith("/v2/") and path not in ROOTS
         try:
             self._mark(exchange)
             cross = self.core.cross_origin
@@ -103,9 +103,9 @@ class Front:
             self._gate.check(exchange, path)
             if path is None:
                 raise NotFound(NOTHING_HERE)
-            if is_second and self._second is not None:
+            if is_v2 and self._v2 is not None:
                 self._admit(exchange)
-                await self._serve_second(exchange, path)
+                await self._serve_v2(exchange, path)
             elif scope["type"] == "websocket":
                 raise NotFound("there is no WebSocket at this path")
             else:
@@ -119,10 +119,10 @@ class Front:
             # nginx's code for a caller that disconnected; only logged
             exchange.status = exchange.status or 499
         except Exception as error:
-            await self._answer_error(exchange, error, is_second)
+            await self._answer_error(exchange, error, is_v2)
         finally:
             exchange.hold(0)
-            if is_second:
+            if is_v2:
                 state = exchange.scope.get("state", {})
                 route, is_stream = state.get("route", "/v2"), state.get("is_stream", False)
             self._tell(exchange, route, time.perf_counter() - started, is_stream)
@@ -160,8 +160,8 @@ class Front:
                 who = caller.credentials.digest if core.links.knows(caller.credentials) else ""
             core.rate.check(who or exchange.address, time.monotonic())
 
-    async def _serve_second(self, exchange: Exchange, path: str) -> None:
-        assert self._second is not None
+    async def _serve_v2(self, exchange: Exchange, path: str) -> None:
+        assert self._v2 is not None
         scope = exchange.scope
         if self._prefix:
             inner = scope["path"][len(self._prefix) :]
@@ -169,11 +169,11 @@ class Front:
             exchange.scope = scope
         state = scope.setdefault("state", {})
         state["exchange"] = exchange
-        await self._second(scope, exchange.receive, exchange.send)
+        await self._v2(scope, exchange.receive, exchange.send)
 
     # -- after --------------------------------------------------------------------------------------
 
-    async def _answer_error(self, exchange: Exchange, error: Exception, is_second: bool) -> None:
+    async def _answer_error(self, exchange: Exchange, error: Exception, is_v2: bool) -> None:
         outcome = outcome_of(error, self.core.authenticator.challenge)
         if outcome.status >= 500 and outcome.title == "Internal Server Error":
             _LOG.error("request %s failed", exchange.request_id, exc_info=error)
@@ -183,7 +183,7 @@ class Front:
             await exchange.send({"type": "websocket.close", "code": 1008, "reason": outcome.title})
             exchange.status = outcome.status
             return
-        if is_second:
+        if is_v2:
             instance = exchange.scope["path"]
             body, kind = problem(exchange.request_id, outcome, instance), PROBLEM_TYPE
         else:

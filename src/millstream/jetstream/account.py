@@ -191,7 +191,7 @@ class AccountJetStream:
                 )
             meta.put_away(self._fs, self._stream_folder(name), aside)
             del self.unrecovered[name]
-            _log.warning("account %s: what is left of stream %s is in %s now", self.name, name, aside)
+            _log.warning("account %s: the files of stream %s were moved to %s", self.name, name, aside)
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
         """Write the configuration, then apply it; if it cannot be applied, the old one stays.

@@ -219,7 +219,7 @@ class Engine:
             self._serve(name, DisabledApi(world, self._advisories(name, world, None)))
 
     def leave_alone(self, name: str) -> None:
-        """Stop responding that an account has no JetStream: somebody else answers."""
+        """Stop answering that an account has no JetStream: another server answers its requests."""
         if isinstance(self._apis.get(name), DisabledApi):
             self._apis.pop(name).stop()
 

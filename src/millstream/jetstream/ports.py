@@ -132,7 +132,7 @@ class NoJournal:
         return True
 
     def when_room(self, then: Callable[[], None]) -> None:
-        raise AssertionError("nobody waits for what is not there")
+        raise AssertionError("there is no commit journal to wait for")
 
     def synced(self, key: bytes) -> None:
         pass

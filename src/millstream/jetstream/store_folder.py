@@ -120,7 +120,9 @@ def claim(store_dir: str) -> str:
                 _ELSEWHERE,
             )
         if any(_streams(folder)):
-            _log.warning("%s has no %s, but all it holds is Millstream's: it is marked again", folder, MARK)
+            _log.warning(
+                "%s has no %s, but contains only files of Millstream: the mark is written again", folder, MARK
+            )
         has_journals = bool(commit_journal.journals(fs, folder))
         fs.replace(os.path.join(folder, MARK), _MARK_TEXTS[JOURNALED if has_journals else VERSION])
     return folder

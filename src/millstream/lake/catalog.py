@@ -26,7 +26,7 @@ _TRY_PAUSE_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    """Address of a catalog; `properties` are PyIceberg's."""
+    """The address and the properties of a catalog; `properties` are PyIceberg's."""
 
     name: str = "lake"
     warehouse: str = ""

@@ -39,7 +39,7 @@ class PartitionColumn:
 
 @dataclass(frozen=True)
 class FileTarget:
-    """Place and form of the files of one batch; pickled to the tasks."""
+    """The place for the files of one batch; pickled to the tasks."""
 
     location: str  # of the table
     schema: "pa.Schema"  # with Iceberg's field ids

@@ -1,4 +1,4 @@
-"""Progress of the queries that fill a table, written with every commit.
+"""Progress of each query that fills a table, written with every commit.
 
     {"9f2c…": {"batch": 12, "kind": "archive", "filter": [], "streams": {
         "ORDERS": {"id": "2026-01-02T03:04:05.6Z", "first": 1, "from": 1101, "next": 1201, "gaps": []}}}}
@@ -27,7 +27,7 @@ _MOST_GAPS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """Position of one stream in the table; `start` and `next` are the range of the last batch."""
+    """Progress of one stream in the table; `start` and `next` are the range of the last batch."""
 
     id: str  # creation time of the stream
     first: int

@@ -91,7 +91,7 @@ cdef class PublishWindow:
         p="const unsigned char*", base="const unsigned char*", expected="const unsigned char*",
         known=Py_ssize_t, size=Py_ssize_t, start=Py_ssize_t, i=Py_ssize_t, end=Py_ssize_t, value="long long",
     )
-    cdef bint _settle_usual(self, LinkParser parser, Receipts receipts, Py_ssize_t place) except *
+    cdef bint _settle_fast(self, LinkParser parser, Receipts receipts, Py_ssize_t place) except *
     @cython.locals(payload=bytes, at=Py_ssize_t)
     cdef _settle_other(self, LinkParser parser, Receipts receipts, Py_ssize_t place)
     cdef _close_slot(self, Py_ssize_t slot, Receipts receipts)

@@ -332,7 +332,7 @@ class PublishWindow:
         if receipts is None:
             return False
         place = self._places[slot]
-        if not self._settle_usual(parser, receipts, place):
+        if not self._settle_fast(parser, receipts, place):
             self._settle_other(parser, receipts, place)
         self._close_slot(slot, receipts)
         return True
@@ -343,7 +343,7 @@ class PublishWindow:
         end = parser.subject_start + parser.subject_size
         return read_number(parser.buffer, start, end)
 
-    def _settle_usual(self, parser: LinkParser, receipts: Receipts, place: int) -> bool:
+    def _settle_fast(self, parser: LinkParser, receipts: Receipts, place: int) -> bool:
         """Record an answer that has the last one's prefix and only a sequence; return False for any other."""
         known = len(self._known)
         size = parser.payload_size

@@ -25,7 +25,7 @@ class SqlLimit(SqlError):
 
 
 class SqlBusy(SqlError):
-    """Too many queries run at once."""
+    """Raised if too many queries run at once."""
 
 
 class SqlCancelled(SqlError):

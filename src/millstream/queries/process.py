@@ -36,7 +36,7 @@ _END_S: Final = 5.0
 
 
 class ScanStatistics(msgspec.Struct):
-    """What one scan of a stream has read."""
+    """Counts of one scan of a stream."""
 
     stream: str
     columns: list[str]
@@ -49,7 +49,7 @@ class ScanStatistics(msgspec.Struct):
 
 
 class QueryStatistics(msgspec.Struct):
-    """What a query has read and returned."""
+    """Counts of a query: what it has read and returned."""
 
     rows: int = 0
     truncated: bool = False  # there are more rows than the limit allows

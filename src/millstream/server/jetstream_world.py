@@ -77,7 +77,7 @@ class AccountWorld:
         return self._broker.tick.reader
 
     def hold_publisher(self) -> None:
-        self._broker.tick.crowded = self._broker.tick.flooded = True
+        self._broker.tick.near_max_pending = self._broker.tick.flooded = True
 
     def release_publishers(self) -> None:
         if self._broker.tick.held:

@@ -62,13 +62,8 @@ class BucketReader(DataSourceReader):
             form = arrow_schema(native)
             while (facts := catalog.refresh()[stream]).after_last > max(following, facts.first):
                 part = Range(stream, max(following, facts.first), facts.after_last - 1)
-                yield from read_range(
-                    catalog.partition(part, ()),
-                    connection,
-                    options.fetching,
-                    arrow_schema(native),
-                    "spark/bucket",
-                )
+                partition = catalog.partition(part, ())
+                yield from read_range(partition, connection, options.fetching, form, "spark/bucket")
                 following = facts.after_last
         finally:
             server.close()

@@ -120,7 +120,12 @@ class Commits:
                     self._move(name, at.next, offset.query)
             except LinkError as error:
                 self._note_failure(name, at)
-                logger.warning("stream %s was not told of progress to %d, will be: %s", name, at.next, error)
+                logger.warning(
+                    "stream %s: progress to %d could not be recorded, and is tried again: %s",
+                    name,
+                    at.next,
+                    error,
+                )
             else:
                 self._told[name] = at
                 self._failed.pop(name, None)

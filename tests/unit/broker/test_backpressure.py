@@ -107,7 +107,7 @@ def test_with_retry_a_receiver_that_moves_is_kept_and_counted() -> None:
     assert slow.closed
 
 
-def test_the_sender_pauses_while_a_receiver_is_crowded() -> None:
+def test_the_sender_pauses_while_a_receiver_is_near_max_pending() -> None:
     broker, sender, slow, _ = scene(max_pending=4000)
     for _ in range(2):
         sender.say(KILOBYTE)
@@ -190,7 +190,7 @@ def hold_at_each_message(broker: Broker, subject: bytes) -> None:
     """Do what a stream does whose messages wait for the disk."""
 
     def taken(message: object) -> None:
-        broker.tick.crowded = broker.tick.flooded = True
+        broker.tick.near_max_pending = broker.tick.flooded = True
 
     broker.subscribe(broker.global_account, subject, taken)
 

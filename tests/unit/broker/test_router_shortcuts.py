@@ -113,6 +113,13 @@ def short_crowd_way(space: SubjectSpace, subject: bytes) -> SubjectRoute | None:
     return space.crowd_route(subject)
 
 
+def test_routes_of_short_subjects_to_few_receivers_are_cached() -> None:
+    space = SubjectSpace("A", 7)
+    space.subscribe(subscription(b">"))
+    assert short_crowd_way(space, b"a.new") is None
+    assert space.route(b"a.new") is space.route(b"a.new")
+
+
 @given(CHANGES)
 @settings(max_examples=15)
 def test_one_of_many_subjects_of_two_tokens_goes_to_whom_the_tree_finds(

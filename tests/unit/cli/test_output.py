@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from millstream.cli.commands.top import fair_shares
 from millstream.cli.endings import UsageError
 from millstream.cli.output.confirmation import Declined, confirm
 from millstream.cli.output.tables import CommandOutput, check_raw
@@ -126,3 +127,17 @@ def test_raw_bytes_are_not_for_terminals(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "stdout", Terminal())
     with pytest.raises(UsageError, match="terminal"):
         check_raw(True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "room", "shares"),
+    [
+        ([10, 10, 10], 30, [10, 10, 10]),
+        ([10, 10, 10], 12, [4, 4, 4]),
+        ([10, 1, 10], 12, [5, 1, 6]),
+        ([0, 3, 100], 20, [0, 3, 17]),
+        ([5, 5, 5], -3, [1, 1, 1]),
+    ],
+)
+def test_tables_share_the_lines_of_a_terminal(wanted: list[int], room: int, shares: list[int]) -> None:
+    assert fair_shares(wanted, room) == shares

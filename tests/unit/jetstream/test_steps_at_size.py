@@ -290,7 +290,7 @@ def marked(site: Site, scale: int) -> None:
     messages(site, scale, header=b"NATS/1.0\r\nNats-TTL: 3600s\r\n\r\n", **marker)
 
 
-def crowded(site: Site, scale: int) -> None:
+def excessive(site: Site, scale: int) -> None:
     messages(site, scale, subjects=25 * scale)
 
 
@@ -588,7 +588,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("a rollup of a subject", one_subject, lambda site: roll_up(site, "sub")),
     ("a rollup of all", replaceable, lambda site: roll_up(site, "all")),
     ("many requests wait for one commit", few_subjects, delete_in_one_commit),
-    ("lower the limit of each subject", crowded, limit_subjects),
+    ("lower the limit of each subject", excessive, limit_subjects),
     ("delete a consumer that messages are kept for", needed, delete_consumer),
     (
         "consumer in the middle",

@@ -37,16 +37,16 @@ def counts(log: Log) -> dict[bytes, int]:
 def test_each_subject_keeps_its_newest_messages() -> None:
     log = filled(70)
     assert len(log.chain.segments) > 3
-    finish(purge.crowding(log, 3))
+    finish(purge.excess(log, 3))
     assert list(log.sequences(1, 70)) == list(range(50, 71))
     assert set(counts(log).values()) == {3}
 
 
 @pytest.mark.parametrize("limit", [10, 11, 70])
-def test_a_log_that_is_not_crowded_is_not_looked_through(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_without_excess_is_not_looked_through(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled(70)
-    monkeypatch.setattr(purge, "_crowding_in", None)
-    finish(purge.crowding(log, limit))
+    monkeypatch.setattr(purge, "_excess_in", None)
+    finish(purge.excess(log, limit))
     assert log.messages == 70
 
 
@@ -54,14 +54,14 @@ def test_one_subject_that_has_too_many_is_found_among_others() -> None:
     log = filled(SUBJECTS)
     for _ in range(9):
         add(log, b"s.3")
-    finish(purge.crowding(log, 2))
+    finish(purge.excess(log, 2))
     assert counts(log) == {b"s.%d" % number: 2 if number == 3 else 1 for number in range(SUBJECTS)}
     assert list(log.sequences(SUBJECTS + 1, log.last_seq)) == [log.last_seq - 1, log.last_seq]
 
 
 def test_messages_that_come_and_go_meanwhile_are_counted() -> None:
     log = filled(70)
-    pieces = purge.crowding(log, 3)
+    pieces = purge.excess(log, 3)
     for step, _ in enumerate(pieces):
         if step % 5 == 0:
             add(log, b"s.%d" % (step % SUBJECTS))

@@ -28,6 +28,7 @@ _SHORTEST_S: Final = 0.2
 _CONSUMERS_OF: Final = 5  # streams whose consumers are requested
 _STREAM_COLUMNS: Final = ("Stream", "#Messages", "#Size", "#Consumers", "#Stored/s", "#Bytes/s")
 _CONSUMER_COLUMNS: Final = ("Consumer", "Stream", "#Pending", "#Ack pending", "#Redelivered", "#Delivered/s")
+_FRAME: Final = 4  # lines around the rows of a table
 _CONNECTION_COLUMNS: Final = ("Connection", "#Pending", "#In/s", "#Out/s", "#Subscriptions")
 
 
@@ -37,7 +38,14 @@ def top(
     server: LinkOptions,
     every: Annotated[str, typer.Option("--interval", metavar="TIME", help="Time between two looks.")] = "2s",
     rows: Annotated[
-        int, typer.Option("--rows", metavar="NUMBER", min=1, max=200, help="Rows of each table.")
+        int,
+        typer.Option(
+            "--rows",
+            metavar="NUMBER",
+            min=1,
+            max=200,
+            help="Rows of each table, as far as the terminal has room.",
+        ),
     ] = 10,
     count: Annotated[
         int,
@@ -89,11 +97,26 @@ async def _show_live(watcher: _Watcher, interval_s: float, count: int) -> None:
     with Live(screen=True, auto_refresh=False) as live:
         while not count or looks < count:
             head = Text(f"{watcher.title}   every {interval_s:g} s, Ctrl-C ends")
-            tables = [make_table(columns, lines) for columns, lines in watcher.tables]
+            found = watcher.tables
+            room = live.console.size.height - 1 - _FRAME * len(found)
+            shares = fair_shares([len(lines) for _, lines in found], room)
+            tables = [
+                make_table(columns, lines[:share])
+                for (columns, lines), share in zip(found, shares, strict=True)
+            ]
             live.update(Group(head, *tables), refresh=True)
             await asyncio.sleep(interval_s)
             await watcher.look()
             looks += 1
+
+
+def fair_shares(wanted: list[int], room: int) -> list[int]:
+    """Divide lines between tables: each gets at least one, and what a short one leaves goes to the others."""
+    shares = [0] * len(wanted)
+    for place, (count, index) in enumerate(sorted((count, index) for index, count in enumerate(wanted))):
+        shares[index] = min(count, max(room // (len(wanted) - place), 1))
+        room -= shares[index]
+    return shares
 
 
 class _Watcher:

@@ -278,7 +278,7 @@ def read_query(kind: type | None, query: bytes) -> Any:
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
     except (UnicodeDecodeError, ValueError):
-        raise BadRequest("the query can not be read") from None
+        raise BadRequest("the query cannot be read") from None
     known = _parameters(kind)
     given: dict[str, Any] = {}
     for name, value in pairs:

@@ -81,7 +81,7 @@ def refuse_batches(pairs: Pairs) -> None:
     """Refuse headers of atomic batches, which need one connection for all their messages."""
     for name, _ in pairs:
         if name.lower().startswith(_BATCH):
-            raise BadRequest(f"{name} is not supported: a batch can not span requests")
+            raise BadRequest(f"{name} is not supported: a batch cannot span requests")
 
 
 def _capitalised(name: str) -> str:

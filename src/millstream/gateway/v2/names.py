@@ -71,7 +71,7 @@ def _check_tokens(subject: str) -> None:
 
 def check_header_name(name: str) -> str:
     if _HEADER_NAME.fullmatch(name) is None:
-        raise BadRequest(f"{name!r} can not be the name of a header")
+        raise BadRequest(f"{name!r} cannot be the name of a header")
     return name
 
 

@@ -30,7 +30,7 @@ class SqlColumn(msgspec.Struct, frozen=True):
 
 
 class SqlScan(msgspec.Struct, frozen=True):
-    """What one scan of a stream has read."""
+    """Counts of one scan of a stream."""
 
     stream: str
     columns: list[str]
@@ -43,7 +43,7 @@ class SqlScan(msgspec.Struct, frozen=True):
 
 
 class SqlStatistics(msgspec.Struct, frozen=True):
-    """What a query has read."""
+    """Counts of a query: the scans, rows and bytes that it has read."""
 
     rows: int
     truncated: Annotated[bool, msgspec.Meta(description="the result has more rows than the limit")]

@@ -63,8 +63,10 @@ async def _sample(link: CallerLink, stream: str, pattern: str) -> list[Stored] |
         return None
     if told["config"].get("retention") != "limits":
         return None  # on a stream with interest or work-queue retention, a consumer would affect the messages
-    page = await read_page(link, stream, pattern, start=1, limit=_SAMPLE, headers_only=True)
-    return page.messages if len(page.messages) + page.pending > MOST_SUBJECTS else None
+    first = await read_page(link, stream, pattern, start=1, limit=1, headers_only=True)
+    if len(first.messages) + first.pending <= MOST_SUBJECTS:
+        return None  # a list of these is cheap, and messages of few subjects may lie far apart
+    return (await read_page(link, stream, pattern, start=1, limit=_SAMPLE, headers_only=True)).messages
 
 
 async def _add_all(

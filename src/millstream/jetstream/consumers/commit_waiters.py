@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FEW: Final = 8  # so many may look for themselves
 
 
-class Hungry:
+class AwaitingCommit:
     """The consumers of one stream that are awaiting commit."""
 
     def __init__(self) -> None:

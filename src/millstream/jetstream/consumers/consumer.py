@@ -211,13 +211,13 @@ class Consumer:
         self._read_again = None
         self.pump()
 
-    def hunger(self) -> None:
+    def await_commit(self) -> None:
         """Mark the consumer as awaiting commit: everything is delivered."""
-        self.stream.consumers.hungry.add(self)
+        self.stream.consumers.awaiting_commit.add(self)
 
     def rest(self) -> None:
         """Stop awaiting commits: no client wants messages now."""
-        self.stream.consumers.hungry.discard(self)
+        self.stream.consumers.awaiting_commit.discard(self)
 
     def fill(self) -> None:
         """Stop delivering, because `max_ack_pending` is reached."""

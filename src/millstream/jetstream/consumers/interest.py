@@ -74,7 +74,8 @@ class Interest:
     def not_released(self, gone: list[int]) -> list[int]:
         """Return the messages in `gone` that consumers may wait for.
 
-        `gone` are all messages removed since the last call.  Nobody waits for those that left after an ack.
+        `gone` are all messages removed since the last call.  No consumer waits for a message that was
+        removed after an ack.
         """
         released, self._released = self._released, set()
         if not released or self._refiltered:
@@ -189,7 +190,7 @@ class Interest:
                     stream.account.committer.dirty(stream)
                 yield max(len(self._manager), _COST)
         except StoreError as error:
-            _log.error("stream %s keeps more than it should: %s", stream.name, error)
+            _log.error("stream %s: messages could not be removed: %s", stream.name, error)
         finally:
             self._planned = False
 

@@ -234,7 +234,7 @@ class Journal(Committing):
 
     def commit_ended(self) -> None:
         if self.failure is not None:
-            _log.info("consumers in %s are kept again", self._folder)
+            _log.info("the states of the consumers in %s can be written again", self._folder)
             self.failure = None
         self.tell_waiters()
         self._go_on_with_checkpoint()
@@ -245,7 +245,7 @@ class Journal(Committing):
             _log.error("consumers in %s: a commit failed unexpectedly", self._folder, exc_info=error)
             error = StoreError("commit", self._folder, f"{type(error).__name__}: {error}")
         if self.failure is None:
-            _log.error("consumers in %s cannot be kept: %s", self._folder, error)
+            _log.error("the states of the consumers in %s cannot be written: %s", self._folder, error)
         self.failure = error
         if self._retry is None:
             self._retry = self._world.call_later(_RETRY_S, self._try_again)

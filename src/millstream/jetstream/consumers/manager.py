@@ -13,7 +13,7 @@ from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.jetstream.config.values import valid_name
-from millstream.jetstream.consumers.commit_waiters import Hungry
+from millstream.jetstream.consumers.commit_waiters import AwaitingCommit
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.interest import Interest
@@ -41,7 +41,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.hungry = Hungry()
+        self.awaiting_commit = AwaitingCommit()
         self.interest = Interest(self)
         self.count = 0  # without those that mirrors and sources use
         self.counted = 0  # also without those that sources will keep: what limits are about
@@ -282,9 +282,9 @@ class ConsumerManager(Mapping[str, Consumer]):
             self.stream.log.gone = []
             guard.alone("telling consumers what is gone", self._tell_gone, gone)
         log = self.stream.log
-        for consumer in self.hungry.committed(log):
+        for consumer in self.awaiting_commit.committed(log):
             guard.alone("delivering to a consumer", consumer.pump)
-        log.keep_recent(len(self.hungry) > 0)
+        log.keep_recent(len(self.awaiting_commit) > 0)
 
     def _tell_gone(self, sseqs: list[int]) -> None:
         removals = self.stream.log.last_seq - self.stream.log.messages

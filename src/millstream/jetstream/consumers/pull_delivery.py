@@ -80,7 +80,7 @@ class PullDelivery:
         self.tell()
 
     def shut_down(self) -> None:
-        """The server stops: everybody is told at once."""
+        """End all waiting requests at once, because the server stops."""
         self.waiting.shut_down()
         self.tell()
         slices.finish(self._tell_all())
@@ -228,7 +228,7 @@ class PullDelivery:
             if waiting.exhausted(now, dseq, sseq):
                 consumer.wake()
             if waiting.count:
-                consumer.hunger()
+                consumer.await_commit()
             else:
                 consumer.rest()
         self.tell()

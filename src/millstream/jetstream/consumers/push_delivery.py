@@ -160,7 +160,7 @@ class PushDelivery:
         now = self._world.steady_ns()
         stopped = self._run(now)
         if stopped == stops.END:
-            consumer.hunger()
+            consumer.await_commit()
         elif stopped == stops.NOBODY:
             self.active = False
             self.lost_interest_ns = now

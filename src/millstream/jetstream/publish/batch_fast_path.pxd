@@ -41,7 +41,7 @@ cdef class BatchStaging:
     @cython.locals(batch=OpenBatch, source=bytes, size=Py_ssize_t)
     cpdef bint take(self, bytes subject, Frame frame) except *
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, closed=bint)
-    cdef bint _is_ordinary(self, Frame frame) except *
+    cdef bint _only_names_batch(self, Frame frame) except *
     @cython.locals(p="const unsigned char*")
     cdef Py_ssize_t _read_id(self, Frame frame, Py_ssize_t at, Py_ssize_t end) except *
     @cython.locals(p="const unsigned char*", stop=Py_ssize_t)

@@ -73,7 +73,7 @@ class BatchStaging:
 
         Do not keep the frame.
         """
-        if frame.reply_size > 0 or not self.open or not self._is_ordinary(frame):
+        if frame.reply_size > 0 or not self.open or not self._only_names_batch(frame):
             return False
         batch = self.open.get(frame.buf[self._id_start : self._id_start + self._id_size])
         if batch is None or self._number != len(batch.messages) + 1 or self._number > batch.most:
@@ -88,7 +88,7 @@ class BatchStaging:
         batch.patience.heard_ns = self._now_ns()
         return True
 
-    def _is_ordinary(self, frame: Frame) -> bool:
+    def _only_names_batch(self, frame: Frame) -> bool:
         """Return True if the headers only name batch and number, which are recorded.
 
         Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.

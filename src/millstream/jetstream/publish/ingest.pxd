@@ -82,7 +82,7 @@ cdef class Ingest:
         p="const unsigned char*", at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, found=bint, expected=bint,
         expected_last=bint,
     )
-    cdef bint _is_ordinary(self, bytes subject, Frame frame) except *
+    cdef bint _needs_no_rules(self, bytes subject, Frame frame) except *
     @cython.locals(stop=Py_ssize_t, value="long long")
     cdef bint _holds(self, bytes subject, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except *
     cdef bint _is_batched(self, Frame frame) except *

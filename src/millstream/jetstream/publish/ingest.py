@@ -117,7 +117,7 @@ class Ingest:
             or (self.bounded and self._is_full(subject, frame))
             or (self.max_size > 0 and frame.body_size > self.max_size)
             or (self.wants is not None and not self.wants(subject))
-            or (frame.header_size > 0 and not self._is_ordinary(subject, frame))
+            or (frame.header_size > 0 and not self._needs_no_rules(subject, frame))
             or self._is_batched(frame)
         ):
             if not (self._may_stage(frame) and self._staging.take(subject, frame)):
@@ -249,7 +249,7 @@ class Ingest:
         self._dedupe.add(message_id, seq, now)
         return seq
 
-    def _is_ordinary(self, subject: bytes, frame: Frame) -> bool:
+    def _needs_no_rules(self, subject: bytes, frame: Frame) -> bool:
         """Return True if the headers need no rules; record an id and a TTL, and check an expectation.
 
         Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.

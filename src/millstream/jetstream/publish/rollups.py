@@ -83,7 +83,7 @@ class Rollups:
         return purge.below(log, seq)
 
     def _complain(self, error: StoreError) -> None:
-        _log.error("stream %s keeps more than it should: %s", self._stream.name, error)
+        _log.error("stream %s: messages could not be removed: %s", self._stream.name, error)
 
     def _add(self, pieces: Pieces[int], done: Callable[[], None]) -> None:
         self._queue.append((pieces, done))

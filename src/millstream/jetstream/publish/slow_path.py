@@ -150,7 +150,7 @@ class Publishing:
             try:
                 stream.schedules.stored(message, seq)
             except StoreError as error:
-                _log.error("stream %s keeps more than it should: %s", stream.name, error)
+                _log.error("stream %s: a limit could not be enforced: %s", stream.name, error)
 
     def last_before(self, message: Incoming) -> int:
         """Return the last message of the subject, if republishing needs it; raise StoreError."""

@@ -18,7 +18,7 @@ cdef class StreamCommits(Committing):
     cdef public Ingest ingest
     cdef public object failure
     cdef public bint backlogged
-    cdef public bint crowded
+    cdef public bint out_of_room
     cdef public bint ages
     cdef public bytes _ack_start
     cdef Replies _waiting_acks

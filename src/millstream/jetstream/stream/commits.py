@@ -59,7 +59,7 @@ class StreamCommits(Committing):
         self.ingest: Ingest = None  # type: ignore[assignment]
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.backlogged = False  # so much waits for the disk that nothing more is taken
-        self.crowded = False  # the server had no room for anything when that was looked at last
+        self.out_of_room = False  # the server had no room for anything when that was looked at last
         self.ages = False  # messages are removed when they are old
         self._ack_start = b""
         self._waiting_acks = Replies()
@@ -125,7 +125,7 @@ class StreamCommits(Committing):
         if (
             self.failure is not None
             or self.backlogged
-            or self.crowded != self.usage.whole_is_exhausted()
+            or self.out_of_room != self.usage.whole_is_exhausted()
             or len(self.log.losses.damages) != self._damages_told
         ):
             guard.alone("looking at a stream after a commit", self.look_again)

@@ -328,7 +328,7 @@ class Committer:
         if reason != self._untidy.get(stream, ""):
             self._untidy[stream] = reason
             if reason:
-                _log.warning("a commit is durable, but not tidied up yet: %s", reason)
+                _log.warning("a commit is durable, but its cleanup failed: %s", reason)
 
     def flush(self, stream: Committing) -> None:
         """Make everything durable in this thread, for shutdown; raise StoreError if that fails."""

@@ -79,12 +79,12 @@ class Retention:
             self._troubled = False
         except StoreError as error:
             if not self._troubled:
-                _log.error("stream %s keeps more than it should: %s", self._stream.name, error)
+                _log.error("stream %s: a limit could not be enforced: %s", self._stream.name, error)
             self._troubled = True
 
     def _make_room(self, subject: bytes) -> None:
         log, left = self._stream.log, _ROOM_WHILE_ENFORCING if self._enforcing else _ROOM_AT_ONCE
-        while self._crowds(subject) and left:
+        while self._has_excess(subject) and left:
             log.remove(log.first_of(subject))
             left -= 1
         while self._excess() and left:
@@ -93,7 +93,7 @@ class Retention:
         if not left:
             self.enforce_soon()
 
-    def _crowds(self, subject: bytes) -> bool:
+    def _has_excess(self, subject: bytes) -> bool:
         """Return True if a subject has more messages than allowed."""
         limit = self._stream.config.max_msgs_per_subject
         return limit > 0 and self._stream.log.count_of(subject) > limit
@@ -119,7 +119,7 @@ class Retention:
         try:
             yield from self.enforce()
         except StoreError as error:
-            _log.error("stream %s keeps more than it should: %s", self._stream.name, error)
+            _log.error("stream %s: a limit could not be enforced: %s", self._stream.name, error)
         finally:
             self._enforcing = False
             waiting, self._waiting = self._waiting, []
@@ -154,7 +154,7 @@ class Retention:
 
     def _enforce_per_subject(self) -> Iterator[int]:
         if self._stream.config.max_msgs_per_subject > 0:
-            yield from purge.crowding(self._stream.log, self._stream.config.max_msgs_per_subject)
+            yield from purge.excess(self._stream.log, self._stream.config.max_msgs_per_subject)
 
     def _enforce_in_all(self) -> Iterator[int]:
         stream = self._stream

@@ -78,4 +78,8 @@ class Staging:
         for fs in {id(fs): fs for fs in (self.fs, self._disk)}.values():
             left = fs.remove_ours(self.folder, STREAM_FILES)
             if left:
-                _log.warning("%s stays: it holds what Millstream did not write: %s", self.folder, few(left))
+                _log.warning(
+                    "%s is not removed: it contains files that Millstream did not write: %s",
+                    self.folder,
+                    few(left),
+                )

@@ -165,7 +165,7 @@ class Stream(StreamCommits):
     def _choose_path(self) -> None:
         """Open the fast path if no rule and no limit needs a look at every message."""
         config = self.config
-        self.crowded = self.usage.whole_is_exhausted()
+        self.out_of_room = self.usage.whole_is_exhausted()
         self.retention.configure()
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
@@ -262,7 +262,7 @@ class Stream(StreamCommits):
         if len(self.log.losses.damages) != self._damages_told:
             guard.alone("telling of damage", self.notice_damage)
         if self.failure is not None:
-            _log.info("stream %s takes messages again", self.name)
+            _log.info("stream %s accepts messages again", self.name)
             self.failure = None
         self.backlogged = False
         self._choose_path()

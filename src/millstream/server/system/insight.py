@@ -1,14 +1,13 @@
 """Millstream's own documents for an account, beside those of nats-server, for diagnosis (docs/why.md).
 
-    $MILLSTREAM.INSIGHT.SERVER                       the software, streams that can not be opened and, if the
-    server
-                                                     has no other account, its connections, memory and longest
-                                                     steps
-    $MILLSTREAM.INSIGHT.CONSUMER.<stream>.<consumer> messages that wait for an acknowledgement or were given
-    up
+    $MILLSTREAM.INSIGHT.SERVER
+        the software, streams that cannot be opened and, if the server has no other account, its connections,
+        memory and longest steps
+    $MILLSTREAM.INSIGHT.CONSUMER.<stream>.<consumer>
+        messages that are pending or were given up
 
-A consumer's insight is for those who may ask for its info: whoever may not publish to the subject of that
-gets nothing but an error.  Answers are bounded, and made in slices.  Other servers do not listen there.
+The second document is for users who may publish to the subject of the consumer's info; others get an error.
+Answers are bounded, and made in slices.  nats-server does not subscribe to these subjects.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def _about_consumer(
 
 
 def _may_ask(server: Server, account: Account, message: InternalMessage, name: str) -> bool:
-    """Return whether whoever asks is of this account and may send the request that says less."""
+    """Return True if the requester belongs to this account and may ask for the consumer's info."""
     asker = message.source
     if not isinstance(asker, Connection) or asker.session is None or asker.session.identity is None:
         return False

@@ -15,6 +15,7 @@ import msgspec
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkApiError, NoResponders
+from millstream.protocol.headers import read_pairs
 from millstream.spark.files import shipped
 from millstream.spark.options import connection_of
 from millstream.tables.connections import RequestConnection, explained
@@ -116,7 +117,7 @@ class StreamAdmin:
             return self._get(stream, sequence)
         if answer.status == _NOT_FOUND:
             return None
-        headers = parse_headers(answer.block)
+        headers = tuple(read_pairs(answer.block))
         about = {name: value for name, value in headers if name in _ENVELOPE}
         rest = tuple(header for header in headers if header[0] not in _ENVELOPE)
         return AdminMessage(
@@ -135,7 +136,7 @@ class StreamAdmin:
             message["subject"],
             message["seq"],
             message["time"],
-            parse_headers(base64.b64decode(message.get("hdrs", ""))),
+            tuple(read_pairs(base64.b64decode(message.get("hdrs", "")))),
             base64.b64decode(message.get("data", "")),
         )
 
@@ -156,13 +157,3 @@ class StreamAdmin:
     def _api(self, name: str, request: dict[str, Any] | None = None, stream: str = "") -> dict[str, Any]:
         with explained(self._options, stream):
             return self._server.patiently(lambda link: link.api(name, request or b""))
-
-
-def parse_headers(block: bytes) -> tuple[tuple[str, str], ...]:
-    """Return names and values in order; bytes that are not UTF-8 are replaced."""
-    headers: list[tuple[str, str]] = []
-    for line in block.split(b"\r\n")[1:]:
-        name, colon, value = line.partition(b":")
-        if colon:
-            headers.append((name.decode("utf-8", "replace"), value.strip().decode("utf-8", "replace")))
-    return tuple(headers)

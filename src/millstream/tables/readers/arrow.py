@@ -81,7 +81,7 @@ def find_offer(link: BlockingLink, hosts: Sequence[str] = ()) -> Offer | None:
     try:
         told = _ANSWER.decode(answer.payload)
     except UNREADABLE_JSON:
-        logger.warning("somebody answered on %s with what is no offer; it is ignored", _SUBJECT)
+        logger.warning("an answer on %s is not an offer of Arrow and is ignored", _SUBJECT)
         return None
     if told.version != _VERSION or not told.urls:
         return None
@@ -187,7 +187,7 @@ class ArrowReader:
             connection.connect()
         except TimeoutError:  # usually a firewall, so a retry would not help
             connection.close()
-            raise ArrowUnusable(f"{offer.url} can not be reached") from None
+            raise ArrowUnusable(f"{offer.url} cannot be reached") from None
         except OSError as error:
             connection.close()
             raise ArrowBroken(f"{offer.url}: {error}") from error

@@ -1,8 +1,8 @@
 """Detect messages of a range that no longer exist, and report their exact sequences.
 
 A stream loses its oldest messages by limits and purges, and all of them when it is deleted.  Single messages
-deleted inside a stream are no loss: somebody wanted that.  So a gap counts only before the first existing
-message, and only if nothing was missing when the range was planned.
+deleted inside a stream were deleted on purpose and are no loss.  So a gap counts only before the first
+existing message, and only if nothing was missing when the range was planned.
 """
 
 import logging

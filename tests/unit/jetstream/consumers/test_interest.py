@@ -231,12 +231,12 @@ def test_a_consumer_that_nobody_asks_does_not_hear_about_commits() -> None:
     site = Site(RetentionPolicy.LIMITS)
     site.consumer("C")
     site.publish(b"a")
-    assert not site.stream.consumers.hungry
+    assert not site.stream.consumers.awaiting_commit
     site.take("C", 5)
-    assert not site.stream.consumers.hungry
+    assert not site.stream.consumers.awaiting_commit
     site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"5", reply=b"_INBOX.me")
     site.world.settle()
-    assert list(site.stream.consumers.hungry) == [site.stream.consumers["C"]]
+    assert list(site.stream.consumers.awaiting_commit) == [site.stream.consumers["C"]]
 
 
 def test_consumers_that_are_put_back_one_by_one_keep_what_the_next_one_needs() -> None:

@@ -1,6 +1,6 @@
 """A dead letter carries the original, where it came from and why it is dead."""
 
-from millstream.spark.jobs.admin import AdminMessage, parse_headers
+from millstream.spark.jobs.admin import AdminMessage
 from millstream.spark.jobs.deadletters import letter
 
 ADVISORY = {"stream": "ORDERS", "consumer": "NEW", "stream_seq": 7, "deliveries": 5, "kind": "max_deliver",
@@ -35,11 +35,3 @@ def test_a_letter_is_written_when_the_original_is_gone() -> None:
     assert headers["Millstream-Dlq-Gone"] == ["true"]
     assert headers["Millstream-Dlq-Reason"] == ["terminated: bad payload"]
     assert "Millstream-Orig-Subject" not in headers
-
-
-def test_headers_of_the_wire_are_read_in_order() -> None:
-    assert parse_headers(b"NATS/1.0\r\nA: 1\r\nB:2\r\nA: \xff\r\n\r\n") == (
-        ("A", "1"),
-        ("B", "2"),
-        ("A", "�"),
-    )

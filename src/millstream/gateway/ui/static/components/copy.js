@@ -17,11 +17,17 @@ export async function copyText(text, what = "Copied") {
   }
 }
 
-/** @param {string} label @param {() => string} text */
+/** @param {string} label @param {() => string} text what it raises is shown */
 export function copyButton(label, text) {
-  return h(
-    "button",
-    { type: "button", class: "quiet", on: { click: () => copyText(text(), `${label} copied`) } },
-    label,
-  );
+  const copy = () => {
+    let found;
+    try {
+      found = text();
+    } catch (error) {
+      toast(/** @type {Error} */ (error).message, "warn");
+      return;
+    }
+    copyText(found, `${label} copied`);
+  };
+  return h("button", { type: "button", class: "quiet", on: { click: copy } }, label);
 }

@@ -103,10 +103,10 @@ function history(entries) {
     columns: [
       { name: "Revision", isHeader: true, class: "tight", cell: (row) => number(row.revision) },
       { name: "When", class: "tight", cell: (row) => time(row.time ?? row.created) },
-      { name: "What", cell: (row) => row.operation ?? "put" },
+      { name: "What", class: "tight", cell: (row) => row.operation ?? "put" },
       {
         name: "Value",
-        class: "clip",
+        class: "clip rest",
         cell: (row) =>
           h(
             "span",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.jetstream.consumers.commit_waiters import Hungry
+from millstream.jetstream.consumers.commit_waiters import AwaitingCommit
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -16,7 +16,7 @@ MANY = 30
 
 
 class Site:
-    """A stream, consumers of it, and the hungry ones among them."""
+    """A stream, consumers of it, and those of them that are awaiting commit."""
 
     def __init__(self) -> None:
         self.world = FakeWorld()
@@ -30,7 +30,7 @@ class Site:
             max_consumers=-1,
         )
         self.stream: Stream = self.world.account().add(config)
-        self.hungry = Hungry()
+        self.awaiting_commit = AwaitingCommit()
 
     def consumer(self, name: str, *filters: str) -> Consumer:
         config = ConsumerConfig(
@@ -46,7 +46,7 @@ class Site:
     def crowd(self) -> None:
         """Add so many consumers that they are found by their subjects."""
         for number in range(MANY):
-            self.hungry.add(self.consumer(f"one{number}", f"a.{number}"))
+            self.awaiting_commit.add(self.consumer(f"one{number}", f"a.{number}"))
 
     def publish(self, *subjects: bytes) -> None:
         for subject in subjects:
@@ -54,7 +54,7 @@ class Site:
         self.world.settle()
 
     def concerned(self) -> list[str]:
-        return sorted(consumer.name for consumer in self.hungry.committed(self.stream.log))
+        return sorted(consumer.name for consumer in self.awaiting_commit.committed(self.stream.log))
 
 
 def test_a_commit_is_told_to_those_who_want_its_subjects() -> None:
@@ -77,8 +77,8 @@ def test_the_same_messages_are_told_once() -> None:
 def test_those_without_a_plain_subject_hear_of_every_commit() -> None:
     site = Site()
     site.crowd()
-    site.hungry.add(site.consumer("all"))
-    site.hungry.add(site.consumer("wild", "a.*"))
+    site.awaiting_commit.add(site.consumer("all"))
+    site.awaiting_commit.add(site.consumer("wild", "a.*"))
     site.publish(b"a.1")
     assert site.concerned() == ["all", "one1", "wild"]
 
@@ -86,7 +86,7 @@ def test_those_without_a_plain_subject_hear_of_every_commit() -> None:
 def test_who_wants_several_subjects_is_told_about_each() -> None:
     site = Site()
     site.crowd()
-    site.hungry.add(site.consumer("two", "a.x", "a.y"))
+    site.awaiting_commit.add(site.consumer("two", "a.x", "a.y"))
     for subject in (b"a.x", b"a.y"):
         site.publish(subject)
         assert site.concerned() == ["two"]
@@ -94,29 +94,29 @@ def test_who_wants_several_subjects_is_told_about_each() -> None:
 
 def test_a_few_look_for_themselves() -> None:
     site = Site()
-    site.hungry.add(site.consumer("one", "a.1"))
+    site.awaiting_commit.add(site.consumer("one", "a.1"))
     site.publish(b"a.2")
     assert site.concerned() == ["one"]
 
 
-def test_who_is_no_longer_hungry_is_not_told() -> None:
+def test_a_consumer_that_stopped_waiting_is_not_woken() -> None:
     site = Site()
     site.crowd()
     two = site.consumer("two", "a.3", "a.4")
-    site.hungry.add(two)
-    site.hungry.discard(two)
-    site.hungry.discard(two)
+    site.awaiting_commit.add(two)
+    site.awaiting_commit.discard(two)
+    site.awaiting_commit.discard(two)
     site.publish(b"a.3")
     assert site.concerned() == ["one3"]
-    assert two not in list(site.hungry)
+    assert two not in list(site.awaiting_commit)
 
 
-def test_another_filter_counts_when_the_consumer_is_hungry_again() -> None:
+def test_another_filter_counts_when_the_consumer_awaits_commit_again() -> None:
     site = Site()
     site.crowd()
     consumer = site.stream.consumers["one3"]
     consumer.patterns = (b"a.x",)
-    site.hungry.add(consumer)
+    site.awaiting_commit.add(consumer)
     site.publish(b"a.3")
     assert site.concerned() == []
     site.publish(b"a.x")
