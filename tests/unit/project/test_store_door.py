@@ -24,6 +24,7 @@ _OWN_TESTS = (
     "tests/kits/store/",
     "tests/model/store/",
     "tests/fuzz/targets/",
+    "tests/sim/",
     "tests/unit/project/test_store_door.py",
 )
 
