@@ -30,7 +30,7 @@ class SqlColumn(msgspec.Struct, frozen=True):
 
 
 class SqlScan(msgspec.Struct, frozen=True):
-    """What one scan of a stream has read."""
+    """The reading of one scan of a stream."""
 
     stream: str
     columns: list[str]
@@ -43,7 +43,7 @@ class SqlScan(msgspec.Struct, frozen=True):
 
 
 class SqlStatistics(msgspec.Struct, frozen=True):
-    """What a query has read."""
+    """The reading and the result of a query."""
 
     rows: int
     truncated: Annotated[bool, msgspec.Meta(description="the result has more rows than the limit")]
