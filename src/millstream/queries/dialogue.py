@@ -4,7 +4,7 @@
     QueryStart (query, limits)          ─▶
                                         ◀─        Resolve (names in the query)
     Resolved (streams)                  ─▶
-                                        ◀─        ScanRequest (stream, selection), once for each scan
+                                        ◀─        ScanRequest (stream, selection), for each scan
     Granted, and the end of a pipe      ─▶
          rows as an Arrow stream, then COMPLETE   (pipe of the scan)
          the result as an Arrow stream            (pipe of the result)
@@ -84,7 +84,7 @@ class DialogueEnded(Exception):
     """The other end is gone, or sent what is no message."""
 
 
-class QueryDialogue:
+class EngineDialogue:
     """One end of the dialogue.  Callers take turns: a question and its answer are one turn."""
 
     def __init__(self, line: socket.socket) -> None:

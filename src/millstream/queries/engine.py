@@ -39,7 +39,7 @@ class ScanBroken(Exception):
 class RemoteScans:
     """Asks the parent for streams and their rows; scans may come from several threads of DuckDB."""
 
-    def __init__(self, parent: say.QueryDialogue) -> None:
+    def __init__(self, parent: say.EngineDialogue) -> None:
         self._parent = parent
         self._turn = threading.Lock()
 
@@ -76,7 +76,7 @@ class RemoteScans:
                 raise ScanBroken("the rows of a stream were cut off")
 
 
-def run(parent: say.QueryDialogue, result: Any) -> None:
+def run(parent: say.EngineDialogue, result: Any) -> None:
     """Answer one query."""
     start = parent.receive()
     try:
@@ -172,5 +172,5 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(say.DialogueEnded, BrokenPipeError), os.fdopen(result, "wb") as pipe:
-        run(say.QueryDialogue(socket.socket(fileno=line)), pipe)
+        run(say.EngineDialogue(socket.socket(fileno=line)), pipe)
     os._exit(0)

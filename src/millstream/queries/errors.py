@@ -3,7 +3,6 @@
     SqlError                 the query is wrong, or failed in DuckDB
     ├── SqlRefused           a statement that is not a single query
     ├── SqlLimit             the query needs more memory, time or rows than it may have
-    ├── SqlBusy              too many queries run already
     └── SqlCancelled         the query was cancelled
 
 Errors of the streams that a query reads are those of `tables.errors`.
@@ -22,10 +21,6 @@ class SqlRefused(SqlError):
 
 class SqlLimit(SqlError):
     """The query needs more than it may have."""
-
-
-class SqlBusy(SqlError):
-    """Raised if too many queries run at once."""
 
 
 class SqlCancelled(SqlError):

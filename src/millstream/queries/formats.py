@@ -6,7 +6,7 @@
     Arrow    an IPC stream
 
 In JSON, times are RFC 3339, bytes are base64, maps are objects, and numbers that a 64-bit integer or a double
-cannot hold are texts.  If two columns have one name, the second is `name_2`.
+cannot hold are texts.  If two columns have one name, the second gets a number.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Find the stream that a query names: the one with that name, or the only one that differs in case."""
+"""Which stream a name of a query means: the one with that name, or the only one that differs in case."""
 
 from typing import Final
 

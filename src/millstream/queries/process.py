@@ -36,7 +36,7 @@ _END_S: Final = 5.0
 
 
 class ScanStatistics(msgspec.Struct):
-    """Counts of one scan of a stream."""
+    """The reading of one scan of a stream."""
 
     stream: str
     columns: list[str]
@@ -49,7 +49,7 @@ class ScanStatistics(msgspec.Struct):
 
 
 class QueryStatistics(msgspec.Struct):
-    """Counts of a query: what it has read and returned."""
+    """The reading and the result of a query."""
 
     rows: int = 0
     truncated: bool = False  # there are more rows than the limit allows
@@ -83,7 +83,7 @@ class EngineProcess:
         finally:
             theirs.close()
             os.close(result_end)
-        self.dialogue: Final = say.QueryDialogue(ours)
+        self.dialogue: Final = say.EngineDialogue(ours)
         self.result: Final = open(result, "rb")  # noqa: SIM115  # `close` of the query closes it
 
     @property

@@ -30,7 +30,7 @@ class SqlColumn(msgspec.Struct, frozen=True):
 
 
 class SqlScan(msgspec.Struct, frozen=True):
-    """Counts of one scan of a stream."""
+    """The reading of one scan of a stream."""
 
     stream: str
     columns: list[str]
@@ -43,7 +43,7 @@ class SqlScan(msgspec.Struct, frozen=True):
 
 
 class SqlStatistics(msgspec.Struct, frozen=True):
-    """Counts of a query: the scans, rows and bytes that it has read."""
+    """The reading and the result of a query."""
 
     rows: int
     truncated: Annotated[bool, msgspec.Meta(description="the result has more rows than the limit")]
