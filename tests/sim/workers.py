@@ -15,7 +15,8 @@ from millstream.jetstream.ports import JournalOfCommits, NoJournal
 from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.commit_journal import CommitJournal
 from millstream.store.record import RecordBuffer
-from tests.sim.disk import SimDisk, write_plainly
+from tests.kits.store.plain_write import write_plainly
+from tests.sim.disk import SimDisk
 from tests.sim.journal import SIZE, SimJournalDisk
 from tests.sim.loop import ServerLoop, SimLoop
 
