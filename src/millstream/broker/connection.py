@@ -67,6 +67,7 @@ _DOLLAR = ord("$")
 _PONG = b"PONG\r\n"
 _ACK = ACK_START
 _RESERVED_STARTS = (*GATEWAY_PREFIXES, CONSENSUS_PREFIX)
+_RESERVED_FIRST = (b"$", b"_")  # with which all of them begin: most subjects do not
 _DIRECT_GET = b"$JS.API.DIRECT.GET."
 _TRACE = b"Nats-Trace-Dest:"
 
@@ -448,7 +449,11 @@ class Connection(Subscriber):
             route = self.space.direct_route(subject)
             if route is not None:
                 return route
-        if subject.startswith(_RESERVED_STARTS) and not self.broker.commands.may_name(self, subject):
+        if (
+            subject.startswith(_RESERVED_FIRST)
+            and subject.startswith(_RESERVED_STARTS)
+            and not self.broker.commands.may_name(self, subject)
+        ):
             return None
         if self.space.mapping is not None:
             # Weighted mappings give another subject each time: such a route is not kept.

@@ -302,7 +302,7 @@ class SubjectSpace:
                 return None
         if len(routes) < _MAX_SHORT and len(found.plain) <= _FEW and not found.queues and head.find(b".") < 0:
             return None  # a cached route to few receivers is found faster than one is made
-        if b".." in subject or subject[len(subject) - 1] == _DOT:
+        if subject.find(b"..") >= 0 or subject[len(subject) - 1] == _DOT:
             return None
         if len(found.plain) > _WIDE:
             route = SubjectRoute(subject, [], [])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 MADE_BY: Final = "millstream.table"  # a property of tables that we created; its value is the kind
+PAYLOAD: Final = "millstream.payload"  # a property: the columns of the payload as DDL
 QUERY: Final = "millstream.query"
 BATCH: Final = "millstream.batch"
 _UNMEASURED: Final = "write.metadata.metrics.column."
@@ -56,6 +57,7 @@ class TableForm:
     partition: tuple[PartitionColumn, ...]
     order: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()  # paths of columns without statistics
+    payload: str = ""  # the columns of the payload as DDL, if it has any
 
 
 class LakeTable:
@@ -225,7 +227,11 @@ class LakeTable:
             except Exception as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise TableRefused(f"table {self.name} cannot take these columns: {reason}") from None
-            return transaction.table_metadata.schema().as_struct() != before.as_struct()
+            changed = transaction.table_metadata.schema().as_struct() != before.as_struct()
+            if table.properties.get(PAYLOAD, "") != form.payload:
+                transaction.set_properties({PAYLOAD: form.payload})
+                changed = True
+            return changed
 
         self.commit(stage)
 

@@ -1,10 +1,10 @@
 """The dialogue of a query's process with its parent: JSON messages with a length, and pipes for rows.
 
     parent                                        engine
-    Start (query, limits)               ─▶
+    QueryStart (query, limits)          ─▶
                                         ◀─        Resolve (names in the query)
     Resolved (streams)                  ─▶
-                                        ◀─        Scan (stream, selection), once for each scan
+                                        ◀─        ScanRequest (stream, selection), once for each scan
     Granted, and the end of a pipe      ─▶
          rows as an Arrow stream, then COMPLETE   (pipe of the scan)
          the result as an Arrow stream            (pipe of the result)
@@ -27,7 +27,7 @@ _LONGEST: Final = 4 * 1024 * 1024
 _SIZE: Final = 4
 
 
-class Start(msgspec.Struct, tag=True):
+class QueryStart(msgspec.Struct, tag=True):
     """Begin a query."""
 
     query: str
@@ -46,7 +46,7 @@ class Resolved(msgspec.Struct, tag=True):
     streams: list[str | None]
 
 
-class Scan(msgspec.Struct, tag=True):
+class ScanRequest(msgspec.Struct, tag=True):
     """Ask for a part of a stream; the fields are those of `Selection`."""
 
     stream: str
@@ -75,7 +75,7 @@ class Failed(msgspec.Struct, tag=True):
     text: str
 
 
-Message = Start | Resolve | Resolved | Scan | Granted | Finished | Failed
+Message = QueryStart | Resolve | Resolved | ScanRequest | Granted | Finished | Failed
 _DECODER: Final = msgspec.json.Decoder(Message)
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -84,7 +84,7 @@ class DialogueEnded(Exception):
     """The other end is gone, or sent what is no message."""
 
 
-class Dialogue:
+class QueryDialogue:
     """One end of the dialogue.  Callers take turns: a question and its answer are one turn."""
 
     def __init__(self, line: socket.socket) -> None:

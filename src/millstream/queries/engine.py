@@ -39,7 +39,7 @@ class ScanBroken(Exception):
 class RemoteScans:
     """Asks the parent for streams and their rows; scans may come from several threads of DuckDB."""
 
-    def __init__(self, parent: say.Dialogue) -> None:
+    def __init__(self, parent: say.QueryDialogue) -> None:
         self._parent = parent
         self._turn = threading.Lock()
 
@@ -54,7 +54,7 @@ class RemoteScans:
         """Yield the rows of a scan; raise ScanBroken if they do not come to their end."""
         with self._turn:
             self._parent.send(
-                say.Scan(
+                say.ScanRequest(
                     stream,
                     list(selection.columns),
                     selection.low,
@@ -76,7 +76,7 @@ class RemoteScans:
                 raise ScanBroken("the rows of a stream were cut off")
 
 
-def run(parent: say.Dialogue, result: Any) -> None:
+def run(parent: say.QueryDialogue, result: Any) -> None:
     """Answer one query."""
     start = parent.receive()
     try:
@@ -96,7 +96,7 @@ def run(parent: say.Dialogue, result: Any) -> None:
         parent.send(say.Finished(truncated))
 
 
-def _answer(start: say.Start, scans: RemoteScans, result: Any) -> bool:
+def _answer(start: say.QueryStart, scans: RemoteScans, result: Any) -> bool:
     """Write the result; return True if rows were left out."""
     connection = open_session(_settings(start.limits))
     _limit(start.limits)
@@ -171,6 +171,6 @@ def main() -> None:
     line, result = int(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(say.DialogueEnded, BrokenPipeError), open(result, "wb") as pipe:
-        run(say.Dialogue(socket.socket(fileno=line)), pipe)
+    with contextlib.suppress(say.DialogueEnded, BrokenPipeError), os.fdopen(result, "wb") as pipe:
+        run(say.QueryDialogue(socket.socket(fileno=line)), pipe)
     os._exit(0)

@@ -11,7 +11,7 @@ cannot hold are texts.  If two columns have one name, the second is `name_2`.
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -56,19 +56,42 @@ def encode(value: object) -> bytes:
     return msgspec.json.encode(_within(value), enc_hook=_other)
 
 
+class Pieces:
+    """A file whose content is taken away while it is written."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> int:
+        """Keep a piece."""
+        self._pieces.append(bytes(piece))
+        return len(piece)
+
+    def taken(self) -> bytes:
+        """Return what was written since the last call."""
+        found = b"".join(self._pieces)
+        self._pieces.clear()
+        return found
+
+    def flush(self) -> None:
+        """Do nothing: there is nobody else to write to."""
+
+
 def write_arrow(query: RunningQuery) -> Iterator[bytes]:
     """Yield the result as an Arrow IPC stream."""
     batches = query.batches()
     schema = next(batches, None)
     if schema is None:
         return
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        yield _taken(sink)
+    sink = Pieces()
+    with pa.ipc.new_stream(pa.PythonFile(sink, "w"), schema) as writer:
+        yield sink.taken()
         for batch in batches:
             writer.write_batch(batch)
-            yield _taken(sink)
-    yield _taken(sink)
+            yield sink.taken()
+    yield sink.taken()
 
 
 def write_json(query: RunningQuery) -> Iterator[bytes]:
@@ -105,14 +128,9 @@ def write_csv(query: RunningQuery) -> Iterator[bytes]:
     if schema is None:
         return
     names = unique_names(schema)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    yield _drained(text)
+    yield _csv([names])
     for batch in batches:
-        for row in rows_of(batch, names):
-            writer.writerow([cell_text(value) for value in row.values()])
-        yield _drained(text)
+        yield _csv([cell_text(value) for value in row.values()] for row in rows_of(batch, names))
 
 
 def cell_text(value: object) -> str:
@@ -159,15 +177,7 @@ def _other(value: Any) -> Any:
     return str(value)
 
 
-def _taken(sink: io.BytesIO) -> bytes:
-    found = sink.getvalue()
-    sink.seek(0)
-    sink.truncate()
-    return found
-
-
-def _drained(text: io.StringIO) -> bytes:
-    found = text.getvalue().encode()
-    text.seek(0)
-    text.truncate()
-    return found
+def _csv(rows: Iterable[list[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

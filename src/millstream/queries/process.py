@@ -83,7 +83,7 @@ class EngineProcess:
         finally:
             theirs.close()
             os.close(result_end)
-        self.dialogue: Final = say.Dialogue(ours)
+        self.dialogue: Final = say.QueryDialogue(ours)
         self.result: Final = open(result, "rb")  # noqa: SIM115  # `close` of the query closes it
 
     @property
@@ -216,7 +216,7 @@ class RunningQuery:
     def _serve(self, query: str) -> None:
         line = self._engine.dialogue
         try:
-            line.send(say.Start(query, self._limits))
+            line.send(say.QueryStart(query, self._limits))
             while self._outcome is None:
                 message = line.receive()
                 match message:
@@ -224,7 +224,7 @@ class RunningQuery:
                         streams = [self._lookup(RelationName(schema, name)) for schema, name in names]
                         self._streams |= {stream for stream in streams if stream is not None}
                         line.send(say.Resolved(streams))
-                    case say.Scan():
+                    case say.ScanRequest():
                         self._begin(message)
                     case say.Finished() | say.Failed():
                         self._outcome = message
@@ -234,7 +234,7 @@ class RunningQuery:
             self._fail(error)
             self._engine.end()
 
-    def _begin(self, scan: say.Scan) -> None:
+    def _begin(self, scan: say.ScanRequest) -> None:
         if scan.stream not in self._streams:
             raise OptionError(f"stream {scan.stream} is not in the query")
         selection = Selection(
@@ -255,7 +255,7 @@ class RunningQuery:
 
     def _write_rows(self, stream: str, selection: Selection, pipe: int) -> None:
         """Write the rows of a scan; they lack their end mark if reading failed, and the error is kept."""
-        with contextlib.suppress(OSError), open(pipe, "wb") as rows:  # OSError: the engine is gone
+        with contextlib.suppress(OSError), os.fdopen(pipe, "wb") as rows:  # OSError: the engine is gone
             try:
                 with pa.ipc.new_stream(rows, stream_schema(selection.columns)) as writer:
                     for part in planned_ranges(self._source, stream, selection):

@@ -5,12 +5,15 @@ batch ended, and where the streams ended when it was planned.  A listener works 
 Spark Connect:
 
     spark.streams.addListener(LagListener(lambda lag: print(lag.query, lag.total)))
+
+`LagGauges` reports to Prometheus instead.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millstream.spark.errors import CheckpointError
@@ -29,6 +32,15 @@ class QueryLag:
     @property
     def total(self) -> int:
         return sum(self.behind.values())
+
+    def metrics(self) -> dict[str, str]:
+        """Return the lag under the names that Spark's Kafka source reports it with."""
+        counts = list(self.behind.values()) or [0]
+        return {
+            "avgOffsetsBehindLatest": str(sum(counts) / len(counts)),
+            "maxOffsetsBehindLatest": str(max(counts)),
+            "minOffsetsBehindLatest": str(min(counts)),
+        }
 
 
 def behind(end: str | None, latest: str | None) -> dict[str, int]:
@@ -58,6 +70,28 @@ def lag_of(progress: Any) -> QueryLag | None:
     if not ours:
         return None
     return QueryLag(progress.name or str(progress.id), progress.batchId, progress.numInputRows, found)
+
+
+class LagGauges:
+    """Gauges of Prometheus for `LagListener(LagGauges().report)`, named as Spark's metrics of Kafka."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._gauges = {
+            name: Gauge(f"spark_{name}", f"{name} of the streams of a query", ["query"], registry=registry)
+            for name in ("avgOffsetsBehindLatest", "maxOffsetsBehindLatest", "minOffsetsBehindLatest")
+        }
+        self._stream = Gauge(
+            "spark_offsetsBehindLatest",
+            "sequences of a stream that a query has not read",
+            ["query", "stream"],
+            registry=registry,
+        )
+
+    def report(self, lag: QueryLag) -> None:
+        for name, value in lag.metrics().items():
+            self._gauges[name].labels(lag.query).set(float(value))
+        for stream, count in lag.behind.items():
+            self._stream.labels(lag.query, stream).set(count)
 
 
 class LagListener(StreamingQueryListener):

@@ -11,6 +11,7 @@ from typing import Final
 
 from millstream.base.suggestions import nearest
 from millstream.link.options import FIELDS
+from millstream.spark.kafka_options import instead_of
 from millstream.tables.errors import OptionError
 
 
@@ -51,6 +52,12 @@ OPTIONS: Final = (
         "read: as `subscribe`; write: the stream that has to take all, for overwrite without `subject`",
     ),
     Option("subscribePattern", Use.READ, None, "regular expression that stream names match as a whole"),
+    Option(
+        "bucket",
+        Use.READ,
+        None,
+        "a key-value bucket instead of a stream: the last value of each key, or in a stream its changes",
+    ),
     Option("filterSubjects", Use.READ, None, "subjects to read, separated by commas; wildcards work"),
     Option(
         "startingOffsets",
@@ -65,11 +72,13 @@ OPTIONS: Final = (
     Option(
         "endingTimestamp", Use.BATCH, None, "as `startingTimestamp`; messages of that time on are not read"
     ),
+    Option("startingOffsetsByTimestamp", Use.READ, None, "JSON: `startingTimestamp` by stream, as in Kafka"),
+    Option("endingOffsetsByTimestamp", Use.BATCH, None, "JSON: `endingTimestamp` by stream, as in Kafka"),
     Option(
         "startingOffsetsByTimestampStrategy",
         Use.READ,
         "error",
-        "when nothing is as late as `startingTimestamp`: `error`, or `latest`: start behind the last message",
+        "when nothing is as late as the starting time: `error`, or `latest`: start behind the last message",
     ),
     # -- how much at a time
     Option("maxOffsetsPerTrigger", Use.STREAM, None, "most sequences in one micro-batch"),
@@ -84,6 +93,9 @@ OPTIONS: Final = (
     Option("failOnDataLoss", Use.READ, "true", "`false`: warn and go on when messages are gone"),
     Option(
         "includeHeaders", Use.READ, "true", "`false`: an empty map instead of the headers, which is faster"
+    ),
+    Option(
+        "kafkaSchema", Use.READ, "false", "`true`: the columns of Spark's Kafka source instead of our own"
     ),
     Option("transport", Use.READ, "auto", "`auto`, `arrow`, `pull` or `direct`"),
     Option(
@@ -128,6 +140,9 @@ def known(name: str) -> Option:
     """The option of that name, in whatever case; an `OptionError` that suggests one if there is none."""
     option = _BY_KEY.get(name.lower())
     if option is None:
+        instead = instead_of(name)
+        if instead is not None:
+            raise OptionError(f"option {name} is Kafka's; use {instead}")
         raise OptionError(f"unknown option {name!r}{_suggestion(name)}")
     return option
 

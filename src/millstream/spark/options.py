@@ -7,6 +7,7 @@ never shows a secret, since plans, logs and errors do show options.
 Not here: the names and what they mean (`option_table`), where a query starts (`start_position`).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -22,6 +23,9 @@ from millstream.tables.stream_range import Fetching
 
 TRANSPORTS: Final = ("auto", "arrow", "pull", "direct")
 COMMIT_MODES: Final = ("none", "consumer", "purge")
+OWN: Final = "own"
+KAFKA: Final = "kafka"
+BUCKET: Final = "bucket"
 GUARANTEES: Final = ("at-least-once", "dedupe", "fenced")
 BAD_ROWS: Final = ("fail", "drop", "deadLetter")
 
@@ -98,16 +102,18 @@ class SourceOptions:
     durable: str | None = None
     purge_force: bool = False
     push_down_filters: bool = False
+    shape: str = OWN  # the columns that are offered
 
     @classmethod
     def parse(cls, raw: Mapping[str, str], use: Use) -> Self:
         """Parse the options that Spark hands over, in any case; `use` is the kind of read."""
         given = chosen(raw, use)
-        names = [name for name in ("subscribe", "stream", "subscribePattern") if name in given]
+        names = [name for name in ("subscribe", "stream", "subscribePattern", "bucket") if name in given]
         if len(names) != 1:
             found = f", not {' and '.join(names)}" if names else ""
-            raise OptionError(f"give one of the options subscribe and subscribePattern{found}")
+            raise OptionError(f"give one of the options subscribe, subscribePattern and bucket{found}")
         [name] = names
+        shape = _shape(given, use)
         pattern = given.get("subscribePattern")
         if pattern is not None:
             values.pattern("subscribePattern", pattern)
@@ -123,7 +129,8 @@ class SourceOptions:
         most = given.get("maxRecordsPerPartition", "1000000")
         return cls(
             connection=connection_of(given),
-            streams=() if pattern is not None else values.words(name, given[name]),
+            streams=() if pattern is not None else _streams(name, given[name]),
+            shape=shape,
             pattern=pattern,
             filters=() if filters is None else values.words("filterSubjects", filters),
             start=StartPoint.parse(given, streaming=use is Use.STREAM),
@@ -137,6 +144,40 @@ class SourceOptions:
             purge_force=values.boolean("purge.force", given.get("purge.force", "false")),
             push_down_filters=values.boolean("pushDownFilters", given.get("pushDownFilters", "false")),
         )
+
+
+def shape_of(given: Mapping[str, str]) -> str:
+    """Return the columns that options choose, whatever else is wrong with them."""
+    lower = {name.lower(): value for name, value in given.items()}
+    if "bucket" in lower:
+        return BUCKET
+    return KAFKA if lower.get("kafkaschema", "").strip().lower() == "true" else OWN
+
+
+def _shape(given: Mapping[str, str], use: Use) -> str:
+    kafka = values.boolean("kafkaSchema", given.get("kafkaSchema", "false"))
+    pushed = values.boolean("pushDownFilters", given.get("pushDownFilters", "false"))
+    if kafka and pushed:
+        raise OptionError("pushDownFilters knows the columns of this source, not those of kafkaSchema")
+    if "bucket" not in given:
+        return KAFKA if kafka else OWN
+    useless = ["kafkaSchema", "filterSubjects", "pushDownFilters", "includeHeaders"]
+    if use is Use.BATCH:
+        useless += ["startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"]
+        useless += ["startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "minPartitions"]
+    for name in useless:
+        if name in given:
+            raise OptionError(f"option {name} has no meaning together with bucket")
+    return BUCKET
+
+
+def _streams(name: str, text: str) -> tuple[str, ...]:
+    found = values.words(name, text)
+    if name != "bucket":
+        return found
+    if len(found) != 1 or not re.fullmatch(r"[A-Za-z0-9_-]+", text.strip()):
+        raise OptionError(f"option bucket is the name of one bucket, not {text!r}")
+    return (f"KV_{found[0]}",)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from millstream.spark.files import shipped
 from millstream.spark.options import SourceOptions
 from millstream.spark.plan import Range
 from millstream.spark.schema import arrow_schema
+from millstream.spark.shapes import SHAPES
 from millstream.tables.stream_range import StreamRange
 
 
@@ -30,12 +31,15 @@ def nothing() -> RangePartition:
 
 
 def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    """Yield the record batches of a partition, in its task."""
+    """Yield the record batches of a partition in the columns of the query, in its task."""
     from millstream.tables.readers.ranges import read_range
 
     assert isinstance(partition, RangePartition)
     connection = shipped(options.connection)
-    return read_range(partition, connection, options.fetching, arrow_schema(schema), _name(partition))
+    shape = SHAPES[options.shape]
+    native = arrow_schema(shape.native(schema))
+    batches = read_range(partition, connection, options.fetching, native, _name(partition))
+    return shape.converted(batches, schema)
 
 
 def _name(partition: RangePartition) -> str:

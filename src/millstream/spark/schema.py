@@ -10,6 +10,7 @@ Any subset in any order works, and a query without `data` transfers no payloads:
 of Python sources, so the schema is the way to do it.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
@@ -50,14 +51,14 @@ def default_schema() -> StructType:
     return StructType([StructField(name, COLUMNS[name]) for name in DEFAULT_COLUMNS])
 
 
-def chosen_columns(schema: StructType) -> tuple[str, ...]:
+def chosen_columns(schema: StructType, known: Mapping[str, DataType] = COLUMNS) -> tuple[str, ...]:
     """Return the names of the selected columns; raise `SchemaError` for an unknown name or wrong type."""
     names = []
     for wanted in schema.fields:
-        kind = COLUMNS.get(wanted.name)
+        kind = known.get(wanted.name)
         if kind is None:
             raise SchemaError(
-                f"the jetstream source has no column {wanted.name!r}; it has {', '.join(COLUMNS)}"
+                f"the jetstream source has no column {wanted.name!r}; it has {', '.join(known)}"
             )
         if _shape(wanted.dataType) != _shape(kind):
             raise SchemaError(

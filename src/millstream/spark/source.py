@@ -12,8 +12,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from millstream.spark.option_table import Use, check_names
-from millstream.spark.options import SinkOptions, SourceOptions
-from millstream.spark.schema import chosen_columns, default_schema
+from millstream.spark.options import BUCKET, SinkOptions, SourceOptions, shape_of
+from millstream.spark.shapes import SHAPES
 
 
 class JetStreamDataSource(DataSource):
@@ -73,11 +73,15 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        return default_schema()
+        return SHAPES[shape_of(self.options)].schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        chosen_columns(schema)
         options = SourceOptions.parse(dict(self.options), Use.BATCH)
+        SHAPES[options.shape].check(schema)
+        if options.shape == BUCKET:
+            from millstream.spark.bucket import BucketReader
+
+            return BucketReader(options, schema)
         if options.push_down_filters:
             from millstream.spark.pushdown import PushdownReader
 
@@ -89,8 +93,9 @@ class JetStreamDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from millstream.spark.stream import StreamReader
 
-        chosen_columns(schema)
-        return StreamReader(SourceOptions.parse(dict(self.options), Use.STREAM), schema)
+        options = SourceOptions.parse(dict(self.options), Use.STREAM)
+        SHAPES[options.shape].check(schema)
+        return StreamReader(options, schema)
 
     # Spark calls these with keyword arguments, so the parameter names are part of the contract.
 

@@ -7,7 +7,7 @@ function that finds the first message at a time.  End sequences are exclusive, a
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from millstream.spark import option_values as values
 from millstream.tables.errors import OptionError
@@ -21,29 +21,31 @@ SequenceAtTime = Callable[[int], int | None]
 
 @dataclass(frozen=True)
 class StartPoint:
-    """The start of a query; exactly one of word, sequence, last, by_stream and time is set."""
+    """The start of a query; exactly one of word, sequence, last, by_stream, time and times is set."""
 
     word: str | None = None  # earliest, latest
     sequence: int | None = None
     last: int | None = None  # a number of sequences from the end
     by_stream: tuple[tuple[str, int], ...] = ()
     time: str | None = None  # as given; "-10 minutes" counts from the start of the query
+    times: tuple[tuple[str, str], ...] = ()  # by stream, as `time`
     or_latest: bool = False  # start at latest if no message is as late as `time`
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> Self:
         time = given.get("startingTimestamp")
         text = given.get("startingOffsets")
+        times = given.get("startingOffsetsByTimestamp")
         strategy = given.get("startingOffsetsByTimestampStrategy")
-        if time is not None:
-            if text is not None:
-                raise OptionError(
-                    "options startingTimestamp and startingOffsets both say the start; give one"
-                )
-            values.moment("startingTimestamp", time, 0)
+        _refuse_both(given, "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+        if time is not None or times is not None:
             choice = values.choice(
                 "startingOffsetsByTimestampStrategy", strategy or "error", ("error", "latest")
             )
+            if times is not None:
+                by_stream = _times_by_stream("startingOffsetsByTimestamp", times)
+                return cls(times=by_stream, or_latest=choice == "latest")
+            values.moment("startingTimestamp", time or "", 0)
             return cls(time=time, or_latest=choice == "latest")
         if strategy is not None:
             raise OptionError(
@@ -74,15 +76,15 @@ class StartPoint:
 
     def resolve(self, stream: str, first: int, after_last: int, now_ns: int, at_time: SequenceAtTime) -> int:
         """Return the sequence to start at; within `first` and `after_last` unless a sequence was given."""
-        if self.time is not None:
-            moment = values.moment("startingTimestamp", self.time, now_ns)
-            found = at_time(moment)
+        time = _time_of(stream, self.time, self.times, "startingOffsetsByTimestamp")
+        if time is not None:
+            found = at_time(values.moment("startingTimestamp", time, now_ns))
             if found is not None:
                 return found
             if self.or_latest:
                 return after_last
             raise OptionError(
-                f"stream {stream} has no message as late as startingTimestamp={self.time}; "
+                f"stream {stream} has no message as late as startingTimestamp={time}; "
                 "startingOffsetsByTimestampStrategy=latest would start behind its last message"
             )
         if self.sequence is not None:
@@ -104,14 +106,17 @@ class EndPoint:
     sequence: int | None = None
     by_stream: tuple[tuple[str, int], ...] = ()
     time: str | None = None
+    times: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Self:
         time = given.get("endingTimestamp")
         text = given.get("endingOffsets")
+        _refuse_both(given, "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+        if "endingOffsetsByTimestamp" in given:
+            times = _times_by_stream("endingOffsetsByTimestamp", given["endingOffsetsByTimestamp"])
+            return cls(times=times)
         if time is not None:
-            if text is not None:
-                raise OptionError("options endingTimestamp and endingOffsets both say the end; give one")
             values.moment("endingTimestamp", time, 0)
             return cls(time=time)
         if text is None or text.strip().lower() == "latest":
@@ -127,8 +132,9 @@ class EndPoint:
 
     def resolve(self, stream: str, after_last: int, now_ns: int, at_time: SequenceAtTime) -> int:
         """Return the first sequence that is not read, at most `after_last`."""
-        if self.time is not None:
-            found = at_time(values.moment("endingTimestamp", self.time, now_ns))
+        time = _time_of(stream, self.time, self.times, "endingOffsetsByTimestamp")
+        if time is not None:
+            found = at_time(values.moment("endingTimestamp", time, now_ns))
             return after_last if found is None else found
         chosen = dict(self.by_stream).get(stream)
         if self.by_stream and chosen is None:
@@ -137,14 +143,52 @@ class EndPoint:
         return after_last if wanted is None or wanted == LATEST else min(wanted, after_last)
 
 
+def _refuse_both(given: Mapping[str, str], *names: str) -> None:
+    found = [name for name in names if name in given]
+    if len(found) > 1:
+        what = "start" if names[0].startswith("starting") else "end"
+        raise OptionError(f"options {' and '.join(found)} both say the {what}; give one")
+
+
+def _time_of(stream: str, time: str | None, times: tuple[tuple[str, str], ...], name: str) -> str | None:
+    """Return the time that was given for a stream; None if the point is not a time."""
+    if not times:
+        return time
+    found = dict(times).get(stream)
+    if found is None:
+        raise OptionError(f"{name} says nothing of stream {stream}")
+    return found
+
+
+def _times_by_stream(name: str, text: str) -> tuple[tuple[str, str], ...]:
+    """Return the times by stream; `{"S": {"0": time}}`, as for Kafka's partitions, is `{"S": time}`."""
+    found: dict[str, str] = {}
+    for stream, value in _object(name, text).items():
+        if isinstance(value, dict):
+            if list(value) != ["0"]:
+                raise OptionError(f"option {name}: stream {stream} has only the partition 0")
+            value = value["0"]
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise OptionError(f"option {name} gives stream {stream} no time, but {value!r}")
+        values.moment(name, str(value), 0)
+        found[stream] = str(value)
+    return tuple(sorted(found.items()))
+
+
 def _by_stream(name: str, text: str) -> tuple[tuple[str, int], ...]:
+    parsed = _object(name, text)
+    for stream, sequence in parsed.items():
+        if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < EARLIEST:
+            raise OptionError(f"option {name} gives stream {stream} no sequence, -1 or -2, but {sequence!r}")
+    return tuple(sorted(parsed.items()))
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    """Parse a JSON object that is not empty."""
     try:
         parsed = json.loads(text)
     except json.JSONDecodeError as error:
         raise OptionError(f"option {name} is not JSON: {error}") from None
-    for stream, sequence in parsed.items():
-        if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < EARLIEST:
-            raise OptionError(f"option {name} gives stream {stream} no sequence, -1 or -2, but {sequence!r}")
-    if not parsed:
+    if not isinstance(parsed, dict) or not parsed:
         raise OptionError(f"option {name} names no stream")
-    return tuple(sorted(parsed.items()))
+    return parsed

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from millstream.store.filters import bounds, wanted_subjects
+from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.index import SubjectIndex, SubjectNode
 from millstream.store.log_state import LogState
 from millstream.store.record import WHOLE, Record, time_in
@@ -162,7 +162,7 @@ class LogReader:
             return self.next_seq(seq)
         segments = self._chain.segments
         position = self._chain.position_of(seq)
-        if position < len(segments):
+        if position < len(segments) and not is_literal(pattern):  # whose bounds cost less than a look
             segment = segments[position]
             close = self._match_close(segment, seq, pattern)
             if not close and self.stretches.is_sure(segment, seq):

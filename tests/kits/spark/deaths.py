@@ -12,8 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 
+from millstream.lake.catalog import CatalogSettings, open_catalog
+from millstream.lake.table import LakeTable
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkError
 from millstream.link.options import LinkOptions, parse_servers
@@ -208,9 +211,23 @@ class Driver:
         """Return the number of arrivals of each sequence."""
         if self.target == "table":
             return Counter(pq.read_table(self.folder / "table", columns=["seq"]).column("seq").to_pylist())
+        if self.target == "iceberg":
+            return self._iceberg_rows()
         if self.target == "files":
             return Counter(json.loads((self.folder / "rows.json").read_text()))
         return streams.copies()
+
+    def _iceberg_rows(self) -> Counter[int]:
+        """Return what PyIceberg, DuckDB and Spark find, which has to be the same."""
+        with open_catalog(CatalogSettings(warehouse=str(self.folder / "lake"))) as catalog:
+            table = LakeTable.open(catalog, "lake.archived").load()
+            files = [task.file.file_path for task in table.scan().plan_files()]
+            found = Counter(table.scan(selected_fields=("seq",)).to_arrow().column("seq").to_pylist())
+        with duckdb.connect() as connection:
+            rows = connection.execute("select seq from read_parquet(?)", [files]).fetchall()
+        assert Counter(seq for (seq,) in rows) == found
+        assert Counter(json.loads((self.folder / "rows.json").read_text())) == found
+        return found
 
 
 MakeDriver = Callable[..., Driver]

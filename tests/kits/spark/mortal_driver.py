@@ -2,8 +2,9 @@
 
     MORTAL_FOLDER=FOLDER python mortal_driver.py '{"url": …, "target": …, "options": {…}, "once": true}'
 
-Targets are `table` (the archive job, into FOLDER/table), `files` (Spark's own Parquet sink, to FOLDER/files;
-the sequences in it are written to FOLDER/rows.json at the end), `none` (rows are thrown away), and the
+Targets are `table` (the archive job, into FOLDER/table), `iceberg` (the same, into lake.archived of the
+warehouse FOLDER/lake), `files` (Spark's own Parquet sink, to FOLDER/files; what Spark reads of this and of
+Iceberg is written to FOLDER/rows.json at the end), `none` (rows are thrown away), and the
 guarantees of the sink, which copy to the stream OUT.  With `once` it ends when all that is there is written.
 """
 
@@ -14,14 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from millstream.spark.jobs import inputs
+from millstream.lake.catalog import CatalogSettings, open_catalog
+from millstream.lake.table import LakeTable
+from millstream.spark.jobs import iceberg, inputs
 from millstream.spark.jobs.files import LocalFiles
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.pipeline import runner
 from millstream.spark.pipeline.load import convert_pipeline
-from tests.kits.spark.mortal_source import FOLDER, MortalSource, pass_by
+from tests.kits.spark.mortal_source import FOLDER, MortalSource, mortal_rows, pass_by
 
 GUARANTEES = ("at-least-once", "dedupe", "fenced")
 BATCH = 200  # messages in one micro-batch
@@ -48,12 +52,8 @@ def session(folder: Path) -> SparkSession:
     return spark
 
 
-def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
-    """The archive job, with places to die between its steps."""
-    runner.JetStreamDataSource = MortalSource  # type: ignore[attr-defined]
-    inputs.SOURCE = MortalSource.name()  # type: ignore[misc]
-    options = inputs.source_options
-    inputs.source_options = lambda *inputs: options(*inputs) | FETCH
+def make_parquet_mortal() -> None:
+    """Set places to die between the steps of a batch of Parquet."""
     move, write, write_batch = LocalFiles.move, LocalFiles.write, ParquetTable.write_batch
 
     def mortal_move(self: LocalFiles, *places: Any) -> None:
@@ -72,17 +72,60 @@ def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
     LocalFiles.move = mortal_move  # type: ignore[method-assign,assignment]
     LocalFiles.write = mortal_write  # type: ignore[method-assign,assignment]
     ParquetTable.write_batch = mortal_batch  # type: ignore[method-assign,assignment]
+
+
+def make_iceberg_mortal() -> None:
+    """Set places to die between the steps of a batch of Iceberg."""
+    commit_batch, commit_table = LakeTable.commit_batch, SqlCatalog.commit_table
+    write_metadata = SqlCatalog._write_metadata
+
+    def mortal_batch(self: LakeTable, *what: Any, **more: Any) -> None:
+        pass_by("write")
+        commit_batch(self, *what, **more)
+        pass_by("before-commit")
+
+    def mortal_metadata(*what: Any, **more: Any) -> None:
+        write_metadata(*what, **more)
+        pass_by("metadata")
+
+    def mortal_commit(self: SqlCatalog, *what: Any) -> Any:
+        answer = commit_table(self, *what)
+        pass_by("landed")
+        return answer
+
+    iceberg.write_rows = mortal_rows  # type: ignore[attr-defined]
+    LakeTable.commit_batch = mortal_batch  # type: ignore[method-assign]
+    SqlCatalog._write_metadata = staticmethod(mortal_metadata)  # type: ignore[method-assign]
+    SqlCatalog.commit_table = mortal_commit  # type: ignore[method-assign,assignment]
+
+
+def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
+    """The archive job, with places to die between its steps."""
+    runner.JetStreamDataSource = MortalSource  # type: ignore[attr-defined]
+    inputs.SOURCE = MortalSource.name()  # type: ignore[misc]
+    options = inputs.source_options
+    inputs.source_options = lambda *inputs: options(*inputs) | FETCH
+    to_iceberg = job["target"] == "iceberg"
+    make_iceberg_mortal() if to_iceberg else make_parquet_mortal()
     settings = {
-        "kind": "archive", "name": "archive", "streams": ["IN"], "table": str(folder / "table"),
+        "kind": "archive", "name": "archive", "streams": ["IN"],
+        "table": "lake.archived" if to_iceberg else str(folder / "table"),
+        "format": "iceberg" if to_iceberg else "parquet",
+        **({"compact_folders": 2, "snapshots": 3} if to_iceberg else {}),
         "trigger": "once" if job["once"] else "10ms", "max_rows": BATCH,
         "checkpoint": str(folder / "checkpoint"),
     }  # fmt: skip
-    pipeline = convert_pipeline({"job": [settings]}, "mortal")
+    catalog = {"warehouse": str(folder / "lake")}
+    pipeline = convert_pipeline({"job": [settings], "catalog": catalog}, "mortal")
     run = runner.PipelineRun(pipeline, spark, {"nats.servers": job["url"]})
     run.start()
     run.wait()
     if run.failures:
         raise run.failures[0].error
+    if to_iceberg:
+        table = LakeTable.open(open_catalog(CatalogSettings(warehouse=catalog["warehouse"])), "lake.archived")
+        found = [row.seq for row in iceberg.read_table(spark, table).select("seq").collect()]
+        (folder / "rows.json").write_text(json.dumps(found))
 
 
 def stream(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
@@ -123,7 +166,7 @@ def main() -> None:
     (folder / "group").write_text(str(os.getpgid(0)))
     job = json.loads(sys.argv[1])
     spark = session(folder)
-    run = archive if job["target"] == "table" else stream
+    run = archive if job["target"] in ("table", "iceberg") else stream
     run(spark, folder, job)
     spark.stop()
 

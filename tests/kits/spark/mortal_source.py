@@ -15,6 +15,7 @@ a micro-batch:
     before-log     the batch is planned, and not in the offset log
     planned        it is in the offset log
     read           some messages of a range have come, and others were asked for
+    rows           some rows of a data file of Iceberg's are written, in a task
     write          some rows are written
     before-commit  all are written, and Spark does not know it
 """
@@ -22,7 +23,7 @@ a micro-batch:
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWrite
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from millstream.lake.data_files import FileTarget, write_rows
 from millstream.spark.offsets import OffsetDict
 from millstream.spark.option_table import Use
 from millstream.spark.options import SourceOptions
@@ -97,6 +99,18 @@ def _mortal_ask(reader: PullReader) -> None:
     if reader._received >= READ:
         pass_by("read")
     _ask(reader)
+
+
+def mortal_rows(batches: Iterable[Any], target: FileTarget, task: int) -> Iterator[Any]:
+    """Write a data file of Iceberg's, with a place to die in."""
+
+    def passing() -> Iterator[Any]:
+        for number, batch in enumerate(batches):
+            if number == LIVES:
+                pass_by("rows")
+            yield batch
+
+    return write_rows(passing(), target, task)
 
 
 class MortalWriter(StreamWriter):

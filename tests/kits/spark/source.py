@@ -15,14 +15,16 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from millstream.jsapi.errors import Err
 from millstream.link.blocking_link import BlockingLink
 from millstream.link.errors import LinkApiError
 from millstream.link.options import LinkOptions, parse_servers
+from millstream.spark.options import shape_of
 from millstream.spark.pipeline.restarts import passing_cause
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS
+from millstream.spark.shapes import SHAPES
 from millstream.spark.source import JetStreamDataSource
 from millstream.spark.stream import StreamReader
 from tests.kits.patience import PATIENCE_S
@@ -153,8 +155,8 @@ class Lab:
         return given | {name.replace("__", "."): value for name, value in more.items()}
 
 
-def schema_of(columns: Iterable[str]) -> StructType:
-    return StructType([StructField(name, COLUMNS[name]) for name in columns])
+def schema_of(columns: Iterable[str], types: Mapping[str, DataType] = COLUMNS) -> StructType:
+    return StructType([StructField(name, types[name]) for name in columns])
 
 
 def partitions(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLUMNS) -> list[InputPartition]:
@@ -163,7 +165,7 @@ def partitions(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLU
 
 def rows(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLUMNS) -> list[Row]:
     """Return the rows of a batch query."""
-    reader = source_of(options).reader(schema_of(columns))
+    reader = source_of(options).reader(schema_of(columns, SHAPES[shape_of(options)].types))
     planned = pickle.loads(pickle.dumps(list(reader.partitions())))
     return read(pickle.loads(pickle.dumps(reader)), planned)
 
@@ -195,7 +197,8 @@ class Query:
         self._first = ""
 
     def _reader(self) -> StreamReader:
-        reader = source_of(self.options).streamReader(schema_of(self.columns))
+        types = SHAPES[shape_of(self.options)].types
+        reader = source_of(self.options).streamReader(schema_of(self.columns, types))
         assert isinstance(reader, StreamReader)
         return reader
 

@@ -33,6 +33,7 @@ def streams(server: ServerProcess) -> Iterator[Streams]:
     ("target", "phases"),
     [
         ("table", (*PHASES, "moved")),
+        ("iceberg", (*PHASES, "metadata", "landed")),
         ("files", OF_FILES),
         ("dedupe", PHASES),
         ("fenced", PHASES),

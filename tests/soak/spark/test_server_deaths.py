@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak, pytest.mark.xdist_gro
 
 def places_of(target: str) -> tuple[str, ...]:
     """Return the phases in which tasks need the server; the driver moves the archive's files without it."""
-    return ("read",) if target == "table" else ("read", "write")
+    return {"table": ("read",), "iceberg": ("read", "rows")}.get(target, ("read", "write"))
 
 
 @pytest.mark.parametrize("kind", [ServerKind.MILLSTREAM, ServerKind.NATS_SERVER], ids=str)
-@pytest.mark.parametrize("target", ["table", "dedupe", "fenced"])
+@pytest.mark.parametrize("target", ["table", "iceberg", "dedupe", "fenced"])
 def test_a_killed_task_and_a_killed_server_cost_and_double_nothing(
     driver: MakeDriver, kind: ServerKind, target: str
 ) -> None:

@@ -13,15 +13,13 @@ from millstream.spark.jobs.context import explain
 from millstream.spark.jobs.errors import JobError, MissingFormat
 from millstream.spark.jobs.files import HadoopFiles
 from millstream.spark.jobs.inputs import require_format
+from millstream.spark.jobs.payloads import dead_rows, good_rows, parse_payload
 from millstream.spark.jobs.redrive import redriven
 from millstream.spark.jobs.replay import matches_any, replayed
 from millstream.spark.jobs.transform import (
     apply_sql,
-    dead_rows,
-    good_rows,
     is_stateful,
     load_function,
-    parse_payload,
     sink_rows,
 )
 from millstream.spark.jobs.verify import VerifiedStream, as_ranges, compare

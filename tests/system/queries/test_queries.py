@@ -209,7 +209,8 @@ authorization {{
     {{ user: all, password: secret }}
     {{ user: few, password: secret, permissions: {{
         publish: {{ allow: ["$JS.API.INFO", "$JS.API.STREAM.INFO.OPEN", "$JS.API.STREAM.MSG.GET.OPEN",
-                          "$JS.API.CONSUMER.*.OPEN.>", "$JS.API.CONSUMER.*.OPEN", "$MILLSTREAM.ARROW.INFO"] }}
+                          "$JS.API.CONSUMER.*.OPEN.>", "$JS.API.CONSUMER.*.OPEN",
+                          "$JS.API.CONSUMER.MSG.NEXT.OPEN.>", "$MILLSTREAM.ARROW.INFO"] }}
         subscribe: {{ allow: ["_INBOX.>"] }}
     }} }}
   ]

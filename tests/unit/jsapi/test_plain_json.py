@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from millstream.jsapi import codec
 from millstream.jsapi.codec import JsonError, decode_lenient, decode_strict
+from millstream.jsapi.consumer_types import ConsumerConfig
+from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.plain_json import read_plain
-from millstream.jsapi.requests import MsgDeleteRequest, MsgGetRequest
+from millstream.jsapi.requests import CreateConsumerRequest, MsgDeleteRequest, MsgGetRequest
 from millstream.jsapi.stream_types import StreamConfig
 
-KINDS = [MsgGetRequest, MsgDeleteRequest, StreamConfig]
+KINDS = [MsgGetRequest, MsgDeleteRequest, StreamConfig, CreateConsumerRequest]
 NAMES = [
     "seq",
     "last_by_subj",
@@ -25,18 +27,34 @@ NAMES = [
     "name",
     "max_msgs",
     "num_replicas",
+    "subjects",
+    "storage",
+    "config",
+    "ack_policy",
+    "filter_subjects",
+    "consumer_limits",
+    "max_ack_pending",
     "Seq",
     "x",
 ]
-VALUES = st.one_of(
+SIMPLE = st.one_of(
     st.integers(-3, 2**65),
     st.booleans(),
     st.none(),
     st.floats(allow_nan=False),
     st.text(max_size=5),
+    st.sampled_from(["file", "memory", "explicit", "none", "File", ""]),
     st.sampled_from(
         ["orders.*", "2026-11-17T15:44:01.1Z", "2026-11-17T15:44:01+01:00", "2026-13-01T00:00:00Z"]
     ),
+)
+# Lists, and objects in objects.
+VALUES = st.recursive(
+    SIMPLE,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
 
 
@@ -51,6 +69,12 @@ VALUES = st.one_of(
 )
 def test_plain_objects_are_read(text: bytes, fields: dict[str, Any]) -> None:
     assert read_plain(text, MsgGetRequest) == fields
+
+
+def test_words_lists_and_objects_in_objects_are_read() -> None:
+    text = b'{"stream_name":"S", "config":{"ack_policy":"explicit","filter_subjects":[ "a" , "b.*"]} }'
+    config = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, filter_subjects=["a", "b.*"])
+    assert read_plain(text, CreateConsumerRequest) == {"stream_name": "S", "config": config}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +94,8 @@ def test_plain_objects_are_read(text: bytes, fields: dict[str, Any]) -> None:
         b'{"seq":5,"seq":6}',
         b'{"seq":null}',
         b'{"other":5}',
-        b'{"multi_last":["a"]}',
+        b'{"multi_last":[]}',
+        b'{"multi_last":["a",1]}',
         b'{"last_by_subj":"a\\u0041"}',
         '{"last_by_subj":"ä"}'.encode(),
         b'{"last_by_subj":"a\tb"}',

@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from millstream.spark.lag import LagListener, QueryLag, behind, lag_of
+from prometheus_client import CollectorRegistry
+
+from millstream.spark.lag import LagGauges, LagListener, QueryLag, behind, lag_of
 from millstream.spark.offsets import Offset, Position
 
 
@@ -38,6 +40,23 @@ def test_a_query_without_a_name_goes_by_its_id() -> None:
     found = lag_of(progress((text(A=1), text(A=4)), (text(A=2), text(A=4)), name=None))
     assert found is not None
     assert (found.query, found.behind, found.total) == ("some-id", {"A": 5}, 5)
+
+
+def test_lag_has_the_names_of_kafkas_metrics() -> None:
+    assert QueryLag("q", 1, 2, {"A": 3, "B": 0}).metrics() == {
+        "avgOffsetsBehindLatest": "1.5",
+        "maxOffsetsBehindLatest": "3",
+        "minOffsetsBehindLatest": "0",
+    }
+
+
+def test_prometheus_gets_the_lag() -> None:
+    registry = CollectorRegistry()
+    gauges = LagGauges(registry)
+    gauges.report(QueryLag("q", 1, 2, {"A": 3, "B": 0}))
+    gauges.report(QueryLag("q", 2, 2, {"A": 1, "B": 0}))
+    assert registry.get_sample_value("spark_maxOffsetsBehindLatest", {"query": "q"}) == 1
+    assert registry.get_sample_value("spark_offsetsBehindLatest", {"query": "q", "stream": "A"}) == 1
 
 
 def test_the_listener_reports_each_batch() -> None:

@@ -62,6 +62,38 @@ def test_a_name_like_no_other_is_an_error_without_a_guess() -> None:
         check_names(["zzzzzz"])
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("kafka.bootstrap.servers", "use nats.servers"),
+        ("kafka.group.id", "use commitMode=consumer with durable"),
+        ("assign", "use subscribe; a stream has no partitions"),
+        ("topic", "use subject"),
+        ("kafkaConsumer.pollTimeoutMs", "use fetchTimeout"),
+        ("kafka.linger.ms", "settings of Kafka's client have no meaning here"),
+    ],
+)
+def test_an_option_of_kafka_is_refused_with_what_to_use_instead(name: str, instead: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} is Kafka's; .*{instead.removeprefix('use ')}"):
+        check_names([name])
+
+
+def test_a_bucket_is_a_stream_with_other_columns() -> None:
+    options = SourceOptions.parse({"nats.servers": "a", "bucket": "devices"}, Use.STREAM)
+    assert (options.streams, options.shape) == (("KV_devices",), "bucket")
+    for more, text in (
+        ({"subscribe": "X"}, "not subscribe and bucket"),
+        ({"filterSubjects": "a"}, "filterSubjects has no meaning together with bucket"),
+        ({"startingOffsets": "5"}, "startingOffsets has no meaning together with bucket"),
+        ({"bucket": "a,b"}, "the name of one bucket"),
+        ({"bucket": "a.b"}, "the name of one bucket"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            SourceOptions.parse({"nats.servers": "a", "bucket": "devices", **more}, Use.BATCH)
+    with pytest.raises(OptionError, match="not those of kafkaSchema"):
+        SourceOptions.parse(READ | {"kafkaSchema": "true", "pushDownFilters": "true"}, Use.BATCH)
+
+
 def test_what_spark_adds_itself_is_passed_over() -> None:
     check_names(["checkpointLocation", "queryName"])
     assert SinkOptions.parse(WRITE | {"checkpointlocation": "/x"}).subject is None
@@ -119,7 +151,7 @@ def test_values_that_mean_nothing_are_refused(options: dict[str, str], text: str
 def test_servers_and_streams_are_required() -> None:
     with pytest.raises(OptionError, match=r"nats\.servers is required"):
         SourceOptions.parse({"stream": "X"}, Use.BATCH)
-    with pytest.raises(OptionError, match="give one of the options subscribe and subscribePattern"):
+    with pytest.raises(OptionError, match="give one of the options subscribe, subscribePattern and bucket"):
         SourceOptions.parse({"nats.servers": "a"}, Use.BATCH)
     with pytest.raises(OptionError, match="not a regular expression"):
         SourceOptions.parse({"nats.servers": "a", "subscribePattern": "("}, Use.BATCH)

@@ -77,6 +77,34 @@ def test_start_and_time_exclude_each_other() -> None:
         end(endingOffsets="latest", endingTimestamp="0")
 
 
+def test_times_are_given_by_stream_as_for_kafka() -> None:
+    assert start(startingOffsetsByTimestamp='{"S": "-10 minutes", "T": 5}') == 50
+    assert start(startingOffsetsByTimestamp='{"S": {"0": 1577836800000}}') == 50
+    assert end(endingOffsetsByTimestamp='{"S": 1577836800000}') == 60
+    late = '{"S": "-1 second"}'
+    with pytest.raises(OptionError, match="no message as late as startingTimestamp=-1 second"):
+        start(startingOffsetsByTimestamp=late)
+    assert start(startingOffsetsByTimestamp=late, startingOffsetsByTimestampStrategy="latest") == 111
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "names no stream"),
+        ('{"S": true}', "gives stream S no time"),
+        ('{"S": {"1": 5}}', "stream S has only the partition 0"),
+        ('{"S": "soon"}', "milliseconds since 1970"),
+        ('{"T": 5}', "says nothing of stream S"),
+    ],
+)
+def test_other_texts_are_no_times_by_stream(text: str, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        start(startingOffsetsByTimestamp=text)
+    with pytest.raises(OptionError, match=problem):
+        end(endingOffsetsByTimestamp=text)
+
+
 def test_an_end_is_found_and_never_lies_beyond_the_last_message() -> None:
     assert end() == end(endingOffsets="latest") == end(endingOffsets='{"S": -1}') == 111
     assert end(endingOffsets="80") == 80

@@ -36,6 +36,7 @@ _log = logging.getLogger("millstream.jetstream")
 _STARTS_AT_ONCE: Final = 128  # commits that are begun before others have their turn
 _STARTS_BETWEEN_LOOKS: Final = 8  # at the clock
 _LONGEST_STEP_NS: Final = 1_500_000
+_TELLING_NS: Final = 3_000_000  # longer than clients are read from, so that waiting requests get fewer
 DEFAULT_SYNC_INTERVAL_S: Final = 120.0  # for what is not synced at every commit; nats-server's
 
 
@@ -268,7 +269,7 @@ class Committer:
         """Call those who wait for a durable commit for a while, and the rest in the next rounds."""
         if stream in self._telling:
             return
-        end = self._world.steady_ns() + _LONGEST_STEP_NS
+        end = self._world.steady_ns() + _TELLING_NS
         while stream.waiters.tell_durable(TOLD_AT_ONCE):
             if self._world.steady_ns() > end:
                 self._telling.add(stream)

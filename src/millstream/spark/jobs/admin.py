@@ -85,7 +85,8 @@ class StreamAdmin:
 
     def first_since(self, stream: str, time_ns: int) -> int | None:
         """Return the sequence of the first message at or after a time, or None."""
-        return message_at(lambda name, request=None: self._api(name, request, stream), stream, time_ns)
+        with explained(self._options, stream):
+            return message_at(self._server.api, stream, time_ns)
 
     def delete(self, stream: str, sequence: int) -> bool:
         """Remove one message; return False if it did not exist."""

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructType
 
+from millstream.lake.errors import LakeError, LakeUnavailable
 from millstream.spark import option_values
 from millstream.spark.jobs.admin import StreamAdmin
 from millstream.spark.jobs.archive_targets import ArchiveTarget, IcebergTarget, ParquetTarget
@@ -22,8 +23,9 @@ from millstream.spark.jobs.checkpoint import Checkpoint, sound_checkpoint
 from millstream.spark.jobs.context import JobContext, trigger
 from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.files import open_files
-from millstream.spark.jobs.iceberg import archive_form, ensure_table
+from millstream.spark.jobs.iceberg import archive_form, ensure_table, open_table
 from millstream.spark.jobs.inputs import read_stream, require_format
+from millstream.spark.jobs.payload_schema import payload_ddl
 from millstream.spark.jobs.settings import Archive
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.schema import default_schema
@@ -57,13 +59,32 @@ def run(context: JobContext, settings: Archive) -> str:
         messages = archive_rows(messages)
         target = ParquetTarget(ParquetTable(open_files(settings.table, context.spark), PARTITION), settings)
     else:
-        target = IcebergTarget(ensure_table(context, settings.table, archive_form()), settings)
+        target = _iceberg_target(context, settings, checkpoint)
     writer = _Writer(target, checkpoint)
     with target.writing(), _purger(context, settings, target, checkpoint) as purger:
         stream = trigger(messages.writeStream.queryName(context.name), settings.trigger)
         query = stream.option("checkpointLocation", context.checkpoint).foreachBatch(writer.write).start()
         context.follow(query, between=purger.purge)
     return f"{writer.rows} rows in {writer.batches} batches to {settings.table}"
+
+
+def _iceberg_target(context: JobContext, settings: Archive, checkpoint: Checkpoint) -> IcebergTarget:
+    """Open the table, or create it for a new checkpoint; an old one must find its table."""
+    if checkpoint.last_committed() >= 0:
+        try:
+            open_table(context, settings.table)
+        except LakeUnavailable:
+            raise
+        except LakeError as error:
+            raise TableError(
+                f"the checkpoint {checkpoint.folder} is of another table, or another catalog: {error}"
+            ) from None
+    payload = payload_ddl(settings.schema)
+    with StreamAdmin(context.nats, context.name) as admin:
+        for stream in settings.streams:
+            admin.facts(stream)  # a stream that is missing, or not allowed, must not leave an empty table
+    table = ensure_table(context, settings.table, archive_form(payload))
+    return IcebergTarget(table, settings, payload, context.nats)
 
 
 class _Writer:

@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
 from millstream.lake.progress import Progress, QueryProgress
 from millstream.lake.table import LakeTable, archived
@@ -18,9 +19,12 @@ from millstream.spark import option_values
 from millstream.spark.jobs.compaction import compact
 from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.iceberg import ARCHIVE, write_batch
+from millstream.spark.jobs.inputs import SOURCE
+from millstream.spark.jobs.payloads import DAMAGED, dead_rows, good_rows, parse_payload
 from millstream.spark.jobs.settings import Archive
 from millstream.spark.jobs.table import Manifest, ParquetTable
 from millstream.spark.offsets import Position
+from millstream.spark.schema import DEFAULT_COLUMNS
 
 _EXPIRE_EVERY: Final = 20  # batches
 
@@ -83,10 +87,14 @@ class ParquetTarget(ArchiveTarget):
 class IcebergTarget(ArchiveTarget):
     """A `LakeTable`: several archives may fill it, each with streams of its own."""
 
-    def __init__(self, table: LakeTable, settings: Archive) -> None:
+    def __init__(
+        self, table: LakeTable, settings: Archive, payload: str = "", nats: Mapping[str, str] | None = None
+    ) -> None:
         self.name = table.name
         self._table = table
         self._settings = settings
+        self._payload = payload
+        self._nats = nats or {}
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -96,7 +104,24 @@ class IcebergTarget(ArchiveTarget):
         def advance(before: Progress) -> QueryProgress:
             return self._advanced(before, query, batch, ranges)
 
-        return write_batch(self._table, rows, query, batch, advance)
+        if not self._payload:
+            return write_batch(self._table, rows, query, batch, advance)
+        parsed = parse_payload(rows, self._payload)
+        letters = self._settings.dead_letters
+        if not letters:
+            good = good_rows(parsed, fail=True)
+            return write_batch(self._table, _typed(good), query, batch, advance)
+        counted = Observation()
+        seen = parsed.observe(counted, F.count_if(F.col(DAMAGED).isNotNull()).alias("dead"))
+
+        def send_dead_letters() -> None:
+            if counted.get["dead"]:  # only then are the messages read again
+                dead = dead_rows(parsed, self._settings.name)
+                sink = dead.write.format(SOURCE).options(**self._nats, subject=letters)
+                sink.option("deliveryGuarantee", "dedupe").mode("append").save()
+
+        good = good_rows(seen, fail=False)
+        return write_batch(self._table, _typed(good), query, batch, advance, send_dead_letters)
 
     def has_batch(self, query: str, batch: int) -> bool:
         progress = self._table.progress()
@@ -133,6 +158,11 @@ class IcebergTarget(ArchiveTarget):
             )
         found = {name: (at.id, at.start, at.next) for name, at in ranges.items()}
         return archived(ARCHIVE, batch, mine, found, self._settings.filter)
+
+
+def _typed(good: DataFrame) -> DataFrame:
+    """Return the columns of messages, and the fields of the payload as columns."""
+    return good.select(*DEFAULT_COLUMNS, "value.*")
 
 
 def refuse_shared_streams(table: str, before: Progress, query: str, streams: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ a table is read as the list of its Parquet files.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ from millstream.lake.progress import Progress, QueryProgress
 from millstream.lake.table import LakeTable, TableForm
 from millstream.lake.upkeep import current_files
 from millstream.spark.jobs.context import JobContext
+from millstream.spark.jobs.errors import JobError
 from millstream.spark.schema import arrow_schema, default_schema
 
 if TYPE_CHECKING:
@@ -27,11 +28,19 @@ TRANSFORM: Final = "transform"
 _UNMEASURED: Final = ("data", "headers.key", "headers.value.element")
 
 
-def archive_form() -> TableForm:
-    """Return the form of an archive: by stream and day, sorted by sequence."""
+def archive_form(payload: str = "") -> TableForm:
+    """Return the form of an archive: by stream and day, sorted by sequence; `payload` is DDL."""
+    fields = list(default_schema().fields)
+    if payload:
+        own = {field.name for field in fields}
+        for field in cast(StructType, StructType.fromDDL(payload)).fields:
+            if field.name in own:
+                raise JobError(f'key "schema": the column {field.name} is one of the message itself')
+            fields.append(field)
     return TableForm(
         kind=ARCHIVE,
-        columns=arrow_schema(default_schema()),
+        columns=arrow_schema(StructType(fields)),
+        payload=payload,
         partition=(PartitionColumn("stream", "stream", False), PartitionColumn("time_day", "time", True)),
         order=("stream", "seq"),
         unmeasured=_UNMEASURED,
@@ -63,6 +72,7 @@ def write_batch(
     query: str,
     batch: int,
     advance: Callable[[Progress], QueryProgress],
+    before_commit: Callable[[], None] = lambda: None,
 ) -> int:
     """Write and commit a batch, unless it is in the table; return its rows, 0 if it was there already."""
     before = table.progress()
@@ -72,6 +82,7 @@ def write_batch(
     target = table.file_target(batch)
     files = rows.mapInArrow(_writer(target), RESULT).collect()
     paths = [str(row.path) for row in files]
+    before_commit()
     table.commit_batch(query, batch, paths, advance=advance)
     return sum(int(row.rows) for row in files)
 

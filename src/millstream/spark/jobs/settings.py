@@ -98,6 +98,16 @@ class Archive(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     snapshots: Annotated[
         Count, Meta(description="for iceberg: so many snapshots are kept, older ones expire; 0: all are kept")
     ] = 100
+    schema: Annotated[
+        str,
+        Meta(
+            description="for iceberg: columns of JSON payloads: `id string, price double`, or a JSON Schema, "
+            "or a file `….json` with one"
+        ),
+    ] = ""
+    dead_letters: Annotated[
+        str, Meta(description="subject for messages that do not fit `schema`; without it they end the job")
+    ] = ""
     purge: Annotated[bool, Meta(description="remove from the stream what is safely in the table")] = False
     purge_force: Annotated[bool, Meta(description="purge although the stream has consumers")] = False
     retention: Annotated[

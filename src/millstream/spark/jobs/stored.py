@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from millstream.lake.table import PAYLOAD
 from millstream.spark.jobs.archive import table_schema
 from millstream.spark.jobs.archive_targets import last_positions
 from millstream.spark.jobs.context import JobContext
@@ -36,6 +37,7 @@ class StoredTable:
     name: str
     rows: DataFrame
     streams: Mapping[str, StoredStream]
+    payload: str = ""  # columns of the payload; messages that do not fit are not in the table
 
 
 def open_stored(context: JobContext, name: str, format: str) -> StoredTable:
@@ -88,4 +90,5 @@ def _iceberg(context: JobContext, name: str) -> StoredTable:
         for query in table.progress().values()
         for stream, at in query.streams.items()
     }
-    return StoredTable(name, read_table(context.spark, table), streams)
+    payload = table.load().properties.get(PAYLOAD, "")
+    return StoredTable(name, read_table(context.spark, table), streams, payload)

@@ -26,55 +26,17 @@ from millstream.spark.jobs.errors import JobError, TableError
 from millstream.spark.jobs.files import open_files
 from millstream.spark.jobs.iceberg import TRANSFORM, ensure_table, transform_form, write_batch
 from millstream.spark.jobs.inputs import SOURCE, read_stream, require_format
-from millstream.spark.jobs.origins import origin_headers
+from millstream.spark.jobs.payloads import dead_rows, good_rows, parse_payload
 from millstream.spark.jobs.settings import Output, Parsed, Transform
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.jobs.watermarks import milliseconds, split_watermark
 
-VARIANT: Final = "variant"
 ANY_SUBJECT: Final = "*"
-_DAMAGED: Final = "_damaged"
 _STATEFUL: Final = ("Aggregate ", "Deduplicate", "Join ", "WithState", "Distinct", "Sort ")
 # Columns that control how a row is published and are not part of its content.
 _ENVELOPE: Final = ("subject", "headers", "msg_id", "ttl")
 
 PythonFunction = Callable[[dict[str, DataFrame]], DataFrame]
-
-
-def parse_payload(messages: DataFrame, json: str) -> DataFrame:
-    """Add `value`, the payload as JSON, and `_damaged`, the reason why it is not JSON, or null."""
-    text = F.col("data").cast("string")
-    if json.strip().lower() == VARIANT:
-        return messages.withColumn("value", F.try_parse_json(text)).withColumn(
-            _DAMAGED, F.when(F.col("value").isNull(), F.lit("the payload is not JSON"))
-        )
-    schema = f"{json}, {_DAMAGED} string"
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _DAMAGED}
-    parsed = messages.withColumn("value", F.from_json(text, schema, options))
-    failed = F.col("value").isNull() | F.col(f"value.{_DAMAGED}").isNotNull()
-    return parsed.withColumn(
-        _DAMAGED, F.when(failed, F.lit(f"the payload is not JSON of the form {json}"))
-    ).withColumn("value", F.col("value").dropFields(_DAMAGED))
-
-
-def good_rows(parsed: DataFrame, *, fail: bool) -> DataFrame:
-    """Return the rows with a valid payload; with `fail`, an invalid one fails the query and is named."""
-    if not fail:
-        return parsed.where(F.col(_DAMAGED).isNull()).drop(_DAMAGED)
-    place = F.concat(
-        F.lit("stream "), F.col("stream"), F.lit(", sequence "), F.col("seq"), F.lit(": "), F.col(_DAMAGED)
-    )
-    checked = F.when(F.col(_DAMAGED).isNull(), F.col("value")).otherwise(F.raise_error(place))
-    return parsed.withColumn("value", checked).drop(_DAMAGED)
-
-
-def dead_rows(parsed: DataFrame, job: str) -> DataFrame:
-    """Return the rows with an invalid payload as rows to publish, with reason and origin in the headers."""
-    return parsed.where(F.col(_DAMAGED).isNotNull()).select(
-        F.col("data"),
-        origin_headers(Millstream_Dlq_Reason=F.col(_DAMAGED)).alias("headers"),
-        F.concat_ws(":", F.lit("dlq"), F.lit(job), F.col("stream"), F.col("seq")).alias("msg_id"),
-    )
 
 
 def apply_sql(spark: SparkSession, views: Mapping[str, DataFrame], sql: str) -> DataFrame:

@@ -17,6 +17,7 @@ from millstream.spark.jobs.context import JobContext
 from millstream.spark.jobs.errors import JobError, TableError
 from millstream.spark.jobs.files import LocalFiles, is_local
 from millstream.spark.jobs.inputs import read_range
+from millstream.spark.jobs.payloads import good_rows, parse_payload
 from millstream.spark.jobs.settings import Verify
 from millstream.spark.jobs.stored import Ranges, StoredTable, open_stored
 
@@ -175,6 +176,8 @@ def _verify_stream(context: JobContext, settings: Verify, table: StoredTable, st
     messages = read_range(
         context.spark, context.nats, stream, first=first, following=stored.next, filter=stored.filter
     )
+    if table.payload:
+        messages = good_rows(parse_payload(messages, table.payload), fail=False)
     compare(messages.select(*_COMPARED), table.rows.where(here).select(*_COMPARED), settings.bucket, result)
     return result
 

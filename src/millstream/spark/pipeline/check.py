@@ -186,6 +186,10 @@ def _check_archive(job: Archive) -> Iterator[str]:
         yield 'key "compact_folders": at least 2, or 0 for never'
     if job.purge and job.format == DELTA:
         yield 'key "purge": only for parquet and iceberg tables, not for delta'
+    if job.schema and job.format != ICEBERG:
+        yield 'key "schema": only for iceberg tables'
+    if job.dead_letters and not job.schema:
+        yield 'key "dead_letters" without "schema"'
     if job.retention and not job.purge:
         yield 'key "retention" without "purge"'
     elif job.retention:

@@ -15,7 +15,9 @@ _DEEPEST: Final = 20  # length of a chain of causes
 
 _TOO_SLOW: Final = re.compile("Python worker failed to connect back")
 _ENDED: Final = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException")
-_UNANSWERED: Final = re.compile(r"millstream\.spark\.errors\.(?:SourceUnavailable|RangeNotFinished): ")
+_UNANSWERED: Final = re.compile(
+    r"millstream\.(?:tables\.errors\.(?:SourceUnavailable|RangeNotFinished)|lake\.errors\.LakeUnavailable): "
+)
 _OUR_ERROR: Final = re.compile(r"millstream\.[\w.]+\.[A-Z]\w*: ")
 
 

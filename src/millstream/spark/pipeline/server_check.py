@@ -67,5 +67,8 @@ def _subjects(job: AnyJob) -> Iterator[tuple[str, str]]:
             yield "subject", job.output.subject
         if job.dead_letters:
             yield "dead_letters", job.dead_letters
+    elif isinstance(job, Archive):
+        if job.dead_letters:
+            yield "dead_letters", job.dead_letters
     elif isinstance(job, DeadLetters | Replay | Redrive) and "{" not in job.subject:
         yield "subject", job.subject

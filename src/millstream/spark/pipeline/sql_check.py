@@ -16,8 +16,9 @@ from millstream.base.errors import MillstreamError
 from millstream.spark.jobs.context import explain, plain
 from millstream.spark.jobs.errors import JobError, MissingFormat
 from millstream.spark.jobs.inputs import require_format
+from millstream.spark.jobs.payloads import VARIANT
 from millstream.spark.jobs.settings import AnyJob, Parsed, Pipeline, Transform
-from millstream.spark.jobs.transform import ANY_SUBJECT, VARIANT, planned, sink_rows
+from millstream.spark.jobs.transform import ANY_SUBJECT, planned, sink_rows
 from millstream.spark.pipeline.check import format_of
 from millstream.spark.schema import default_schema
 
