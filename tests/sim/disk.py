@@ -6,15 +6,12 @@ interpreter, zeros ahead of the records, and the commit journal.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections.abc import Sequence
 from random import Random
 
-from millstream.store import fill
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
-from millstream.store.record import RecordBuffer
 from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep
 
 DEVICE = 1
@@ -80,30 +77,6 @@ class SimDisk(CrashFileSystem):
 
     def used(self) -> int:
         return sum(len(each.data) for each in set(self._names.values()))
-
-
-def write_plainly(file: SimFile, buffer: RecordBuffer, *, ahead: bool) -> tuple[int, int]:
-    """Do what ``store.disk_writer.DiskWriter`` does; return the error numbers of write and sync."""
-    buffer.seal()
-    target, mark = fill.plan(buffer, fill=ahead)
-    try:
-        if buffer.size:
-            file.write_at(buffer.base, buffer.peek() + mark)
-    except StoreError:
-        buffer.filled = max(buffer.filled, target)
-        return errno.EIO, 0
-    end = max(buffer.filled, buffer.base + buffer.size + len(mark))
-    with contextlib.suppress(StoreError):  # zeros are no part of the commit
-        while end < target:
-            count = min(target - end, fill.PAGE - end % fill.PAGE)
-            file.write_page(end, bytes(count))
-            end += count
-    buffer.filled = end
-    try:
-        file.sync()
-    except StoreError:
-        return 0, errno.EIO
-    return 0, 0
 
 
 def power_cut(disk: SimDisk, random: Random) -> SimDisk:

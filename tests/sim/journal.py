@@ -10,11 +10,10 @@ from typing import Any
 from millstream.server.journal_files import JournalDisk
 from millstream.store.commit_journal import START, encode_header
 from millstream.store.errors import StoreError
-from millstream.store.journal_batch import COLUMNS
 from tests.sim.disk import DEVICE, SimDisk
 
 SIZE = 160 * 1024
-_ROW = struct.Struct(f"={COLUMNS}q")
+_ROW = struct.Struct("=5q")  # of a batch's table: descriptor, start, size, place in the file, error
 _ERROR = struct.Struct("=q")
 _WRITER = 1  # its number for ``add_reader``
 

@@ -35,7 +35,7 @@ from millstream.store import fill
 from millstream.store.commit import Commit
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
-from tests.sim import disk
+from tests.sim import workers
 from tests.sim.run import run_seed
 
 Replaced = tuple[Any, str, Any]  # owner, name, and what it is replaced by
@@ -49,7 +49,7 @@ def _sync_left_out() -> list[Replaced]:
 
 
 def _sync_of_fast_path_left_out() -> list[Replaced]:
-    original = disk.write_plainly
+    original = workers.write_plainly
 
     def write(file: Any, buffer: Any, *, ahead: bool) -> tuple[int, int]:
         file.sync = lambda: None
@@ -57,8 +57,6 @@ def _sync_of_fast_path_left_out() -> list[Replaced]:
             return original(file, buffer, ahead=ahead)
         finally:
             del file.sync
-
-    from tests.sim import workers
 
     return [(workers, "write_plainly", write)]
 

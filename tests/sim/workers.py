@@ -15,7 +15,8 @@ from millstream.jetstream.ports import JournalOfCommits, NoJournal
 from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.commit_journal import CommitJournal
 from millstream.store.record import RecordBuffer
-from tests.sim.disk import SimDisk, write_plainly
+from tests.kits.store.plain_write import write_plainly
+from tests.sim.disk import SimDisk
 from tests.sim.journal import SIZE, SimJournalDisk
 from tests.sim.loop import ServerLoop, SimLoop
 
@@ -118,8 +119,8 @@ class SimWorkers:
             problem = error
         self._sim.after(self._loop.owner, self._pace.draw_s() / 4, self._turn, "end of work", done, problem)
 
-    def start(self, commit: Any, owner: Any) -> Ticket:
-        ticket = Ticket(commit, owner)
+    def start(self, commit: Any, owner: Any, publisher: int) -> Ticket:
+        ticket = Ticket(commit, owner, publisher)
         journal = self._commits
         if journal is not None and (journal.busy or self._random.random() < 0.8) and journal.take(ticket):
             self.journaled += 1
