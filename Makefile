@@ -120,9 +120,11 @@ $(VENV)/.tools: pyproject.toml setup.py
 	@printf '[bdist_wheel]\ncompression = stored\n' > "$(DIST_EXTRA_CONFIG)"
 	@touch $@
 
+$(VENV)/.gateway: EXTRAS := gateway
+$(VENV)/.spark: EXTRAS := spark,sql,lake
 $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 	@echo "fetching what the $* needs"
-	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$*,nats-py]"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-build-isolation --editable ".[$(EXTRAS),nats-py]"
 	@echo "fetched what the $* needs"
 	@$(BUNDLE)
 	@touch $@

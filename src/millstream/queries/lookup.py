@@ -1,4 +1,4 @@
-"""Which stream a name of a query means: the one with that name, or the only one that differs in case."""
+"""Find the stream that a name in a query means: the same name, or the only one that differs in case."""
 
 from typing import Final
 
