@@ -132,7 +132,7 @@ $(VENV)/.gateway $(VENV)/.spark: $(VENV)/.%: $(VENV)/.tools
 $(VENV)/.dev: $(VENV)/.tools
 	@echo "installing what the gateway, Spark and the tests need; this may take a minute or two"
 	@# Python compiles what the tests import when they do: most of a gigabyte is never imported.
-	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-compile --no-build-isolation --editable ".[gateway,spark,sql,dev]"
+	@MILLSTREAM_PURE=1 $(BIN)/pip install --quiet --no-compile --no-build-isolation --editable ".[gateway,spark,sql,lake,dev]"
 	@# without what it asks for: PyPI's `asyncio` is somebody's package, not the one of Python
 	@$(BIN)/pip install --quiet --no-deps "httpmq==0.1.0"
 	@$(BUNDLE)
