@@ -11,9 +11,11 @@ from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from typing import Any, Final, Generic, TypeVar
 
+from millstream.base.build import pure_requested
+
 Item = TypeVar("Item")
 
-AT_ONCE: Final = 128  # the most items that ``SortedPage.add`` should get
+AT_ONCE: Final = 64 if pure_requested() else 128  # the most items that ``SortedPage.add`` should get
 
 _BUCKET: Final = 512  # most items of a bucket
 

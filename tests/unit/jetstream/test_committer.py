@@ -500,6 +500,6 @@ def test_a_summary_that_cannot_be_written_costs_no_publisher_and_is_told_once(
     monkeypatch.setattr(site.disk, "replace", replace)
     for _ in range(12):
         assert "error" not in site.publish("s.a", b"x" * 100)
-    told = [each.getMessage() for each in caplog.records if "not tidied up" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "its cleanup failed" in each.getMessage()]
     assert told
     assert len(told) == len(set(told))

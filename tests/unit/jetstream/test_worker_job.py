@@ -53,9 +53,9 @@ def test_a_commit_that_has_ended_is_freed_without_the_garbage_collector(no_colle
     site = Site()
     start = site.world.writers.start
 
-    def noted(commit: Commit, owner: Committing) -> Ticket:
+    def noted(commit: Commit, owner: Committing, publisher: int) -> Ticket:
         commits.append(weakref.ref(commit))
-        return start(commit, owner)
+        return start(commit, owner, publisher)
 
     site.world.writers.start = noted  # type: ignore[method-assign]
     site.create()
