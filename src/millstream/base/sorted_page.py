@@ -15,9 +15,9 @@ from millstream.base.build import pure_requested
 
 Item = TypeVar("Item")
 
-AT_ONCE: Final = 64 if pure_requested() else 128  # the most items that ``SortedPage.add`` should get
+AT_ONCE: Final = 128  # the most items that ``SortedPage.add`` should get
 
-_BUCKET: Final = 512  # most items of a bucket
+_BUCKET: Final = 128 if pure_requested() else 512  # most items of a bucket
 
 
 class SortedPage(Generic[Item]):
