@@ -33,11 +33,13 @@ def test_a_seed_that_found_a_bug_finds_none(seed: int) -> None:
     assert not outcome.violations, describe(outcome)
 
 
+@pytest.mark.soak
 def test_a_seed_gives_the_same_history_again() -> None:
     one, two = (run_seed(17).history.lines for _ in range(2))
     assert one == two
 
 
+@pytest.mark.soak
 def test_a_seed_gives_the_same_history_in_another_process() -> None:
     told = [_history(seed=23, hash_seed=hash_seed) for hash_seed in ("1", "2")]
     assert told[0] == told[1]
@@ -52,6 +54,7 @@ def _history(seed: int, hash_seed: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["sync_left_out", "ack_before_commit", "confirmed_before_durable"])
 def test_a_deliberate_bug_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.sim.mutations", name, "--seeds", "60"]
