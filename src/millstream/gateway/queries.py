@@ -7,10 +7,9 @@ are imported with the first query.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.gateway.errors import (
@@ -79,14 +78,16 @@ class QueryDesk:
             self._running -= 1
             if running is not None:
                 running.cancel()
-                with contextlib.suppress(RuntimeError):  # the gateway stops, and ends the threads itself
+                try:
                     self._pool().submit(running.close)
+                except RuntimeError:  # the gateway stops and has no more threads
+                    running.close()
 
     async def _start(self, *what: Any) -> tuple[RunningQuery, Iterator[bytes]]:
         """Start a query; if the caller goes meanwhile, it is ended as soon as it has started."""
-        work = asyncio.get_running_loop().run_in_executor(self._pool(), self._started, *what)
+        work = self._pool().submit(self._started, *what)
         try:
-            return await asyncio.shield(work)
+            return await asyncio.shield(asyncio.wrap_future(work))
         except asyncio.CancelledError:
             work.add_done_callback(_end_late)
             raise
@@ -94,9 +95,9 @@ class QueryDesk:
             raise _translated(error) or error from None
 
     def stop(self) -> None:
-        """End the threads; queries that still run are ended by their callers' tasks."""
+        """End the threads after the work that they have; the callers' tasks end the queries that still run."""
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.shutdown(wait=False)
 
     def _started(
         self, query: str, media_type: str, options: LinkOptions, rows: int
@@ -128,7 +129,8 @@ class QueryDesk:
         return self._threads
 
 
-def _end_late(work: asyncio.Future[Any]) -> None:
+def _end_late(work: Future[Any]) -> None:
+    """End a query whose caller has gone; this runs in the thread that started it."""
     if not work.cancelled() and work.exception() is None:
         work.result()[0].close()
 

@@ -1,0 +1,46 @@
+"""Queries of a gateway that stops: every engine ends and every pipe is closed, whoever is asked last."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from millstream.gateway.queries import QueryDesk
+from millstream.gateway.settings import Limits
+from millstream.link.options import LinkOptions
+from tests.kits.link import eventually
+
+LONG = "select range from range(100000000)"
+NOWHERE = LinkOptions()  # the query names no stream, so nothing connects
+
+
+def open_pipes() -> set[str]:
+    """Return the pipes and sockets of this process."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        try:
+            found.add(os.readlink(each))
+        except FileNotFoundError:  # the descriptor of the list itself
+            continue
+    return {each for each in found if each.startswith("pipe:")}
+
+
+async def test_a_query_that_ends_after_its_gateway_closes_its_pipes() -> None:
+    before = open_pipes()
+    desk = QueryDesk(Limits(sql_rows=0))
+    pieces = desk.pieces(LONG, "text/csv", NOWHERE, 0)
+    assert await anext(pieces) == b""
+    assert await anext(pieces)
+    desk.stop()
+    await pieces.aclose()
+    assert open_pipes() <= before
+
+
+async def test_a_query_whose_caller_leaves_before_it_began_closes_its_pipes() -> None:
+    before = open_pipes()
+    desk = QueryDesk(Limits(sql_rows=0))
+    begun = asyncio.ensure_future(anext(desk.pieces(LONG, "text/csv", NOWHERE, 0)))
+    await asyncio.sleep(0)
+    begun.cancel()
+    await asyncio.wait([begun])
+    desk.stop()
+    await eventually(lambda: open_pipes() <= before)
