@@ -95,7 +95,7 @@ class QueryDesk:
             raise _translated(error) or error from None
 
     def stop(self) -> None:
-        """End the threads after the work that they have; the callers' tasks end the queries that still run."""
+        """End the threads after the work that they have; the tasks of callers end what still runs."""
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
