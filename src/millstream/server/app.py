@@ -74,7 +74,8 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             return 0  # by a signal
         gc.freeze()  # modules and streams stay: collections need not visit them
         limit_pauses()
-        collector = Collector(server.broker.turns)
+        broker = server.broker
+        collector = Collector(broker.turns, lambda: broker.totals.connections)
         files.callback(collector.watch())
         collector.start()
         if stop_wanted.is_set():

@@ -10,9 +10,10 @@ some have grown old in the last second.  If that took long, or if they are too m
 are still freed when nothing refers to them; only a cycle that is dropped after that stays.  Such cycles are
 looked for when nobody has asked the server for anything for a minute, at most once an hour.
 
-Python counts new objects less freed ones.  Where new objects replace old ones, such as the clients that come
-when others leave, tens of thousands are young before it starts a collection.  So a collection that would
-visit too many objects sets them aside, too.
+Python counts new objects less freed ones.  Where clients come while others leave, tens of thousands of
+objects are young before it starts a collection.  So a collection sets them aside, too, if many clients have
+come since the last one.  It asks for the number of clients and not of objects: ``gc.get_objects`` would keep
+alive, for a moment, what other threads are about to free, such as the view of a buffer that must grow next.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _THRESHOLDS: Final = (1_000, 1, _NEVER)
 _LOOK_EVERY_S: Final = 1.0
 _FEW: Final = 3  # collections of survivors, so some thousand objects that have grown old
 _SHORT_S: Final = 0.0025
-_MOST_VISITED: Final = 5_000  # objects; visiting one takes up to half a microsecond
+_FEW_CLIENTS: Final = 80  # each has some sixty objects; visiting one takes up to half a microsecond
 _FULL_EVERY: Final = 3600  # looks
 _QUIET: Final = 60  # looks, one after the other
 _QUIET_STEPS: Final = 32  # of the loop between two of them, by timers alone
@@ -45,8 +46,10 @@ def limit_pauses() -> None:
 class Collector:
     """Sets old objects aside, and collects all of them at long intervals."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, clients: Callable[[], int]) -> None:
         self._turns = turns
+        self._clients = clients  # that ever connected
+        self._collected_at = clients()  # the same at the last collection
         self._steps = 0  # of the loop, at the last look
         self._quiet = 0  # looks since the server had something to do
         self._looks = 0  # since the last full collection
@@ -59,8 +62,12 @@ class Collector:
         return partial(gc.callbacks.remove, self._begins)
 
     def _begins(self, phase: str, info: dict[str, int]) -> None:
-        """Set all objects aside if there are too many to visit."""
-        if phase == "start" and not self._collects_all and _to_visit(info["generation"]) > _MOST_VISITED:
+        """Set all objects aside if many clients have come."""
+        if phase != "start":
+            return
+        come = self._clients() - self._collected_at
+        self._collected_at += come
+        if come > _FEW_CLIENTS and not self._collects_all:
             self._set_old_aside()
 
     def start(self) -> None:
@@ -94,8 +101,3 @@ class Collector:
     def _set_old_aside(self) -> None:
         gc.freeze()
         self._set_aside = True
-
-
-def _to_visit(oldest: int) -> int:
-    """Return the number of objects that are not older than a generation."""
-    return sum(len(gc.get_objects(generation)) for generation in range(oldest + 1))

@@ -26,7 +26,7 @@ class Site:
         monkeypatch.setattr(gc, "unfreeze", lambda: self.notes.append("take back"))
         watchdog = Watchdog(lambda: self.loop.time() + self._lost_s)
         self.turns = Turns(self.loop.as_loop(), Tick(watchdog, self.loop.time))
-        Collector(self.turns).start()
+        Collector(self.turns, lambda: 0).start()
 
     def _collect(self, generation: int = 2) -> None:
         self.notes.append(f"collect {generation}")
@@ -91,22 +91,27 @@ def test_python_starts_no_full_collection_by_itself() -> None:
         gc.set_threshold(*before)
 
 
-def test_a_collection_that_would_visit_many_young_objects_sets_them_aside() -> None:
+def test_a_collection_after_many_clients_came_sets_their_objects_aside() -> None:
     enabled, set_aside = gc.isenabled(), gc.get_freeze_count()
     loop = FakeLoop()
     turns = Turns(loop.as_loop(), Tick(Watchdog(loop.time), loop.time))
-    stop = Collector(turns).watch()
+    clients = 0
+    stop = Collector(turns, lambda: clients).watch()
     gc.disable()
     try:
         gc.freeze()  # whatever the test run has made
-        few = [[] for _ in range(100)]
+        made = [[] for _ in range(10_000)]
         before = gc.get_freeze_count()
+        clients = 80
         gc.collect(0)
         assert gc.get_freeze_count() <= before
-        many = [[] for _ in range(10_000)]
+        clients += 81
         gc.collect(0)
         assert gc.get_freeze_count() > before + 9_000
-        assert len(few) + len(many) == 10_100
+        del made
+        before = gc.get_freeze_count()
+        gc.collect(0)  # nobody came since
+        assert gc.get_freeze_count() <= before
     finally:
         stop()
         if not set_aside:
