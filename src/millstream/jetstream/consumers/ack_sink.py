@@ -5,6 +5,8 @@
 
 A response that asks for a confirmation gets it when its effect is durable.  The confirmations of one turn
 wait for the same commit.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from millstream.jsapi.requests import NakOptions
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.ledger import Ledger
     from millstream.store.errors import StoreError
 
 _SETTLED_AT_ONCE: Final = 8  # messages of an ack of all; each may have to leave the stream
@@ -37,7 +40,7 @@ class Acknowledging:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._ledger = consumer.ledger
+        self._ledger: Ledger = consumer.ledger
         self._world = consumer.world
         self._sample_percent = 0
         self._settling = 0  # acks of many messages that are under way

@@ -2,13 +2,16 @@
 
 A commit costs nothing for a consumer that it does not concern: consumers with literal filters are found by
 the committed subjects.  Only if there are few, or their filters have wildcards, each checks by itself.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from millstream.base import guard
 from millstream.store.counts import subjects_between
 from millstream.subjects.tokens import is_literal
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.store.log import Log
 
-_FEW: Final = 8  # so many may look for themselves
+_FEW = 8  # so many may look for themselves
 
 
 class AwaitingCommit:
@@ -40,7 +43,7 @@ class AwaitingCommit:
             return
         self.discard(consumer)
         self._patterns[consumer] = patterns
-        if patterns and all(is_literal(pattern) for pattern in patterns):
+        if _are_literal(patterns):
             for subject in patterns:
                 self._by_subject.setdefault(subject, {})[consumer] = None
         else:
@@ -61,11 +64,25 @@ class AwaitingCommit:
 
     def committed(self, log: Log) -> list[Consumer]:
         """Return the consumers for which there may be new messages since the last call."""
-        first = min(self._told, log.committed) + 1
-        self._told = log.committed
+        last = log.state.committed
+        first = min(self._told, last) + 1
+        self._told = last
         if len(self._patterns) - len(self._other) <= _FEW:
             return list(self._patterns)
         concerned = dict(self._other)
-        for subject in subjects_between(log, first, log.committed):
+        for subject in subjects_between(log, first, last):
             concerned.update(self._by_subject.get(subject, {}))
         return list(concerned)
+
+    def deliver(self, log: Log) -> None:
+        """Have these consumers deliver what was committed."""
+        for consumer in self.committed(log):
+            try:
+                consumer.pump()
+            except Exception as error:
+                guard.report("delivering to a consumer", error)
+        log.keep_recent(len(self._patterns) > 0)
+
+
+def _are_literal(patterns: tuple[bytes, ...]) -> bool:
+    return bool(patterns) and all(map(is_literal, patterns))

@@ -7,6 +7,8 @@ Combines its parts and does what they cannot do without the world: timers, advis
     pull request ─────┘                                    └▶ pulling ─┘
 
 Everything runs on the loop's thread.  Nothing is delivered before it is committed.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from millstream.protocol.ack_subject import ack_start
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from millstream.jetstream.consumers.commit_waiters import AwaitingCommit
     from millstream.jetstream.consumers.delivery_mode import DeliveryMode
     from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
     from millstream.jetstream.ports import Cancel, World
@@ -53,7 +56,7 @@ _FROM_THE_END: Final = (
     DeliverPolicy.LAST_PER_SUBJECT,
     DeliverPolicy.BY_START_TIME,
 )
-_SKIPPED: Final = 8 if pure_requested() else 64  # messages that are forgotten at once
+_SKIPPED = 8 if pure_requested() else 64  # messages that are forgotten at once
 _REMOVED: Final = "Unacknowledged message was deleted"
 
 
@@ -80,6 +83,7 @@ class Consumer:
         self.inactivity = Inactivity(self)
         self.last_delivery_ns = 0
         self.last_ack_ns = 0
+        self._awaiting_commit: AwaitingCommit = stream.awaiting_commit
         self._handles: list[object] = []
         self._read_again: Cancel | None = None  # the disk did not give a message
         self._full = False  # nothing goes out before something is settled
@@ -192,7 +196,9 @@ class Consumer:
 
     def pump(self) -> None:
         """Deliver the messages that exist and may be sent."""
-        if not self.running or self.paused or self._read_again is not None:
+        if not self.running or self._read_again is not None:
+            return
+        if self.config.pause_until is not None and self.paused:
             return
         if self._pumping:  # it delivers to where it is asked for messages
             self.wake()
@@ -213,11 +219,11 @@ class Consumer:
 
     def await_commit(self) -> None:
         """Mark the consumer as awaiting commit: everything is delivered."""
-        self.stream.consumers.awaiting_commit.add(self)
+        self._awaiting_commit.add(self)
 
     def rest(self) -> None:
         """Stop awaiting commits: no client wants messages now."""
-        self.stream.consumers.awaiting_commit.discard(self)
+        self._awaiting_commit.discard(self)
 
     def fill(self) -> None:
         """Stop delivering, because `max_ack_pending` is reached."""

@@ -2,6 +2,8 @@
 
 One timer, for the message that is due first: a message costs nothing while it runs.  Many may be due at once,
 so all of this is done in slices.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ from millstream.base.slices import Pieces
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.ledger import Ledger
     from millstream.jetstream.ports import Cancel
 
 LONGEST_WAIT_NS: Final = 2**61  # some 70 years; what is due then still has a number
 
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.001
-_AT_ONCE: Final = 16 if pure_requested() else 64  # messages
-_COST: Final = 16  # items of a slice that an advisory counts for
+_AT_ONCE = 16 if pure_requested() else 64  # messages
+_COST = 16  # items of a slice that an advisory counts for
 
 
 class Expiry:
@@ -29,7 +32,7 @@ class Expiry:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._ledger = consumer.ledger
+        self._ledger: Ledger = consumer.ledger
         self._timer: Cancel | None = None
         self._due_ns = 0  # when it fires
         self._expiring = False  # what was due is looked at in slices

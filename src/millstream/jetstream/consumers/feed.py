@@ -2,6 +2,8 @@
 
 Sends through ``delivery`` and records in the ledger.  A message without a receiver, or too big for the
 request, stays the next one.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from millstream.protocol.outlet import Outlet
     from millstream.store.log import Log
 
+_DONE = stops.DONE
+_END = stops.END
+_FULL = stops.FULL
+_NOBODY = stops.NOBODY
+_TOO_BIG = stops.TOO_BIG
+
 
 class Feed:
     """The feed of one consumer.
@@ -40,6 +48,7 @@ class Feed:
     ) -> None:
         self.sent = 0  # by the last call of ``send``
         self.sent_bytes = 0
+        self.recounts = 0  # how often everything that is left was counted
         self.patterns: tuple[bytes, ...] = ()
         self._log = log
         self._ledger = ledger
@@ -93,13 +102,14 @@ class Feed:
     def count(self) -> int:
         """Return the number of messages still to be delivered for the first time."""
         log, delivery = self._log, self._delivery
-        removals = log.last_seq - log.messages
+        removals = log.state.last_seq - log.state.messages
         if removals != self._removals and not self.passed(log.gone, removals):
-            delivery.pending = len(self._singles) + self._count_from(self._cursor.seq)
+            delivery.pending = len(self._singles) + self._cursor.count_from(self._cursor.seq)
             self._removals = removals
-        elif log.committed > self._counted_to:
-            delivery.pending += self._count_from(max(self._counted_to + 1, self._cursor.seq))
-        self._counted_to = log.committed
+            self.recounts += 1
+        elif log.state.committed > self._counted_to:
+            delivery.pending += self._cursor.count_from(max(self._counted_to + 1, self._cursor.seq))
+        self._counted_to = log.state.committed
         return delivery.pending
 
     def passed(self, gone: list[int] | None, removals: int, highest: int = 0) -> bool:
@@ -126,9 +136,6 @@ class Feed:
             self._singles.removed(sseqs)
             self._delivery.pending -= left - len(self._singles)
 
-    def _count_from(self, sseq: int) -> int:
-        return self._cursor.count_from(sseq)
-
     def goes_again(self) -> bool:
         """Return True if the next message is a redelivery."""
         return self._ledger.next_again() > 0
@@ -150,19 +157,18 @@ class Feed:
         self.count()
         while self.sent < most and self._ledger.next_again():
             stopped = self._send_again(outlet, most_bytes - self.sent_bytes, now)
-            if stopped != stops.DONE:
+            if stopped != _DONE:
                 return stopped
         while self.sent < most and self._singles.first:
             stopped = self._send_single(outlet, most_bytes - self.sent_bytes, now)
-            if stopped != stops.DONE:
+            if stopped != _DONE:
                 return stopped
         if self.sent == most:
-            return stops.DONE
-        stopped = self._delivery.run(
-            self._cursor, outlet, most - self.sent, most_bytes - self.sent_bytes, now
-        )
-        self.sent += self._delivery.sent
-        self.sent_bytes += self._delivery.sent_bytes
+            return _DONE
+        delivery = self._delivery
+        stopped = delivery.run(self._cursor, outlet, most - self.sent, most_bytes - self.sent_bytes, now)
+        self.sent += delivery.sent
+        self.sent_bytes += delivery.sent_bytes
         return stopped
 
     def next_timestamp(self) -> int:
@@ -183,39 +189,39 @@ class Feed:
             ledger.pop_again()
             ledger.give_up(sseq)
             self._given_up(sseq)
-            return stops.DONE
+            return _DONE
         if not self._log.get(sseq, record):
             ledger.pop_again()
             self._missing(sseq)
-            return stops.DONE
+            return _DONE
         size = self._delivery.size_of(record, ledger.deliveries(sseq) + 1, self._delivery.pending)
         if size > most_bytes:
             self._delivery.too_big = size
-            return stops.TOO_BIG
+            return _TOO_BIG
         if not self._delivery.send(outlet):
-            return stops.NOBODY
+            return _NOBODY
         ledger.pop_again()
         ledger.deliver_again(sseq, now)
         self._note(size)
-        return stops.DONE
+        return _DONE
 
     def _send_single(self, outlet: Outlet, most_bytes: int, now: int) -> int:
         delivery, ledger, record = self._delivery, self._ledger, self._record
         if 0 < delivery.max_pending <= len(ledger.pending):
-            return stops.FULL
+            return _FULL
         sseq = self._singles.first
         if sseq > self._log.committed:
-            return stops.END
+            return _END
         if not self._log.get(sseq, record):
             self.removed([sseq])
-            return stops.DONE
+            return _DONE
         left = max(delivery.pending - 1, 0)
         size = delivery.size_of(record, 1, left)
         if size > most_bytes:
             self._delivery.too_big = size
-            return stops.TOO_BIG
+            return _TOO_BIG
         if not delivery.send(outlet):
-            return stops.NOBODY
+            return _NOBODY
         delivery.pending = left
         if delivery.settles:
             ledger.deliver_settled(record.seq)
@@ -223,7 +229,7 @@ class Feed:
             ledger.deliver(record.seq, now)
         self._singles.pop()
         self._note(size)
-        return stops.DONE
+        return _DONE
 
     def _note(self, size: int) -> None:
         self.sent += 1

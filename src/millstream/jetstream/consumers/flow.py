@@ -1,20 +1,22 @@
 """Limit how fast a consumer sends: a window that the client's responses open, a rate, the original pace.
 
 All of it is pure arithmetic; the consumer sends the requests and waits.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.feed import Feed
 
-_LARGEST_WINDOW: Final = 32 * 1024 * 1024
-_FIRST_WINDOW: Final = _LARGEST_WINDOW // 16
-_NS: Final = 1_000_000_000
-_SHORTEST_PAUSE_NS: Final = 1_000_000
+_LARGEST_WINDOW = 32 * 1024 * 1024
+_FIRST_WINDOW = _LARGEST_WINDOW // 16
+_NS = 1_000_000_000
+_SHORTEST_PAUSE_NS = 1_000_000
 
 
 class FlowWindow:
@@ -30,8 +32,7 @@ class FlowWindow:
         self.subject = b""  # where the client answers the open request; empty: there is none
         self._asked_at = 0  # bytes that the answer will free
 
-    @property
-    def blocked(self) -> bool:
+    def is_blocked(self) -> bool:
         return self.outstanding > self.window
 
     def room(self) -> int:

@@ -2,6 +2,8 @@
 
 There may be millions.  They are collected in pieces while messages are added and removed; removals are
 reported (``removed``, ``skip_to``), so the number left is always known.
+
+Compiled, because every consumer asks for the first one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from millstream.base import guard, slices
 from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.jetstream.config.values import valid_name
-from millstream.jetstream.consumers.commit_waiters import AwaitingCommit
 from millstream.jetstream.consumers.config import counts
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.interest import Interest
@@ -41,7 +40,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.awaiting_commit = AwaitingCommit()
+        self.awaiting_commit = stream.awaiting_commit
         self.interest = Interest(self)
         self.count = 0  # without those that mirrors and sources use
         self.counted = 0  # also without those that sources will keep: what limits are about
@@ -275,18 +274,8 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     # -- what the stream says ---------------------------------------------------------------------
 
-    def committed(self) -> None:
-        """Notify consumers of new and removed messages."""
-        gone = self.stream.log.gone
-        if gone:
-            self.stream.log.gone = []
-            guard.alone("telling consumers what is gone", self._tell_gone, gone)
-        log = self.stream.log
-        for consumer in self.awaiting_commit.committed(log):
-            guard.alone("delivering to a consumer", consumer.pump)
-        log.keep_recent(len(self.awaiting_commit) > 0)
-
-    def _tell_gone(self, sseqs: list[int]) -> None:
+    def tell_gone(self, sseqs: list[int]) -> None:
+        """Notify consumers of removed messages."""
         removals = self.stream.log.last_seq - self.stream.log.messages
         waiting = []
         for lasts in self._gathering:

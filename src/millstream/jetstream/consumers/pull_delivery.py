@@ -1,4 +1,7 @@
-"""Delivery on request: the queue of pull requests, and the messages they get."""
+"""Delivery on request: the queue of pull requests, and the messages they get.
+
+Compiled, because it is on the path of a message.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,31 @@ from millstream.jsapi.enums import PriorityPolicy, ReplayPolicy
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.feed import Feed  # noqa: F401 - a type of the .pxd
     from millstream.jetstream.consumers.pull_request import PullRequest
     from millstream.jetstream.ports import Cancel
     from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
     from millstream.protocol.outlet import Outlet
 
-_NS: Final = 1_000_000_000
-_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn, or after this time
-_LONGEST_NS: Final = 2_000_000
-_BETWEEN_LOOKS: Final = 128  # messages, at the clock: redeliveries take ten times as long as others
-_UNBOUNDED: Final = 2**62
-_BYTES_AT_ONCE: Final = 1024 * 1024
-_MAX_OUTLETS: Final = 64  # remembered at a time
-_MAX_PASSED_OVER: Final = 256  # one after the other, until it looks as if all were behind
-_TOLD_AT_ONCE: Final = 8 if pure_requested() else 64  # statuses
-_STATUS_COST: Final = 4  # items of a slice that each counts for
-_REQUEST_COST: Final = 4  # messages that serving a request takes as long as, without its messages
+_NS = 1_000_000_000
+_MESSAGES_AT_ONCE = 2048  # then others have their turn, or after this time
+_LONGEST_NS = 2_000_000
+_BETWEEN_LOOKS = 128  # messages, at the clock: redeliveries take ten times as long as others
+_UNBOUNDED = 2**62
+_BYTES_AT_ONCE = 1024 * 1024
+_MAX_OUTLETS = 64  # remembered at a time
+_MAX_PASSED_OVER = 256  # one after the other, until it looks as if all were behind
+_TOLD_AT_ONCE = 8 if pure_requested() else 64  # statuses
+_STATUS_COST = 4  # items of a slice that each counts for
+_REQUEST_COST = 4  # messages that serving a request takes as long as, without its messages
 _PIN_ID: Final = names.PIN_ID.encode()
+
+_DONE = stops.DONE
+_END = stops.END
+_FULL = stops.FULL
+_NOBODY = stops.NOBODY
+_TOO_BIG = stops.TOO_BIG
+_TIRED = stops.TIRED
 
 
 class PullDelivery:
@@ -96,7 +107,7 @@ class PullDelivery:
         waits = self.waiting.ask(reply, body, block, self._world.steady_ns(), consumer.feed.count(), again)
         self.tell()
         if waits and consumer.paused:
-            self._settle(stops.END, self._world.steady_ns())
+            self._settle(_END, self._world.steady_ns())
         elif waits and consumer.config.priority_policy is PriorityPolicy.PRIORITIZED:
             consumer.wake()  # of requests that come together, the one that counts most is first
         elif waits:
@@ -126,80 +137,82 @@ class PullDelivery:
     def pump(self) -> None:
         """Serve the waiting requests."""
         consumer, waiting = self._consumer, self.waiting
+        feed = consumer.feed
         if not waiting.count or self._pause is not None or self._telling:
             return
         now = self._world.steady_ns()
         left = _MESSAGES_AT_ONCE
         left_bytes = _BYTES_AT_ONCE
         passed_over = 0
-        stopped = stops.DONE
+        stopped = _DONE
         end = now + _LONGEST_NS
-        while left > 0 and left_bytes > 0 and waiting.count and stopped == stops.DONE:
+        while left > 0 and left_bytes > 0 and waiting.count and stopped == _DONE:
             if left < _MESSAGES_AT_ONCE and self._world.steady_ns() > end:
                 break
-            if not consumer.feed.has_more():
-                stopped = stops.END
+            if not feed.has_more():
+                stopped = _END
                 break
-            if consumer.feed.is_full():
-                stopped = stops.FULL
+            if feed.is_full():
+                stopped = _FULL
                 break
             again = 1 if consumer.ledger.waiting_again else 0
             request = waiting.current(now, consumer.delivery.pending + again, len(consumer.ledger.pending))
             self.tell()
             if request is None:
-                stopped = stops.END  # of what those who wait may have
+                stopped = _END  # of what those who wait may have
                 break
             if self._untold:
-                stopped = stops.TOO_BIG  # what follows waits for that
+                stopped = _TOO_BIG  # what follows waits for that
                 break
             outlet = self._outlet_of(request.reply)
             if outlet.behind():
                 left -= 1
                 passed_over += 1
                 if passed_over >= min(waiting.count, _MAX_PASSED_OVER) or not waiting.pass_over(request):
-                    stopped = stops.TOO_BIG
+                    stopped = _TOO_BIG
                     self._look_again()
                 continue
             passed_over = 0
             stopped = self._serve(request, outlet, left_bytes, now)
-            left -= consumer.feed.sent + _REQUEST_COST
-            left_bytes -= consumer.feed.sent_bytes
+            left -= feed.sent + _REQUEST_COST
+            left_bytes -= feed.sent_bytes
         self._settle(stopped, now)
 
     def _serve(self, request: PullRequest, outlet: Outlet, most_bytes: int, now: int) -> int:
         consumer, waiting = self._consumer, self.waiting
-        consumer.feed.sent = consumer.feed.sent_bytes = 0
+        feed = consumer.feed
+        feed.sent = feed.sent_bytes = 0
         if not outlet.has_interest():
             waiting.gone(request)
             self.tell()
-            return stops.DONE
+            return _DONE
         most = min(waiting.run_length(), _BETWEEN_LOOKS, consumer.keeper.room(consumer.wake))
         if most == 0:
-            return stops.TOO_BIG  # the keeper wakes
-        if self._pace is not None and consumer.feed.next_sseq > self._pace.last_sseq:
+            return _TOO_BIG  # the keeper wakes
+        if self._pace is not None and feed.next_sseq > self._pace.last_sseq:
             self._pace = None
         if self._pace is not None:
-            pause = self._pace.pause_ns(consumer.feed, now)
+            pause = self._pace.pause_ns(feed, now)
             if pause:
                 self._pause = self._world.call_later(pause / _NS, self._pause_ended)
-                return stops.TOO_BIG
+                return _TOO_BIG
             most = 1
         if self._pins:
             consumer.delivery.extra_header = b"%b: %b\r\n" % (_PIN_ID, waiting.groups.pin_id.encode())
         stopped = self._send(request, outlet, most, most_bytes, now)
-        if consumer.feed.sent:
+        if feed.sent:
             self._patience.is_over()
-            waiting.served(request, consumer.feed.sent_bytes, now, consumer.feed.sent)
+            waiting.served(request, feed.sent_bytes, now, feed.sent)
             consumer.delivered(now)
             self.tell()
-        if stopped == stops.TOO_BIG:
+        if stopped == _TOO_BIG:
             waiting.too_big(request)
             self.tell()
-            return stops.DONE
-        if stopped == stops.NOBODY:
+            return _DONE
+        if stopped == _NOBODY:
             waiting.gone(request)
             self.tell()
-            return stops.DONE
+            return _DONE
         return stopped
 
     def _send(self, request: PullRequest, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
@@ -209,19 +222,19 @@ class PullDelivery:
         if own_most <= most_bytes:
             return feed.send(outlet, most, own_most, now)
         stopped = feed.send(outlet, most, most_bytes, now)
-        if stopped != stops.TOO_BIG:
+        if stopped != _TOO_BIG:
             return stopped
-        return stops.DONE if feed.sent else feed.send(outlet, 1, own_most, now)
+        return _DONE if feed.sent else feed.send(outlet, 1, own_most, now)
 
     def _settle(self, stopped: int, now: int) -> None:
         """End the turn: end requests that do not wait, and set timers for those that do."""
         consumer, waiting = self._consumer, self.waiting
         dseq, sseq = consumer.ledger.delivered_dseq, consumer.feed.next_sseq - 1
-        goes_on = stopped in (stops.DONE, stops.TIRED)
+        goes_on = stopped in (_DONE, _TIRED)
         if goes_on and waiting.count and consumer.feed.has_more():
             consumer.wake()
-        elif stopped in (stops.FULL, stops.TOO_BIG):
-            if stopped == stops.FULL:
+        elif stopped in (_FULL, _TOO_BIG):
+            if stopped == _FULL:
                 consumer.fill()
             waiting.expire(now, dseq, sseq)
         else:

@@ -2,6 +2,8 @@
 
 Starts with the first subscriber and stops with the last.  Heartbeats show that the consumer is alive while
 there is nothing to deliver.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
@@ -19,20 +21,29 @@ from millstream.protocol import headers
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.feed import Feed  # noqa: F401 - a type of the .pxd
     from millstream.jetstream.ports import Cancel, ClientRequest
     from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo
+    from millstream.protocol.outlet import Outlet
 
-_NS: Final = 1_000_000_000
-_MESSAGES_AT_ONCE: Final = 2048  # then others have their turn, or after this time
-_LONGEST_NS: Final = 2_000_000
-_BETWEEN_LOOKS: Final = 128  # messages, at the clock: redeliveries take ten times as long as others
-_BYTES_AT_ONCE: Final = 1024 * 1024
-_UNBOUNDED: Final = 2**62
+_NS = 1_000_000_000
+_MESSAGES_AT_ONCE = 2048  # then others have their turn, or after this time
+_LONGEST_NS = 2_000_000
+_BETWEEN_LOOKS = 128  # messages, at the clock: redeliveries take ten times as long as others
+_BYTES_AT_ONCE = 1024 * 1024
+_UNBOUNDED = 2**62
 _FLOW_REQUEST: Final = headers.make_status(b"100 FlowControl Request")
 _LAST_CONSUMER: Final = names.LAST_CONSUMER.encode()
 _LAST_STREAM: Final = names.LAST_STREAM.encode()
 _HEARTBEAT: Final = headers.make_status(b"100 Idle Heartbeat", (_LAST_CONSUMER, b"%d"), (_LAST_STREAM, b"%d"))
 _STALLED: Final = names.CONSUMER_STALLED.encode()
+
+_DONE = stops.DONE
+_END = stops.END
+_FULL = stops.FULL
+_NOBODY = stops.NOBODY
+_TOO_BIG = stops.TOO_BIG
+_TIRED = stops.TIRED
 
 
 class PushDelivery:
@@ -58,11 +69,12 @@ class PushDelivery:
         """Apply the consumer's configuration."""
         config = self._consumer.config
         self._subject = config.deliver_subject.encode()
-        self._outlet = self._world.outlet(self._subject, config.deliver_group.encode() or None)
+        self._outlet: Outlet = self._world.outlet(self._subject, config.deliver_group.encode() or None)
         self._window = FlowWindow() if config.flow_control else None
         burst = self._consumer.largest_message()
         self._rate = Rate(config.rate_limit_bps, burst) if config.rate_limit_bps else None
         self._heartbeat_ns = config.idle_heartbeat
+        self._flow_acks = config.ack_policy is AckPolicy.FLOW_CONTROL
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -159,23 +171,23 @@ class PushDelivery:
             return
         now = self._world.steady_ns()
         stopped = self._run(now)
-        if stopped == stops.END:
+        if stopped == _END:
             consumer.await_commit()
-        elif stopped == stops.NOBODY:
+        elif stopped == _NOBODY:
             self.active = False
             self.lost_interest_ns = now
             consumer.rest()
             self.check_interest()
             consumer.inactivity.check()
-        elif stopped == stops.FULL:
+        elif stopped == _FULL:
             consumer.fill()
-        elif stopped in (stops.DONE, stops.TIRED):
+        elif stopped in (_DONE, _TIRED):
             consumer.wake()
 
     def _run(self, now: int) -> int:
         """Send messages; return why it stopped.  DONE: others, a timer or the client come first."""
         consumer = self._consumer
-        feed = consumer.feed
+        feed, window = consumer.feed, self._window
         left = _MESSAGES_AT_ONCE
         left_bytes = _BYTES_AT_ONCE
         end = now + _LONGEST_NS
@@ -184,12 +196,12 @@ class PushDelivery:
                 break
             most = min(left, _BETWEEN_LOOKS, consumer.keeper.room(consumer.wake))
             if most == 0:
-                return stops.TOO_BIG  # the keeper wakes
-            if self._window is not None and self._window.blocked:
-                return stops.TOO_BIG  # the client's answer wakes
+                return _TOO_BIG  # the keeper wakes
             room = left_bytes
-            if self._window is not None:
-                room = min(room, self._window.room())
+            if window is not None:
+                if window.is_blocked():
+                    return _TOO_BIG  # the client's answer wakes
+                room = min(room, window.room())
             if self._rate is not None:
                 room = min(room, self._rate.room(now))
             if self._pace is not None and feed.next_sseq > self._pace.last_sseq:
@@ -198,11 +210,11 @@ class PushDelivery:
                 pause = self._pace.pause_ns(feed, now)
                 if pause:
                     self._wait(pause / _NS)
-                    return stops.TOO_BIG
+                    return _TOO_BIG
                 most = 1
             stopped = feed.send(self._outlet, most, room, now)
             self._sent(now)
-            if stopped == stops.TOO_BIG:
+            if stopped == _TOO_BIG:
                 wait = self._rate.wait_ns(consumer.delivery.too_big) if self._rate is not None else 0
                 if wait:
                     self._wait(wait / _NS)
@@ -210,11 +222,11 @@ class PushDelivery:
                 # It goes, but then something is to be decided.
                 stopped = feed.send(self._outlet, 1, _UNBOUNDED, now)
                 self._sent(now)
-            if stopped != stops.DONE:
+            if stopped != _DONE:
                 return stopped
             left -= most
             left_bytes -= feed.sent_bytes
-        return stops.DONE
+        return _DONE
 
     def _sent(self, now: int) -> None:
         feed = self._consumer.feed
@@ -225,8 +237,11 @@ class PushDelivery:
         self._consumer.delivered(now)
         if self._rate is not None:
             self._rate.sent(feed.sent_bytes)
-        if self._window is not None and (self._window.sent(feed.sent_bytes) or self._must_ask_for_acks()):
-            self._ask()
+        window = self._window
+        if window is not None:
+            due = window.sent(feed.sent_bytes)
+            if due or (self._flow_acks and self._must_ask_for_acks()):
+                self._ask()
 
     def _wait(self, delay_s: float) -> None:
         self._timer = self._world.call_later(delay_s, self._waited)
@@ -247,7 +262,6 @@ class PushDelivery:
         return (
             self._window is not None
             and not self._window.subject
-            and consumer.config.ack_policy is AckPolicy.FLOW_CONTROL
             and 0 < consumer.config.max_ack_pending <= len(consumer.ledger.pending)
         )
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from millstream.base import guard
+from millstream.jetstream.consumers.commit_waiters import AwaitingCommit
 from millstream.jetstream.publish.ingest import Ingest
 from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.stream.committed_log import Committing
@@ -57,6 +58,7 @@ class StreamCommits(Committing):
         self.usage = usage  # of all streams of the account with the same storage
         self.counted = 0  # bytes that are in the sums of account and server
         self.ingest: Ingest = None  # type: ignore[assignment]
+        self.awaiting_commit = AwaitingCommit()
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.backlogged = False  # so much waits for the disk that nothing more is taken
         self.out_of_room = False  # the server had no room for anything when that was looked at last
@@ -137,8 +139,12 @@ class StreamCommits(Committing):
                 acks.clear()
         if self.ages:
             guard.alone("keeping the limits of a stream", self.plan_ageing)
-        if self.log.gone is not None:  # there are consumers, or some are being made
-            guard.alone("delivering what was committed", self.deliver_committed)
+        gone = self.log.gone
+        if gone is not None:  # there are consumers, or some are being made
+            if gone:
+                self.log.gone = []
+                guard.alone("telling consumers what is gone", self.tell_gone, gone)
+            self.awaiting_commit.deliver(self.log)
         self.tell_waiters()
 
     def take_unanswered(self) -> Replies:
@@ -157,8 +163,8 @@ class StreamCommits(Committing):
     def plan_ageing(self) -> None:
         """Schedule the removal of the first message by its age."""
 
-    def deliver_committed(self) -> None:
-        """Notify consumers of new and of removed messages."""
+    def tell_gone(self, sseqs: list[int]) -> None:
+        """Notify consumers of removed messages."""
 
     # -- bytes ------------------------------------------------------------------------------------
 

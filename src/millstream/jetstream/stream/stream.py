@@ -270,8 +270,8 @@ class Stream(StreamCommits):
     def plan_ageing(self) -> None:
         self.retention.committed()
 
-    def deliver_committed(self) -> None:
-        self.consumers.committed()
+    def tell_gone(self, sseqs: list[int]) -> None:
+        self.consumers.tell_gone(sseqs)
 
     def commit_failed(self, error: Exception) -> None:
         """Send the error to publishers, keep serving reads, and retry the bytes.

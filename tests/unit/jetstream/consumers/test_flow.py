@@ -12,9 +12,9 @@ def test_a_window_asks_at_half_and_blocks_when_it_is_used_up() -> None:
     assert window.sent(1)
     window.ask(b"x")
     assert not window.sent(MIB - 1)
-    assert not window.blocked
+    assert not window.is_blocked()
     assert not window.sent(1)
-    assert window.blocked
+    assert window.is_blocked()
 
 
 def test_an_answer_frees_what_was_out_when_it_was_asked_for() -> None:
