@@ -111,8 +111,8 @@ def _failed_write_ignored() -> list[Replaced]:
 def _no_end_mark() -> list[Replaced]:
     original = fill.plan
 
-    def plan(buffer: Any, *, fill: bool) -> tuple[int, bytes]:
-        return original(buffer, fill=fill)[0], b""
+    def plan(buffer: Any, fill: bool) -> tuple[int, bytes]:
+        return original(buffer, fill)[0], b""
 
     return [(fill, "plan", plan)]
 

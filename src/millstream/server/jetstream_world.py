@@ -1,4 +1,7 @@
-"""Implement the ports of JetStream (``jetstream.ports``) for an account of the broker."""
+"""Implement the ports of JetStream (``jetstream.ports``) for an account of the broker.
+
+Compiled, because every commit calls it a dozen times.
+"""
 
 from __future__ import annotations
 

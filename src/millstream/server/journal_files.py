@@ -329,11 +329,12 @@ class JournalFiles:
 
     def synced(self, key: bytes) -> None:
         """Record that all files of a log are synced, or that the log is deleted."""
-        for file in (self.active, self.other):
-            if file is not None:
-                file.unsynced.pop(key, None)
         self._syncing.discard(key)
-        self._sync_more()
+        if self.active is not None:
+            self.active.unsynced.pop(key, None)
+        if self.other is not None:
+            self.other.unsynced.pop(key, None)
+            self._sync_more()
 
     def holds(self, key: bytes) -> bool:
         """Return True if a file has commits of a log."""

@@ -3,6 +3,8 @@
 Work goes to them through one queue, and ends with one callback on the loop.  Every batch of messages passes
 from the loop to a thread and back, and its publishers wait for each step.  Most commits therefore go to
 threads that need no interpreter lock (``disk_writers``).
+
+Compiled, because every commit begins here.
 """
 
 from __future__ import annotations

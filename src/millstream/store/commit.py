@@ -295,7 +295,8 @@ class Commit:
         self.running = False
         assert self._plain is not None
         segment, buffer = self._plain
-        file = cast(RealFile, segment.file)
+        file = segment.file
+        assert isinstance(file, RealFile)  # see ``begin_plain``
         file.filled = buffer.filled
         if failed_write:
             raise store_error("write", file.path, OSError(failed_write, ""))

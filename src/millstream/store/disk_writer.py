@@ -186,9 +186,9 @@ class DiskWriter:
         self._base = buffer.base
         self._room = buffer.room
         self._filled = buffer.filled
-        self._target, self._mark = plan(buffer, fill=fill)
+        self._target, self._mark = plan(buffer, fill)
         if self._target > self._filled and not _has_room(descriptor):
-            self._target, self._mark = plan(buffer, fill=False)
+            self._target, self._mark = plan(buffer, False)
         self._mark_data: Any = self._mark
         self._mark_size = len(self._mark)
 

@@ -7,6 +7,8 @@ written in one piece with the records before it.  So zeros that a disk left in p
 distinguished from zeros that were written ahead.
 
 A writer without an end mark cuts the zeros off first (``RealFile.unfill``).
+
+Compiled, because every commit asks for a plan.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def fill_target(end: int, room: int) -> int:
     return min((end + ahead) // PAGE * PAGE, end + room)
 
 
-def plan(buffer: RecordBuffer, *, fill: bool) -> tuple[int, bytes]:
+def plan(buffer: RecordBuffer, fill: bool) -> tuple[int, bytes]:
     """Return up to where to fill the file when records are written, and what to write after them.
 
     Without `fill`, no further zeros are written; existing ones still need their end mark.

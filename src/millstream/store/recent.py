@@ -2,6 +2,8 @@
 
 Reading the file costs each of them a system call and, with threads at work, the interpreter lock.  A log
 keeps these bytes only while somebody waits; they are dropped after the waiters were notified.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
@@ -12,8 +14,6 @@ from millstream.store.segment import Segment
 
 class Recent:
     """The end of one segment."""
-
-    __slots__ = ("_buffer", "_data", "end", "segment", "start")
 
     def __init__(self, segment: Segment, buffer: RecordBuffer) -> None:
         self.segment = segment

@@ -72,7 +72,7 @@ class FilledLife:
         file = commit.parts[0][0].file
         assert isinstance(file, CrashFile)
         buffer.seal()
-        target, mark = fill.plan(buffer, fill=True)
+        target, mark = fill.plan(buffer, True)
         file.write_at(buffer.base, buffer.peek() + mark)
         end = max(buffer.filled, buffer.base + buffer.size + len(mark))
         if target > end:

@@ -211,7 +211,6 @@ class Consumer:
             self._read_again = self.world.call_later(_RETRY_S, self._try_again)
         finally:
             self._pumping = False
-        self.world.flush()
 
     def _try_again(self) -> None:
         self._read_again = None

@@ -1,0 +1,12 @@
+cdef class AccountWorld:
+    cdef object _broker
+    cdef object _account
+    cdef object _workers
+    cdef public object writers
+    cdef readonly object now_ns
+    cdef readonly object steady_ns
+
+cdef class SourceRequester:
+    cdef object _broker
+    cdef object _account
+    cdef object _client
