@@ -7,6 +7,7 @@ does not wait: only those *awaiting commit* are notified of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
@@ -20,7 +21,7 @@ from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.last_messages import LastOfEach
 from millstream.jetstream.consumers.start import Start, last_per_subject
-from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper, state_of
+from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.errors import StoreError
 from millstream.subjects.match import collide, is_subset
@@ -270,8 +271,12 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _alive(self) -> Iterator[Alive]:
         for consumer in list(self._by_name.values()):
             if isinstance(consumer.keeper, Keeper) and self._by_name.get(consumer.name) is consumer:
-                consumer.keeper.write()
-                yield consumer.name, consumer.config, consumer.created_ns, state_of(consumer.ledger)
+                yield Alive(
+                    consumer.name,
+                    consumer.created_ns,
+                    partial(getattr, consumer, "config"),
+                    consumer.keeper.copy_state,
+                )
 
     # -- what the stream says ---------------------------------------------------------------------
 
