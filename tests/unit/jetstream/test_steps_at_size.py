@@ -581,6 +581,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("account info", streams, lambda site: site.ask("INFO")),
     ("create a stream", streams, partial(Site.ask, endpoint="STREAM.CREATE.X", body={"name": "X"})),
     ("delete a stream", few_subjects, lambda site: site.ask("STREAM.DELETE.M")),
+    ("delete a stream with many consumers", consumers, lambda site: site.ask("STREAM.DELETE.M")),
     ("delete one of many streams", streams, lambda site: site.ask("STREAM.DELETE.S3")),
     ("purge all", messages, lambda site: site.ask("STREAM.PURGE.M")),
     ("purge half", messages, lambda site: site.ask("STREAM.PURGE.M", {"keep": 2500})),
