@@ -15,9 +15,6 @@ tens of thousands of objects are young before it starts a collection.  So a coll
 if there were many of these since the last one.  It asks for their numbers and not for that of objects:
 ``gc.get_objects`` would keep alive, for a moment, what other threads are about to free, such as the view of a
 buffer that must grow next.
-
-A collection visits what lists contain: a thousand lists of five hundred numbers take 5 ms.  So collections
-are frequent, which costs little because each object is visited twice at most.
 """
 
 from __future__ import annotations
@@ -31,9 +28,9 @@ from millstream.broker.turns import Turns
 
 _NEVER: Final = 2**31 - 1
 # New objects; collections of the youngest before their survivors are visited, too.
-_THRESHOLDS: Final = (250, 1, _NEVER)
+_THRESHOLDS: Final = (1_000, 1, _NEVER)
 _LOOK_EVERY_S: Final = 1.0
-_FEW: Final = 3  # collections of survivors, so some 2,000 objects that have grown old
+_FEW: Final = 3  # collections of survivors, so some thousand objects that have grown old
 _SHORT_S: Final = 0.0025
 _FEW_NEW: Final = 5_000  # objects; visiting one takes up to half a microsecond
 _OF_CLIENT: Final = 60  # objects
