@@ -137,6 +137,15 @@ def test_streams_are_joined_with_themselves_and_with_buckets(url: str, orders: s
     assert joined == [{"value": "APPLE", "n": 10}, {"value": "PEAR", "n": 10}]
 
 
+def test_joins_by_common_columns_know_their_streams(url: str, orders: str) -> None:
+    query = f"select count(*) as n from {orders} a join {orders} b using (seq, subject)"
+    assert ask(url, query) == [{"n": 30}]
+    query = f"with late as (select seq from {orders} where seq > 20) from late natural join {orders}"
+    assert len(ask(url, query)) == 10
+    with pytest.raises(SqlError, match='Column "nothing" does not exist'):
+        ask(url, f"from {orders} a join {orders} b using (nothing)")
+
+
 def test_names_need_quotes_as_everywhere_in_sql(url: str) -> None:
     name = f"{new_name()}-x'y"
     fill(url, name, [b"1"])
