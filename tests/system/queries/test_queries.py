@@ -4,8 +4,8 @@ import asyncio
 import json
 import threading
 from datetime import UTC, datetime
+from typing import Any
 
-import duckdb
 import nats
 import pytest
 
@@ -14,6 +14,9 @@ from millstream.queries.errors import SqlCancelled, SqlError, SqlLimit, SqlRefus
 from millstream.queries.limits import SqlLimits
 from millstream.queries.process import RunningQuery
 from millstream.tables.errors import NotAllowed, SourceUnavailable, StreamMissing
+from millstream.tables.source import TableSource
+from millstream.tables.stream_range import Fetching
+from millstream.tables.table import connection_to
 from tests.conftest import ServerFactory
 from tests.kits.patience import PATIENCE_S
 from tests.kits.queries import ITEMS, ask, ask_with_statistics, fill, new_name, source_of
@@ -198,7 +201,30 @@ def test_a_query_that_runs_away_ends_in_time_and_can_be_cancelled(url: str) -> N
             list(running.batches())
 
 
-def test_a_server_that_goes_in_mid_query_ends_it(own_server: ServerFactory) -> None:
+def test_a_server_that_goes_between_plan_and_rows_ends_the_query(
+    own_server: ServerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = own_server(jetstream=True)
+    fill(server.client_url, "GONE", [b"x" * 1000] * 200)
+    read = TableSource.read
+
+    def cut(self: TableSource, *what: Any) -> Any:
+        server.stop()
+        return read(self, *what)
+
+    monkeypatch.setattr(TableSource, "read", cut)
+    connection = connection_to(server.client_url, {"connect_timeout_s": 0.2, "request_timeout_s": 0.5})
+    fetching = Fetching(fail_on_data_loss=False, timeout=1.0, retries=0)
+    source = TableSource(connection, name="test", fetching=fetching)
+    with (
+        pytest.raises(SourceUnavailable),
+        RunningQuery("select count(*) from GONE", source, SqlLimits(time_s=PATIENCE_S)) as running,
+    ):
+        list(running.batches())
+    assert running.statistics.rows == 0
+
+
+def test_a_server_that_is_away_ends_a_query(own_server: ServerFactory) -> None:
     server = own_server(jetstream=True)
     fill(server.client_url, "GONE", [b"x" * 1000] * 200)
     source = source_of(server.client_url, connect_timeout_s=0.2, request_timeout_s=0.5)
@@ -241,6 +267,8 @@ def test_permissions_of_the_user_decide(own_server: ServerFactory, tmp_path: obj
 
 
 def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str) -> None:
+    import duckdb  # at the top of a test module, it complains of leaks at the end
+
     names = duckdb.sql("select 'apple' as item, 'red' as colour")
     colours = names.arrow()  # noqa: F841  # the query reads the variable
     query = f"select colour, count(*) as n from {orders} join colours on item = data->>'item' group by 1"
