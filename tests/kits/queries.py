@@ -9,7 +9,9 @@ import nats
 
 from millstream.queries.formats import rows_of, unique_names
 from millstream.queries.limits import SqlLimits
-from millstream.queries.process import QueryStatistics, RunningQuery
+from millstream.queries.process import RunningQuery
+from millstream.queries.statistics import QueryStatistics
+from millstream.queries.table_access import TableAccess
 from millstream.tables.source import TableSource
 from millstream.tables.table import connection_to
 from tests.kits.patience import PATIENCE_S
@@ -50,9 +52,10 @@ def ask(url: str, query: str, **limits: Any) -> list[dict[str, Any]]:
 
 
 def ask_with_statistics(
-    source: TableSource, query: str, **limits: Any
+    source: TableSource, query: str, *, tables: TableAccess | None = None, **limits: Any
 ) -> tuple[list[dict[str, Any]], QueryStatistics]:
-    with RunningQuery(query, source, SqlLimits(**({"time_s": PATIENCE_S} | limits))) as running:
+    allowed = SqlLimits(**({"time_s": PATIENCE_S} | limits))
+    with RunningQuery(query, source, allowed, tables=tables) as running:
         batches = running.batches()
         schema = next(batches)
         names = unique_names(schema)

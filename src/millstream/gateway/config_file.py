@@ -11,7 +11,7 @@ everything on each.
     dataplane:    api_server: {server_config: {listen_on, listen_port, read_timeout_sec, write_timeout_sec,
                   idle_timeout_sec}, logging_config: {request_id_header, do_not_log_headers}}
     gateway:      tls, auth, cors, limits, logging, hosts, h2c_upgrade, strict, relaxed_names, metrics_path,
-                  read_only
+                  read_only, lake: {warehouse, name, type, uri, properties}
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from millstream.gateway.settings import (
     Auth,
     Cors,
     Group,
+    Lake,
     Limits,
     Listener,
     Logging,
@@ -110,6 +111,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     relaxed_names: bool = False
     metrics_path: str = "/metrics"
     read_only: bool = False
+    lake: Lake | None = None
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -267,6 +269,7 @@ def _settings(file: _File, groups: frozenset[Group], nats: Nats) -> Settings:
         relaxed_names=file.gateway.relaxed_names,
         metrics_path=file.gateway.metrics_path,
         read_only=file.gateway.read_only,
+        lake=file.gateway.lake,
     )
 
 

@@ -12,6 +12,7 @@ from millstream.gateway.links import Links
 from millstream.gateway.metrics import Metrics
 from millstream.gateway.queries import QueryDesk
 from millstream.gateway.settings import Logging, Settings
+from millstream.gateway.tables import TableDesk
 from millstream.http.access_log import AccessLog
 
 
@@ -29,7 +30,8 @@ class Core:
             f"{settings.limits.streams} subscriptions are open; see gateway.limits.streams"
         )
         self.metrics = Metrics()
-        self.queries = QueryDesk(settings.limits)
+        self.tables = TableDesk(settings.lake)
+        self.queries = QueryDesk(settings.limits, self.tables)
         self.published = self.metrics.published.labels("v1")
         self.published_v2 = self.metrics.published.labels("v2")
         self.delivered = self.metrics.delivered.labels("v1")
@@ -47,6 +49,7 @@ class Core:
         self._running -= 1
         if self._running == 0:
             self.queries.stop()
+            self.tables.stop()
             await self.links.close()
 
 

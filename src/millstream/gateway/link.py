@@ -71,7 +71,7 @@ class CallerLink(Link):
         self.last_used = 0.0  # in the loop's time
         self.was_refused = False  # NATS was reached, and rejected the credentials
         self._settings = settings
-        self._is_own = credentials is None
+        self.is_own: Final = credentials is None  # the gateway's own credentials, not a caller's
         self._holders = 0
         self._complaint = ""  # the last problem that was logged
         self._look: asyncio.Task[None] | None = None
@@ -119,7 +119,7 @@ class CallerLink(Link):
             self.last_used = asyncio.get_running_loop().time()
             level = logging.WARNING if self._complaint else logging.INFO  # a logged problem is over
             self._complaint = ""
-            if self._is_own:
+            if self.is_own:
                 _LOG.log(level, "connected to NATS at %s", self.where)
                 self._look = asyncio.get_running_loop().create_task(self._look_for_jetstream())
         elif state is LinkState.LOST:
@@ -130,7 +130,7 @@ class CallerLink(Link):
                 self._complain(f"{error}; only callers with credentials of their own are served")
             else:
                 self._complain(f"{error}; trying again every {self._settings.reconnect_wait_s:g} s")
-        elif error is not None and self._is_own:
+        elif error is not None and self.is_own:
             _LOG.error("%s; restart the gateway, or set nats.reconnect.max_attempts", error)
 
     async def _look_for_jetstream(self) -> None:
@@ -144,7 +144,7 @@ class CallerLink(Link):
 
     def _complain(self, text: str) -> None:
         """Log a problem, once until it changes; problems of callers' links are logged at level DEBUG."""
-        level = logging.WARNING if self._is_own and text != self._complaint else logging.DEBUG
+        level = logging.WARNING if self.is_own and text != self._complaint else logging.DEBUG
         self._complaint = text
         _LOG.log(level, "%s", text)
 

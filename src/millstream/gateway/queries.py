@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.gateway.errors import (
     BadRequest,
     GatewayError,
-    NotFound,
     NotInstalled,
     Overloaded,
     PermissionDenied,
-    Unavailable,
     Unprocessable,
 )
 from millstream.gateway.settings import Limits
+from millstream.gateway.tables import TableDesk, translated
 from millstream.link.options import LinkOptions
 
 if TYPE_CHECKING:
@@ -36,13 +35,14 @@ _PACKAGES: Final = ("duckdb", "pyarrow")
 class QueryDesk:
     """Runs the queries of one gateway."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, tables: TableDesk) -> None:
         self._limits = limits
+        self._tables = tables
         self._running = 0
         self._threads: ThreadPoolExecutor | None = None
 
     async def pieces(
-        self, query: str, media_type: str, options: LinkOptions, rows: int
+        self, query: str, media_type: str, options: LinkOptions, rows: int, *, is_own: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield an empty piece when the result has begun, then the result; closing it ends the query.
 
@@ -58,7 +58,7 @@ class QueryDesk:
         self._running += 1
         running: RunningQuery | None = None
         try:
-            running, writer = await self._start(query, media_type, options, rows)
+            running, writer = await self._start(query, media_type, options, rows, is_own)
             first: list[bytes] = []
             size = 0
             while size < _FIRST_BYTES:
@@ -100,11 +100,12 @@ class QueryDesk:
             self._threads.shutdown(wait=False)
 
     def _started(
-        self, query: str, media_type: str, options: LinkOptions, rows: int
+        self, query: str, media_type: str, options: LinkOptions, rows: int, is_own: bool
     ) -> tuple[RunningQuery, Iterator[bytes]]:
         from millstream.queries.formats import WRITERS
         from millstream.queries.limits import SqlLimits
         from millstream.queries.process import RunningQuery
+        from millstream.queries.table_access import TableAccess
         from millstream.tables.source import TableSource
 
         most = self._limits.sql_rows
@@ -113,7 +114,10 @@ class QueryDesk:
             time_s=self._limits.sql_time_s,
             rows=min(rows, most) if rows and most else rows or most,
         )
-        running = RunningQuery(query, TableSource(options, name="gateway/sql"), limits)
+        source = TableSource(options, name="gateway/sql")
+        judge = None if is_own else source
+        tables = TableAccess(self._tables.library(), judge) if self._tables.is_open else None
+        running = RunningQuery(query, source, limits, tables=tables)
         return running, WRITERS[media_type](running)
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -142,17 +146,12 @@ def _next(writer: Iterator[bytes]) -> bytes | None:
 def _translated(error: Exception) -> GatewayError | None:
     """Return the gateway's error for one of a query; None if it is a defect."""
     from millstream.queries.errors import SqlError, SqlLimit, SqlRefused
-    from millstream.tables.errors import NotAllowed, SourceUnavailable, StreamAccessError, StreamMissing
 
     for kind, made in (
         (SqlRefused, BadRequest),
         (SqlLimit, Unprocessable),
         (SqlError, BadRequest),
-        (StreamMissing, NotFound),
-        (NotAllowed, PermissionDenied),
-        (SourceUnavailable, Unavailable),
-        (StreamAccessError, Unavailable),
     ):
         if isinstance(error, kind):
             return made(str(error))
-    return None
+    return translated(error)

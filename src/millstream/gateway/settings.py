@@ -129,6 +129,20 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sql_rows: int = 100_000  # of one result
 
 
+class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The catalog of Iceberg tables that SQL and `/v2/iceberg` serve; the keys are those of a pipeline's."""
+
+    warehouse: str = ""
+    name: str = "lake"
+    type: str = ""
+    uri: str = ""
+    properties: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if not self.warehouse and not self.type and not self.uri:
+            raise ValueError("lake: a catalog needs `warehouse`, or `type` and `uri`")
+
+
 class Logging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of the log, and the headers that are never logged."""
 
@@ -161,6 +175,7 @@ class Settings(msgspec.Struct, frozen=True):
     relaxed_names: bool = False  # /v1 accepts every name and subject that NATS accepts
     metrics_path: str = "/metrics"  # empty: not served
     read_only: bool = False  # refuse every request that changes something
+    lake: Lake | None = None  # None: no tables
 
     @property
     def groups(self) -> frozenset[Group]:

@@ -7,12 +7,14 @@ settings leave out, which is the place for secrets.
 import contextlib
 import logging
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from millstream.lake.errors import LakeError, LakeMissing, LakeUnavailable, TableRefused
+from millstream.base.reasons import file_reason
+from millstream.lake.errors import LakeError, LakeMissing, LakeUnavailable, TableMissing
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -59,6 +61,25 @@ class CatalogSettings:
         return {**self.properties, **{key: value for key, value in given.items() if value}}
 
 
+def catalog_at(place: str | Path | CatalogSettings) -> CatalogSettings:
+    """Return the settings of the catalog at a place: a warehouse folder, or a TOML file with `[catalog]`."""
+    if isinstance(place, CatalogSettings):
+        return place
+    path = Path(place)
+    if path.suffix != ".toml":
+        return CatalogSettings(warehouse=str(place))
+    try:
+        section = tomllib.loads(path.read_text()).get("catalog", {})
+    except OSError as error:
+        raise LakeError(f"cannot read {path}: {file_reason(error)}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LakeError(f"{path} is no TOML: {error}") from None
+    known = {one.name for one in fields(CatalogSettings)}
+    if not isinstance(section, dict) or not section or not known >= section.keys():
+        raise LakeError(f"{path} needs a section [catalog] with {', '.join(sorted(known))}")
+    return CatalogSettings(**section)
+
+
 def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog":
     """Return the catalog; with `create`, a default catalog that does not exist yet is created."""
     with explained(settings.name):
@@ -99,7 +120,7 @@ def explain(error: Exception, name: str) -> LakeError:
     text = _first_line(error)
     kind = type(error).__name__
     if kind in ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError"):
-        return TableRefused(f"catalog {name}: {text}")
+        return TableMissing(f"catalog {name}: {text}")
     if kind in ("UnauthorizedError", "ForbiddenError", "OAuthError"):
         return LakeError(f"catalog {name} refuses: {text}")
     if kind in ("NotInstalledError", "ModuleNotFoundError"):

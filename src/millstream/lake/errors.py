@@ -3,6 +3,7 @@
 LakeError
 ├── LakeUnavailable   the catalog does not answer; a retry may help
 ├── TableRefused      the table is not what the caller expects, or somebody else writes it
+│   └── TableMissing  there is no such table or namespace
 └── LakeMissing       PyIceberg is not installed, or a part of it
 """
 
@@ -19,6 +20,10 @@ class LakeUnavailable(LakeError):
 
 class TableRefused(LakeError):
     """The table is not what the caller expects, or somebody else writes it."""
+
+
+class TableMissing(TableRefused):
+    """There is no such table or namespace."""
 
 
 class LakeMissing(LakeError):

@@ -1,8 +1,8 @@
 """A relation as DuckDB reads it: a pyarrow dataset whose scans know which columns and rows are wanted.
 
 DuckDB calls `scanner` of a registered dataset once for each scan of a query, with the columns and the filter
-that are to be applied.  Rows must be exactly those of the filter; so the stream is read within the spans of
-the filter, and the filter is applied to what comes.
+that are to be applied.  Rows must be exactly those of the filter; so the stream or table is read within
+the spans of the filter, and the filter is applied to what comes.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from millstream.queries.relations import Relation
+from millstream.queries.relations import Relation, RelationPart
 from millstream.queries.substrait import columns_of, spans_of
-from millstream.tables.source import Selection
 
-# Yields the record batches of a part of a stream.
-Opener = Callable[[str, Selection], Iterator[Any]]
+# Yields the record batches of a part of a stream or table.
+Opener = Callable[[RelationPart], Iterator[Any]]
 
 
 class RelationDataset(ds.Dataset):  # type: ignore[misc]
@@ -47,7 +46,7 @@ class RelationScan:
         needed = columns_of(condition, relation.schema)
         self._read = [name for name in names if name in needed or name in self._columns]
         self._condition = condition
-        self.selection = relation.selection(self._read, spans_of(condition, relation.schema))
+        self.scan = relation.scan(self._read, spans_of(condition, relation.schema))
 
     def to_reader(self) -> Any:
         """Return the rows batch by batch."""
@@ -55,7 +54,7 @@ class RelationScan:
         return pa.RecordBatchReader.from_batches(pa.schema(fields), self._batches())
 
     def _batches(self) -> Iterator[Any]:
-        for raw in self._opener(self._relation.stream, self.selection):
+        for raw in self._opener(self.scan):
             batch = self._relation.shaped(raw, self._read)
             if self._condition is not None:
                 batch = batch.filter(self._condition)

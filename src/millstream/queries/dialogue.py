@@ -3,8 +3,8 @@
     parent                                        engine
     QueryStart (query, limits)          ─▶
                                         ◀─        Resolve (names in the query)
-    Resolved (streams)                  ─▶
-                                        ◀─        ScanRequest (stream, selection), for each scan
+    Resolved (streams and tables)       ─▶
+                                        ◀─        ScanRequest, for each scan
     Granted, and the end of a pipe      ─▶
          rows as an Arrow stream, then COMPLETE   (pipe of the scan)
          the result as an Arrow stream            (pipe of the result)
@@ -21,6 +21,9 @@ from typing import Any, Final
 import msgspec
 
 from millstream.queries.limits import SqlLimits
+from millstream.queries.relations import FoundRelation, RelationPart
+from millstream.queries.substrait import Span
+from millstream.tables.source import Selection
 
 COMPLETE: Final = b"\x01"  # after the rows of a scan: a stream that was cut does not have it
 _LONGEST: Final = 4 * 1024 * 1024
@@ -35,27 +38,49 @@ class QueryStart(msgspec.Struct, tag=True):
 
 
 class Resolve(msgspec.Struct, tag=True):
-    """Ask for the streams of names: schema and name."""
+    """Ask what names mean: schema and name."""
 
     names: list[tuple[str, str]]
 
 
 class Resolved(msgspec.Struct, tag=True):
-    """The stream of each name that was asked for; None if there is none."""
+    """The place of each relation that was asked for; None if there is none."""
 
-    streams: list[str | None]
+    found: list[FoundRelation | None]
+
+
+class SpanBounds(msgspec.Struct):
+    """A `Span` of a column."""
+
+    low: int | str | None
+    high: int | str | None
+    values: list[int | str] | None
 
 
 class ScanRequest(msgspec.Struct, tag=True):
-    """Ask for a part of a stream; the fields are those of `Selection`."""
+    """Ask for a part of a stream or table; the fields are those of `RelationPart`."""
 
     stream: str
-    columns: list[str]
-    low: int
-    high: int | None
-    from_ns: int | None
-    until_ns: int | None
-    subjects: list[str] | None
+    table: str
+    selection: Selection
+    spans: dict[str, SpanBounds]
+
+    @classmethod
+    def of(cls, scan: RelationPart) -> "ScanRequest":
+        """Return the request for a scan."""
+        spans = {
+            name: SpanBounds(one.low, one.high, None if one.values is None else sorted(one.values))
+            for name, one in scan.spans.items()
+        }
+        return cls(scan.stream, scan.table, scan.selection, spans)
+
+    def scan(self) -> RelationPart:
+        """Return the scan that is asked for."""
+        spans = {
+            name: Span(one.low, one.high, None if one.values is None else frozenset(one.values))
+            for name, one in self.spans.items()
+        }
+        return RelationPart(self.stream, self.table, self.selection, spans)
 
 
 class Granted(msgspec.Struct, tag=True):

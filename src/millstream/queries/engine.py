@@ -20,9 +20,8 @@ import pyarrow as pa
 from millstream.queries import dialogue as say
 from millstream.queries.errors import SqlError, SqlRefused
 from millstream.queries.limits import MIB, SqlLimits
-from millstream.queries.relations import RelationName
+from millstream.queries.relations import FoundRelation, RelationName, RelationPart
 from millstream.queries.session import add_relations, check_statement, one_line, open_session, relation_names
-from millstream.tables.source import Selection
 
 _UNCOUNTED_MIB: Final = 256  # for what DuckDB does not count, such as long texts and rows on their way
 _LIBRARIES_MIB: Final = 1024
@@ -37,33 +36,23 @@ class ScanBroken(Exception):
 
 
 class RemoteScans:
-    """Asks the parent for streams and their rows; scans may come from several threads of DuckDB."""
+    """Asks the parent for relations and their rows; scans may come from several threads of DuckDB."""
 
     def __init__(self, parent: say.EngineDialogue) -> None:
         self._parent = parent
         self._turn = threading.Lock()
 
-    def resolve(self, names: list[RelationName]) -> dict[RelationName, str | None]:
-        """Return the streams of names."""
+    def resolve(self, names: list[RelationName]) -> dict[RelationName, FoundRelation | None]:
+        """Return the places of relations."""
         with self._turn:
             self._parent.send(say.Resolve([(name.schema, name.name) for name in names]))
             answer = self._parent.receive()
-        return dict(zip(names, answer.streams, strict=True))
+        return dict(zip(names, answer.found, strict=True))
 
-    def batches(self, stream: str, selection: Selection) -> Iterator[Any]:
+    def batches(self, scan: RelationPart) -> Iterator[Any]:
         """Yield the rows of a scan; raise ScanBroken if they do not come to their end."""
         with self._turn:
-            self._parent.send(
-                say.ScanRequest(
-                    stream,
-                    list(selection.columns),
-                    selection.low,
-                    selection.high,
-                    selection.from_ns,
-                    selection.until_ns,
-                    None if selection.subjects is None else list(selection.subjects),
-                )
-            )
+            self._parent.send(say.ScanRequest.of(scan))
             self._parent.receive()
             pipe = self._parent.receive_pipe()
         with open(pipe, "rb") as rows:
@@ -73,7 +62,7 @@ class RemoteScans:
             except (pa.ArrowInvalid, OSError) as error:
                 raise ScanBroken(str(error)) from None
             if rows.read(1) != say.COMPLETE:
-                raise ScanBroken("the rows of a stream were cut off")
+                raise ScanBroken("the rows of a scan were cut off")
 
 
 def run(parent: say.EngineDialogue, result: Any) -> None:
@@ -102,8 +91,7 @@ def _answer(start: say.QueryStart, scans: RemoteScans, result: Any) -> bool:
     _limit(start.limits)
     check_statement(connection, start.query)
     names = relation_names(connection, start.query)
-    streams = scans.resolve(names)
-    add_relations(connection, names, lambda name: streams[name], scans.batches)
+    add_relations(connection, names, scans.resolve(names).__getitem__, scans.batches)
     connection.execute("SET lock_configuration = true")
     reader = connection.sql(start.query).to_arrow_reader(_BATCH_ROWS)  # `execute` would gather all rows
     left = start.limits.rows or sys.maxsize

@@ -1,34 +1,46 @@
 """`millstream.sql`: a query over streams as a DuckDB relation, in the caller's own process."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from millstream.lake.catalog import CatalogSettings, catalog_at
+from millstream.lake.library import TableLibrary
 from millstream.link.options import LinkOptions
 from millstream.queries.errors import SqlError
-from millstream.queries.lookup import StreamLookup
-from millstream.queries.reading import opener_of
+from millstream.queries.reading import QueryReader
 from millstream.queries.session import add_relations, check_statement, one_line, open_session, relation_names
+from millstream.queries.table_access import TableAccess
 from millstream.tables.source import TableSource
 from millstream.tables.table import DEFAULT_SERVER, connection_to
 
 
-def sql(query: str, *, server: str | Sequence[str] | LinkOptions = DEFAULT_SERVER, **options: Any) -> Any:
+def sql(
+    query: str,
+    *,
+    server: str | Sequence[str] | LinkOptions = DEFAULT_SERVER,
+    lake: str | Path | CatalogSettings | None = None,
+    **options: Any,
+) -> Any:
     """Return the result of a query over streams and buckets as a DuckDB relation, which reads when used.
 
     Streams are relations by their names, buckets are `kv.NAME`; tables of pandas, Polars and pyarrow in
-    variables of the caller are relations, too.  `options` are the other fields of `LinkOptions`.  Raises
-    SqlError for a wrong query, and StreamMissing, NotAllowed or SourceUnavailable.
+    variables of the caller are relations, too.  With `lake`, the warehouse folder of a catalog, a TOML file
+    with a section `catalog`, or settings, its tables are relations (`namespace.table`), and `whole.NAME` is
+    a stream with its archive.  `options` are the other fields of `LinkOptions`.  Raises
+    SqlError for a wrong query, StreamMissing, NotAllowed or SourceUnavailable, and LakeError.
     """
     source = TableSource(connection_to(server, options), name="millstream/sql")
     connection = open_session({"python_scan_all_frames": True})
     check_statement(connection, query)
-    lookup = StreamLookup(source)
-    add_relations(connection, relation_names(connection, query), lookup, opener_of(source))
+    tables = None if lake is None else TableAccess(TableLibrary(catalog_at(lake)))
+    reader = QueryReader(source, tables)
+    add_relations(connection, relation_names(connection, query), reader.resolve, reader.batches)
     try:
         return connection.sql(query)
     except duckdb.CatalogException as error:
-        raise lookup.complaint() or SqlError(one_line(error)) from None
+        raise reader.complaint() or SqlError(one_line(error)) from None
     except duckdb.Error as error:
         raise SqlError(one_line(error)) from None

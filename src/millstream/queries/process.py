@@ -1,9 +1,9 @@
 """A query in a process of its own: start it, give it the rows that it asks for, take its result, end it.
 
-The parent reads the streams, with the caller's credentials, and writes their rows to pipes; a pipe that is
-full stops the reading, so memory stays flat.  The engine gets an empty environment and no descriptor but its
-pipes.  Whatever it does, the parent ends it when its time is over, when the caller cancels, and when the
-caller is done.
+The parent reads streams and tables, with the caller's credentials, and writes their rows to pipes; a pipe
+that is full stops the reading, so memory stays flat.  The engine gets an empty environment and no descriptor
+but its pipes.  Whatever it does, the parent ends it when its time is over, when the caller cancels, and when
+the caller is done.
 """
 
 import contextlib
@@ -16,47 +16,20 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final, Self
 
-import msgspec
 import pyarrow as pa
 
 from millstream.base.errors import MillstreamError
 from millstream.queries import dialogue as say
 from millstream.queries.errors import SqlCancelled, SqlError, SqlLimit, SqlRefused
 from millstream.queries.limits import LONGEST_QUERY, SqlLimits
-from millstream.queries.lookup import StreamLookup
-from millstream.queries.reading import planned_ranges
-from millstream.queries.relations import RelationName
-from millstream.tables.errors import OptionError
-from millstream.tables.schema import stream_schema
-from millstream.tables.source import Selection, TableSource
-from millstream.tables.stream_range import StreamRange
+from millstream.queries.reading import QueryReader
+from millstream.queries.relations import RelationName, RelationPart
+from millstream.queries.statistics import QueryStatistics
+from millstream.queries.table_access import TableAccess
+from millstream.tables.source import TableSource
 
 _KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH", "MILLSTREAM_PURE", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV")
 _END_S: Final = 5.0
-
-
-class ScanStatistics(msgspec.Struct):
-    """The reading of one scan of a stream."""
-
-    stream: str
-    columns: list[str]
-    first: int  # sequences, both included
-    last: int
-    subjects: list[str]
-    transport: str
-    messages: int = 0
-    bytes: int = 0
-
-
-class QueryStatistics(msgspec.Struct):
-    """The reading and the result of a query."""
-
-    rows: int = 0
-    truncated: bool = False  # there are more rows than the limit allows
-    seconds: float = 0.0
-    messages: int = 0
-    bytes: int = 0
-    scans: list[ScanStatistics] = []
 
 
 class EngineProcess:
@@ -119,15 +92,19 @@ class RunningQuery:
     """A query whose process has begun; use with `with`, which ends it."""
 
     def __init__(
-        self, query: str, source: TableSource, limits: SqlLimits, engine: EngineProcess | None = None
+        self,
+        query: str,
+        source: TableSource,
+        limits: SqlLimits,
+        engine: EngineProcess | None = None,
+        *,
+        tables: TableAccess | None = None,
     ) -> None:
         if len(query.encode()) > LONGEST_QUERY:
             raise SqlRefused(f"the query is longer than {LONGEST_QUERY // 1024} KiB")
         self.statistics: Final = QueryStatistics(scans=[])
         self._limits = limits
-        self._source = source
-        self._lookup = StreamLookup(source)
-        self._streams: set[str] = set()
+        self._reader = QueryReader(source, tables)
         self._began = time.monotonic()
         self._failure: MillstreamError | None = None
         self._outcome: say.Finished | say.Failed | None = None
@@ -174,7 +151,7 @@ class RunningQuery:
             self._timer.cancel()
         self._engine.end()
         self._engine.result.close()
-        self._source.close()
+        self._reader.close()
 
     def _expire(self) -> None:
         self._fail(SqlLimit(f"the query took longer than {self._limits.time_s:g} s"))
@@ -198,7 +175,7 @@ class RunningQuery:
             case say.Failed("refused", text):
                 raise SqlRefused(text)
             case say.Failed("catalog", text):
-                raise self._lookup.complaint() or SqlError(text)
+                raise self._reader.complaint() or SqlError(text)
             case say.Failed("memory"):
                 raise self._too_big()
             case say.Failed(_, text):
@@ -221,11 +198,10 @@ class RunningQuery:
                 message = line.receive()
                 match message:
                     case say.Resolve(names):
-                        streams = [self._lookup(RelationName(schema, name)) for schema, name in names]
-                        self._streams |= {stream for stream in streams if stream is not None}
-                        line.send(say.Resolved(streams))
+                        found = [self._reader.resolve(RelationName(*each)) for each in names]
+                        line.send(say.Resolved(found))
                     case say.ScanRequest():
-                        self._begin(message)
+                        self._begin(message.scan())
                     case say.Finished() | say.Failed():
                         self._outcome = message
         except say.DialogueEnded:
@@ -234,44 +210,23 @@ class RunningQuery:
             self._fail(error)
             self._engine.end()
 
-    def _begin(self, scan: say.ScanRequest) -> None:
-        if scan.stream not in self._streams:
-            raise OptionError(f"stream {scan.stream} is not in the query")
-        selection = Selection(
-            tuple(scan.columns),
-            scan.low,
-            scan.high,
-            scan.from_ns,
-            scan.until_ns,
-            None if scan.subjects is None else tuple(scan.subjects),
-        )
-        stream_schema(selection.columns)
+    def _begin(self, scan: RelationPart) -> None:
+        schema = self._reader.schema(scan)
         reading, writing = os.pipe()
         threading.Thread(
-            target=self._write_rows, args=(scan.stream, selection, writing), daemon=True, name="sql-scan"
+            target=self._write_rows, args=(scan, schema, writing), daemon=True, name="sql-scan"
         ).start()
         self._engine.dialogue.send(say.Granted())
         self._engine.dialogue.send_pipe(reading)
 
-    def _write_rows(self, stream: str, selection: Selection, pipe: int) -> None:
+    def _write_rows(self, scan: RelationPart, schema: Any, pipe: int) -> None:
         """Write the rows of a scan; they lack their end mark if reading failed, and the error is kept."""
         with contextlib.suppress(OSError), os.fdopen(pipe, "wb") as rows:  # OSError: the engine is gone
             try:
-                with pa.ipc.new_stream(rows, stream_schema(selection.columns)) as writer:
-                    for part in planned_ranges(self._source, stream, selection):
-                        seen = self._scan_of(part, selection)
-                        for batch in self._source.read(part, selection.columns):
-                            seen.messages += batch.num_rows
-                            seen.bytes += batch.nbytes
-                            writer.write_batch(batch)
+                with pa.ipc.new_stream(rows, schema) as writer:
+                    for batch in self._reader.batches(scan, self.statistics.scans.append):
+                        writer.write_batch(batch)
                 rows.write(say.COMPLETE)
             except MillstreamError as error:
                 self._fail(error)
                 self._engine.end()
-
-    def _scan_of(self, part: StreamRange, selection: Selection) -> ScanStatistics:
-        """Return the new statistics of a range, which are part of the query's."""
-        columns, subjects = list(selection.columns), list(part.filters)
-        made = ScanStatistics(part.stream, columns, part.low, part.high, subjects, part.transport)
-        self.statistics.scans.append(made)
-        return made

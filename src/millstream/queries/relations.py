@@ -1,18 +1,21 @@
-"""The relations of a query: streams and buckets with the columns that SQL sees.
+"""The relations of a query: streams, buckets and tables with the columns that SQL sees.
 
     ORDERS       stream, subject, seq, time, headers, data, size; `data` is text
     raw.ORDERS   all columns of formats/arrow.md; `data` is a BLOB
     kv.CONFIG    key, value, revision, operation, time: the last entry of each key
+    whole.ORDERS the stream and its archive as one: the columns of ORDERS
+    shop.orders  an Iceberg table of the namespace `shop` with its own columns; `data` is text
 
 Bytes of a payload that are not UTF-8 are U+FFFD in a text; the relation `raw` has them.  A relation says
-which part of its stream a scan needs, and turns the stream's record batches into its own.
+which part of its stream or table a scan needs, and turns the record batches of that into its own.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +26,8 @@ from millstream.tables.source import Selection
 
 KV: Final = "kv"
 RAW: Final = "raw"
+WHOLE: Final = "whole"
+OWN_SCHEMAS: Final = ("", KV, RAW, WHOLE)  # other schemas are namespaces of tables
 BUCKET_PREFIX: Final = "KV_"
 _STREAM_NAME: Final = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]{1,255}")
 _BUCKET_COLUMNS: Final = {
@@ -51,7 +56,7 @@ class RelationName:
     @property
     def stream(self) -> str:
         """The stream to read; empty if no stream can have the name."""
-        if self.schema not in ("", KV, RAW) or _STREAM_NAME.fullmatch(self.name) is None:
+        if self.schema not in OWN_SCHEMAS or _STREAM_NAME.fullmatch(self.name) is None:
             return ""
         return f"{BUCKET_PREFIX}{self.name}" if self.schema == KV else self.name
 
@@ -59,11 +64,30 @@ class RelationName:
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
-class StreamRelation:
-    """A stream; with `raw`, in all its columns and with payloads as they are."""
+class FoundRelation(msgspec.Struct, frozen=True):
+    """The place of a relation's rows: a stream, a table, or both."""
 
-    def __init__(self, stream: str, *, raw: bool = False) -> None:
-        self.stream: Final = stream
+    stream: str = ""
+    table: str = ""
+    schema: bytes = b""  # of a table alone: its columns as an Arrow schema
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPart:
+    """The part of a relation that a scan needs: of a stream, of a table, or of both."""
+
+    stream: str
+    table: str
+    selection: Selection
+    spans: Spans = field(default_factory=dict)  # of a table alone: limits of its columns
+
+
+class StreamRelation:
+    """A stream, perhaps with its archive; with `raw`, in all its columns and with payloads as they are."""
+
+    def __init__(self, stream: str, *, table: str = "", raw: bool = False) -> None:
+        self._stream = stream
+        self._table = table
         self._raw = raw
         if raw:
             self.schema: Any = stream_schema(COLUMN_TYPES)
@@ -71,22 +95,20 @@ class StreamRelation:
             fields = [(name, pa.string() if name == "data" else COLUMN_TYPES[name]) for name in USUAL_COLUMNS]
             self.schema = pa.schema(fields)
 
-    def selection(self, columns: Sequence[str], spans: Spans) -> Selection:
+    def scan(self, columns: Sequence[str], spans: Spans) -> RelationPart:
         """Return the part of the stream that has the rows within the spans."""
-        return _selection(
+        selection = _selection(
             tuple(columns),
             spans.get("seq", Span()),
             spans.get("time", Span()),
             spans.get("subject", Span()).values,
-            is_empty=any(span.is_empty for span in spans.values()) or _is_other(spans, self.stream),
+            is_empty=any(span.is_empty for span in spans.values()) or _is_other(spans, self._stream),
         )
+        return RelationPart(self._stream, self._table, selection)
 
     def shaped(self, batch: Any, columns: Sequence[str]) -> Any:
         """Return a batch of the stream as one of the relation."""
-        if self._raw or "data" not in columns:
-            return batch
-        at = batch.schema.get_field_index("data")
-        return batch.set_column(at, pa.field("data", pa.string()), as_text(batch.column(at)))
+        return batch if self._raw or "data" not in columns else _with_text(batch)
 
 
 class BucketRelation:
@@ -95,19 +117,20 @@ class BucketRelation:
     schema: Final = pa.schema(list(_BUCKET_COLUMNS.items()))
 
     def __init__(self, bucket: str) -> None:
-        self.stream: Final = f"{BUCKET_PREFIX}{bucket}"
+        self._stream = f"{BUCKET_PREFIX}{bucket}"
         self._prefix = f"$KV.{bucket}."
 
-    def selection(self, columns: Sequence[str], spans: Spans) -> Selection:
+    def scan(self, columns: Sequence[str], spans: Spans) -> RelationPart:
         """Return the part of the stream that has the rows within the spans."""
         keys = spans.get("key", Span()).values
-        return _selection(
+        selection = _selection(
             tuple(dict.fromkeys(need for name in columns for need in _BUCKET_NEEDS[name])),
             spans.get("revision", Span()),
             spans.get("time", Span()),
             None if keys is None else frozenset(f"{self._prefix}{key}" for key in keys),
             is_empty=any(span.is_empty for span in spans.values()),
         )
+        return RelationPart(self._stream, "", selection)
 
     def shaped(self, batch: Any, columns: Sequence[str]) -> Any:
         """Return a batch of the stream as one of the relation."""
@@ -126,14 +149,46 @@ class BucketRelation:
         return batch.column({"revision": "seq"}.get(name, name))
 
 
-Relation = StreamRelation | BucketRelation
+class TableRelation:
+    """An Iceberg table alone."""
+
+    def __init__(self, table: str, schema: bytes) -> None:
+        self._table = table
+        own = pa.ipc.read_schema(pa.py_buffer(schema))
+        self._has_text = "data" in own.names and pa.types.is_binary(own.field("data").type)
+        fields = [
+            pa.field("data", pa.string()) if self._has_text and one.name == "data" else one for one in own
+        ]
+        self.schema: Final = pa.schema(fields)
+
+    def scan(self, columns: Sequence[str], spans: Spans) -> RelationPart:
+        """Return the part of the table that has the rows within the spans."""
+        known = {name: span for name, span in spans.items() if not (self._has_text and name == "data")}
+        wanted = tuple(columns) or (self.schema.names[0],)
+        empty = () if any(span.is_empty for span in spans.values()) else None
+        return RelationPart("", self._table, Selection(columns=wanted, subjects=empty), known)
+
+    def shaped(self, batch: Any, columns: Sequence[str]) -> Any:
+        """Return a batch of the table as one of the relation."""
+        return _with_text(batch) if self._has_text and "data" in columns else batch
 
 
-def relation_of(name: RelationName, stream: str) -> Relation:
-    """Return the relation of a name whose stream exists."""
+Relation = StreamRelation | BucketRelation | TableRelation
+
+
+def relation_of(name: RelationName, found: FoundRelation) -> Relation:
+    """Return the relation of a name that exists."""
+    if not found.stream:
+        return TableRelation(found.table, found.schema)
     if name.schema == KV:
-        return BucketRelation(stream.removeprefix(BUCKET_PREFIX))
-    return StreamRelation(stream, raw=name.schema == RAW)
+        return BucketRelation(found.stream.removeprefix(BUCKET_PREFIX))
+    return StreamRelation(found.stream, table=found.table, raw=name.schema == RAW)
+
+
+def _with_text(batch: Any) -> Any:
+    """Return the batch with `data` as text."""
+    at = batch.schema.get_field_index("data")
+    return batch.set_column(at, pa.field("data", pa.string()), as_text(batch.column(at)))
 
 
 def as_text(column: Any) -> Any:

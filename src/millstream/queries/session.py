@@ -1,22 +1,23 @@
 """A DuckDB connection for one query: its settings, its relations, and the statements that it takes.
 
-DuckDB itself finds the names in a query (`get_table_names`), and each is looked up on the server; a name that
-is no stream is left to DuckDB, which may know it.  Identifiers of SQL ignore case and names of streams do
-not, so two streams that differ only in case cannot be in one query.
+DuckDB itself finds the names in a query (`get_table_names`), and each is looked up on the server and in the
+catalog; a name that neither has is left to DuckDB, which may know it.  Identifiers of SQL ignore case and
+names of streams do not, so two streams that differ only in case cannot be in one query.
 
 `->>` gives NULL for text that is no JSON: in DuckDB, one such payload would end the query.  `->` stays as it
 is, because DuckDB lets nobody redefine it.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import duckdb
 
 from millstream.queries.dataset import Opener, RelationDataset
 from millstream.queries.errors import SqlError, SqlRefused
-from millstream.queries.relations import KV, RAW, RelationName, relation_of
+from millstream.queries.relations import KV, FoundRelation, RelationName, relation_of
 
 _TOLERANT: Final = (
     'CREATE TEMP MACRO "->>"(value, path) AS '
@@ -26,16 +27,14 @@ _PART: Final = r'("(?:[^"]|"")*"|[^".\s]+)'
 _QUALIFIED: Final = re.compile(rf"(?:{_PART}\.)?{_PART}(?=\s|$)")  # an alias or a sample may follow
 _READING: Final = ("SELECT", "EXPLAIN")
 
-# Returns the stream of a relation; None if there is none.
-Resolver = Callable[[RelationName], str | None]
+# Returns where the rows of a relation are; None if there is no such relation.
+Resolver = Callable[[RelationName], FoundRelation | None]
 
 
 def open_session(settings: dict[str, Any]) -> Any:
     """Return a connection to an empty database in memory, with these settings of DuckDB."""
     connection = duckdb.connect(":memory:", config=settings)
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"CREATE SCHEMA {KV}")
-    connection.execute(f"CREATE SCHEMA {RAW}")
     connection.execute(_TOLERANT)
     return connection
 
@@ -61,10 +60,30 @@ def relation_names(connection: Any, query: str) -> list[RelationName]:
     """Return the relations that a query names and does not define itself."""
     try:
         texts = connection.get_table_names(query, qualified=True)
+    except duckdb.BinderException as error:  # USING and NATURAL need the columns, which are not known yet
+        found = set(_parsed_names(connection, query))
+        if not found:
+            raise SqlError(one_line(error)) from None
+        return sorted(found, key=str)
     except duckdb.Error as error:
         raise SqlError(one_line(error)) from None
     found = {_name(*parsed.groups(default="")) for text in texts if (parsed := _QUALIFIED.match(text))}
     return sorted(found, key=str)
+
+
+def _parsed_names(connection: Any, query: str) -> Iterator[RelationName]:
+    """Yield the relations in the syntax tree of a query, also those that it defines itself."""
+    [(text,)] = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+    waiting: list[Any] = [json.loads(text)]
+    while waiting:
+        match waiting.pop():
+            case {"type": "BASE_TABLE", "schema_name": str(schema), "table_name": str(name)} as node:
+                yield RelationName(schema.lower(), name)
+                waiting += node.values()
+            case dict() as node:
+                waiting += node.values()
+            case list() as nodes:
+                waiting += nodes
 
 
 def add_relations(connection: Any, names: Iterable[RelationName], resolve: Resolver, opener: Opener) -> None:
@@ -74,10 +93,10 @@ def add_relations(connection: Any, names: Iterable[RelationName], resolve: Resol
         other = spelled.setdefault(str(name).lower(), name)
         if other != name:
             raise SqlError(f"{other} and {name} differ only in case, which SQL ignores; query one at a time")
-        stream = resolve(name)
-        if stream is None:
+        found = resolve(name)
+        if found is None:
             continue
-        dataset = RelationDataset(relation_of(name, stream), opener)
+        dataset = RelationDataset(relation_of(name, found), opener)
         if not name.schema:
             connection.register(name.name, dataset)
             continue
@@ -85,7 +104,8 @@ def add_relations(connection: Any, names: Iterable[RelationName], resolve: Resol
         connection.register(place, dataset)
         last = " QUALIFY row_number() OVER (PARTITION BY key ORDER BY revision DESC) = 1"
         rows = f"SELECT * FROM {quoted(place)}{last if name.schema == KV else ''}"
-        connection.execute(f"CREATE OR REPLACE VIEW {name.schema}.{quoted(name.name)} AS {rows}")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name.schema)}")
+        connection.execute(f"CREATE OR REPLACE VIEW {quoted(name.schema)}.{quoted(name.name)} AS {rows}")
 
 
 def quoted(identifier: str) -> str:

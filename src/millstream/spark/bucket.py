@@ -17,7 +17,7 @@ from millstream.spark.options import SourceOptions
 from millstream.spark.partitions import RangePartition
 from millstream.spark.plan import Range
 from millstream.spark.schema import arrow_schema
-from millstream.spark.shapes import BUCKET_SHAPE, bucket_operations
+from millstream.spark.shapes import bucket_operations, offered_shape
 from millstream.tables.connections import RequestConnection
 from millstream.tables.errors import StreamMissing
 
@@ -44,11 +44,12 @@ class BucketReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        native = BUCKET_SHAPE.native(self._schema, "subject", "seq", "headers")
+        shape = offered_shape(self._options.shape, self._options.value)
+        native = shape.native(self._schema, "subject", "seq", "headers")
         kept = LatestRows()
         for batch in self._revisions(partition.stream, native):
             kept.add(batch)
-        return BUCKET_SHAPE.converted(kept.batches(), self._schema)
+        return shape.converted(kept.batches(), self._schema)
 
     def _revisions(self, stream: str, native: StructType) -> Iterator[Any]:
         from millstream.tables.readers.ranges import read_range

@@ -3,6 +3,7 @@
     StreamAccessError
     └── SparkError
         ├── SchemaError      a column that this source does not have, or not with that type
+        ├── BadValue         a payload does not have the form that `valueFormat` says
         ├── CheckpointError  the offset in Spark's checkpoint was not written by this source
         └── JavaMissing      Spark finds no Java that it can run on
 
@@ -19,6 +20,10 @@ class SparkError(StreamAccessError):
 
 class SchemaError(SparkError):
     """The schema names a column that the source does not have, or has with another type."""
+
+
+class BadValue(SparkError):
+    """A payload does not have the form that `valueFormat` says."""
 
 
 class CheckpointError(SparkError):

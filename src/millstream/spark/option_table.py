@@ -97,6 +97,21 @@ OPTIONS: Final = (
     Option(
         "kafkaSchema", Use.READ, "false", "`true`: the columns of Spark's Kafka source instead of our own"
     ),
+    Option(
+        "valueFormat",
+        Use.READ,
+        None,
+        "`json` or `variant`: the payload decoded as the column `value`, instead of `data`",
+    ),
+    Option(
+        "valueSchema", Use.READ, None, "fields of `valueFormat=json`: columns as in SQL, or a JSON Schema"
+    ),
+    Option(
+        "onBadValue",
+        Use.READ,
+        "fail",
+        "a payload of another form: `fail`, `null` with the reason in `value_error`, or `drop`",
+    ),
     Option("transport", Use.READ, "auto", "`auto`, `arrow`, `pull` or `direct`"),
     Option(
         "arrow.hosts", Use.READ, None, "hosts that may serve Arrow beside the NATS server's own, with commas"

@@ -16,8 +16,9 @@ from millstream.link.errors import BadLinkOptions
 from millstream.link.options import LinkOptions
 from millstream.link.sources import link_options, spark_layer
 from millstream.spark import option_values as values
-from millstream.spark.option_table import Use, chosen
+from millstream.spark.option_table import ENGINE_OPTIONS, Use, chosen, known
 from millstream.spark.start_position import EndPoint, StartPoint
+from millstream.spark.value_formats import ValueFormat
 from millstream.tables.errors import OptionError
 from millstream.tables.stream_range import Fetching
 
@@ -103,6 +104,7 @@ class SourceOptions:
     purge_force: bool = False
     push_down_filters: bool = False
     shape: str = OWN  # the columns that are offered
+    value: ValueFormat | None = None  # None: payloads as they are
 
     @classmethod
     def parse(cls, raw: Mapping[str, str], use: Use) -> Self:
@@ -131,6 +133,7 @@ class SourceOptions:
             connection=connection_of(given),
             streams=() if pattern is not None else _streams(name, given[name]),
             shape=shape,
+            value=_value(given, shape),
             pattern=pattern,
             filters=() if filters is None else values.words("filterSubjects", filters),
             start=StartPoint.parse(given, streaming=use is Use.STREAM),
@@ -152,6 +155,21 @@ def shape_of(given: Mapping[str, str]) -> str:
     if "bucket" in lower:
         return BUCKET
     return KAFKA if lower.get("kafkaschema", "").strip().lower() == "true" else OWN
+
+
+def value_of(given: Mapping[str, str]) -> ValueFormat | None:
+    """Return the format of values that options choose; raise OptionError."""
+    proper = {name: value for name, value in given.items() if name.lower() not in ENGINE_OPTIONS}
+    return ValueFormat.parse({known(name).name: value for name, value in proper.items()})
+
+
+def _value(given: Mapping[str, str], shape: str) -> ValueFormat | None:
+    form = ValueFormat.parse(given)
+    if form is not None and shape == KAFKA:
+        raise OptionError("option valueFormat has no meaning together with kafkaSchema")
+    if form is not None and "pushDownFilters" in given:
+        raise OptionError("option pushDownFilters has no meaning together with valueFormat")
+    return form
 
 
 def _shape(given: Mapping[str, str], use: Use) -> str:

@@ -12,7 +12,7 @@ from millstream.spark.files import shipped
 from millstream.spark.options import SourceOptions
 from millstream.spark.plan import Range
 from millstream.spark.schema import arrow_schema
-from millstream.spark.shapes import SHAPES
+from millstream.spark.shapes import offered_shape
 from millstream.tables.stream_range import StreamRange
 
 
@@ -36,7 +36,7 @@ def read_partition(partition: InputPartition, options: SourceOptions, schema: St
 
     assert isinstance(partition, RangePartition)
     connection = shipped(options.connection)
-    shape = SHAPES[options.shape]
+    shape = offered_shape(options.shape, options.value)
     native = arrow_schema(shape.native(schema))
     batches = read_range(partition, connection, options.fetching, native, _name(partition))
     return shape.converted(batches, schema)

@@ -5,7 +5,9 @@
              Kafka.  The key is the subject, the partition is always 0, the offset is the sequence
     bucket   key, value, operation, revision, time: one row for each change of a key
 
-A shape reads columns of its own and computes the others from them, batch by batch, in the task.
+A shape reads columns of its own and computes the others from them, batch by batch, in the task.  With
+`valueFormat`, `DecodedShape` adds the payload as a value to the columns of the source, or decodes the value
+of a bucket.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,12 +27,16 @@ from pyspark.sql.types import (
 )
 
 from millstream.jsapi import headers as wire
+from millstream.spark.errors import BadValue, SchemaError
 from millstream.spark.options import BUCKET, KAFKA, OWN
 from millstream.spark.schema import COLUMNS, DEFAULT_COLUMNS, arrow_schema, chosen_columns
+from millstream.spark.value_formats import DROP, FAIL, NULL, ValueFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+VALUE: Final = "value"
+VALUE_ERROR: Final = "value_error"
 LOG_APPEND_TIME: Final = 1  # Kafka's number for times that the server has set
 
 Column = Callable[["pa.RecordBatch"], Any]
@@ -178,3 +184,83 @@ BUCKET_SHAPE: Final = Shape(
     },
 )
 SHAPES: Final = {one.name: one for one in (OWN_SHAPE, KAFKA_SHAPE, BUCKET_SHAPE)}
+
+
+class DecodedShape:
+    """Another shape with the columns `value`, which is the decoded payload, and `value_error`."""
+
+    def __init__(self, base: Shape, form: ValueFormat) -> None:
+        self._base = base
+        self._form = form
+        own = base.name == OWN
+        self._payload = "data" if own else VALUE
+        self._place = ("stream", "seq") if own else ("key", "revision")
+
+    def schema(self) -> str:
+        """Return the columns that a query without a schema gets, as DDL: Spark has the parser for it."""
+        columns = [
+            f"{one.name} {one.dataType.simpleString()}"
+            for one in self._base.schema().fields
+            if one.name != self._payload
+        ]
+        errors = [f"{VALUE_ERROR} string"] if self._form.on_bad == NULL else []
+        return ", ".join([*columns, f"{VALUE} {self._form.ddl}", *errors])
+
+    def check(self, schema: StructType) -> None:
+        """Raise SchemaError for a column that this shape does not have."""
+        names = [one.name for one in schema.fields]
+        if self._form.on_bad == DROP and VALUE not in names:
+            raise SchemaError("onBadValue=drop needs the column value")
+        if VALUE_ERROR in names and VALUE not in names:
+            raise SchemaError("the column value_error needs the column value")
+        if VALUE in names:
+            self._form.check(schema[VALUE].dataType)
+        types = {**self._base.types, VALUE: BinaryType(), VALUE_ERROR: StringType()}
+        chosen_columns(StructType([_undecoded(one) for one in schema.fields]), types)
+
+    def native(self, schema: StructType, *more: str) -> StructType:
+        """Return the columns of messages that have to be read for a query."""
+        return self._base.native(self._inner(schema), *more)
+
+    def converted(self, batches: Iterable[Any], schema: StructType) -> Iterator[Any]:
+        """Yield the batches in the columns of the query; raise BadValue for the first bad one if it fails."""
+        import pyarrow as pa
+
+        inner = self._inner(schema)
+        plain = self._base.converted(batches, inner)
+        if VALUE not in schema.names:
+            yield from plain
+            return
+        form = arrow_schema(schema)
+        for batch in plain:
+            values, reasons = self._form.decoded(batch.column(self._payload), schema[VALUE].dataType)
+            if self._form.on_bad == FAIL:
+                self._refuse(batch, reasons)
+            made = {VALUE: values, VALUE_ERROR: pa.array(reasons, pa.string())}
+            columns = [made[name] if name in made else batch.column(name) for name in form.names]
+            result = pa.RecordBatch.from_arrays(columns, schema=form)
+            if self._form.on_bad == DROP:
+                result = result.filter(pa.array([reason is None for reason in reasons]))
+            yield result
+
+    def _inner(self, schema: StructType) -> StructType:
+        """Return the columns of the other shape that are needed."""
+        names = [name for name in schema.names if name not in (VALUE, VALUE_ERROR)]
+        if VALUE in schema.names:
+            names += [name for name in (self._payload, *self._place) if name not in names]
+        return StructType([StructField(name, self._base.types[name]) for name in names])
+
+    def _refuse(self, batch: "pa.RecordBatch", reasons: list[str | None]) -> None:
+        at = next((at for at, reason in enumerate(reasons) if reason is not None), None)
+        if at is not None:
+            place = ", ".join(f"{name} {batch.column(name)[at].as_py()}" for name in self._place)
+            raise BadValue(f"{place}: the payload is no {self._form.name} of the wanted form: {reasons[at]}")
+
+
+def _undecoded(one: StructField) -> StructField:
+    return StructField(VALUE, BinaryType()) if one.name == VALUE else one
+
+
+def offered_shape(shape: str, form: ValueFormat | None) -> Shape | DecodedShape:
+    """Return the shape of a query, by the name of its columns and the format of its values."""
+    return SHAPES[shape] if form is None else DecodedShape(SHAPES[shape], form)

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from millstream.spark.option_table import Use, check_names
-from millstream.spark.options import BUCKET, SinkOptions, SourceOptions, shape_of
-from millstream.spark.shapes import SHAPES
+from millstream.spark.options import BUCKET, SinkOptions, SourceOptions, shape_of, value_of
+from millstream.spark.shapes import offered_shape
 
 
 class JetStreamDataSource(DataSource):
@@ -72,12 +72,12 @@ class JetStreamDataSource(DataSource):
     def name(cls) -> str:
         return "jetstream"
 
-    def schema(self) -> StructType:
-        return SHAPES[shape_of(self.options)].schema()
+    def schema(self) -> StructType | str:
+        return offered_shape(shape_of(self.options), value_of(self.options)).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.parse(dict(self.options), Use.BATCH)
-        SHAPES[options.shape].check(schema)
+        offered_shape(options.shape, options.value).check(schema)
         if options.shape == BUCKET:
             from millstream.spark.bucket import BucketReader
 
@@ -94,7 +94,7 @@ class JetStreamDataSource(DataSource):
         from millstream.spark.stream import StreamReader
 
         options = SourceOptions.parse(dict(self.options), Use.STREAM)
-        SHAPES[options.shape].check(schema)
+        offered_shape(options.shape, options.value).check(schema)
         return StreamReader(options, schema)
 
     # Spark calls these with keyword arguments, so the parameter names are part of the contract.

@@ -16,7 +16,7 @@ from millstream.link.options import LinkOptions
 from millstream.tables.connections import RequestConnection, close_idle_links, explained
 from millstream.tables.schema import USUAL_COLUMNS, stream_schema
 from millstream.tables.stream_range import Fetching, StreamRange
-from millstream.tables.streams import StreamFacts, matching_names, message_at, stream_facts
+from millstream.tables.streams import StreamFacts, matching_names, message_at, next_message, stream_facts
 from millstream.tables.transports import way_to_read
 
 _PATIENCE_S: Final = 10.0  # for a server that is away when a query begins
@@ -50,6 +50,16 @@ class TableSource:
         """Return the state of a stream; raise StreamMissing if there is none."""
         with self._planning, explained(self.connection, stream):
             return stream_facts(self._server.api, stream)
+
+    def readable_since(self, stream: str) -> str:
+        """Return the creation time of a stream whose messages this user may get.
+
+        Raises NotAllowed or SourceUnavailable if the user may not, and StreamMissing.
+        """
+        with self._planning, explained(self.connection, stream):
+            facts = stream_facts(self._server.api, stream)
+            next_message(self._server.api, stream, facts.after_last, ())
+        return facts.id
 
     def names(self) -> list[str]:
         """Return the names of all streams, sorted."""

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 
 from millstream.lake.catalog import CatalogSettings, open_catalog
@@ -223,6 +222,8 @@ class Driver:
             table = LakeTable.open(catalog, "lake.archived").load()
             files = [task.file.file_path for task in table.scan().plan_files()]
             found = Counter(table.scan(selected_fields=("seq",)).to_arrow().column("seq").to_pylist())
+        import duckdb  # at the top of a module of tests, it complains of leaks at the end
+
         with duckdb.connect() as connection:
             rows = connection.execute("select seq from read_parquet(?)", [files]).fetchall()
         assert Counter(seq for (seq,) in rows) == found

@@ -163,9 +163,10 @@ def partitions(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLU
     return list(source_of(options).reader(schema_of(columns)).partitions())
 
 
-def rows(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLUMNS) -> list[Row]:
-    """Return the rows of a batch query."""
-    reader = source_of(options).reader(schema_of(columns, SHAPES[shape_of(options)].types))
+def rows(options: Mapping[str, str], columns: Iterable[str] = DEFAULT_COLUMNS, **more: DataType) -> list[Row]:
+    """Return the rows of a batch query; `more` are types of columns that depend on options."""
+    types = {**SHAPES[shape_of(options)].types, **more}
+    reader = source_of(options).reader(schema_of(columns, types))
     planned = pickle.loads(pickle.dumps(list(reader.partitions())))
     return read(pickle.loads(pickle.dumps(reader)), planned)
 

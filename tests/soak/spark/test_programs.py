@@ -93,14 +93,11 @@ def test_a_client_of_spark_connect_reads_and_copies_a_stream(streams: Streams, t
     )
 
 
-def test_a_declarative_pipeline_reads_a_stream_into_a_table(streams: Streams, tmp_path: Path) -> None:
-    (tmp_path / "spark-pipeline.yml").write_text(
-        f"name: orders\nstorage: file://{tmp_path}/storage\n"
-        "libraries:\n  - glob:\n      include: transformations/**\n"
-        "configuration:\n  spark.sql.shuffle.partitions: '2'\n"
-    )
-    (tmp_path / "transformations").mkdir()
-    (tmp_path / "transformations" / "orders.py").write_text(
+def test_a_declarative_pipeline_reads_a_stream_into_a_table_and_a_sink(
+    streams: Streams, tmp_path: Path
+) -> None:
+    project(
+        tmp_path,
         f"""
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
@@ -117,13 +114,69 @@ def orders() -> DataFrame:
 @dp.materialized_view
 def subjects() -> DataFrame:
     return spark.read.table("orders").groupBy("subject").count()
-"""
+
+
+dp.create_sink("copies", "jetstream", {{"nats.servers": "{streams.url}", "subject": "OUT.all"}})
+
+
+@dp.append_flow(target="copies")
+def copied() -> DataFrame:
+    return spark.readStream.table("orders").select("stream", "seq", "data")
+""",
     )
-    run(
-        tmp_path, str(BIN / "spark-pipelines"), "run",
-        "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse", "--conf", "spark.ui.enabled=false",
-    )  # fmt: skip
+    run_project(tmp_path)
     orders = pq.read_table(tmp_path / "warehouse" / "orders", columns=["seq"])
     assert sorted(orders.column("seq").to_pylist()) == list(range(1, COUNT + 1))
     subjects = pq.read_table(tmp_path / "warehouse" / "subjects").to_pylist()
     assert sum(row["count"] for row in subjects) == COUNT
+    assert streams.copies() == exactly_once(COUNT)
+
+
+def test_a_bucket_feeds_an_auto_cdc_flow_up_to_the_table_that_needs_merge(
+    streams: Streams, tmp_path: Path
+) -> None:
+    """Spark's own formats cannot be merged into, and connectors that can are jars."""
+    config = {"name": "KV_devices", "subjects": ["$KV.devices.>"], "max_msgs_per_subject": 5}
+    streams.api("STREAM.CREATE.KV_devices", config)
+    project(
+        tmp_path,
+        f"""
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+spark = SparkSession.active()
+BUCKET = {{"nats.servers": "{streams.url}", "bucket": "devices", "startingOffsets": "earliest"}}
+
+
+@dp.temporary_view
+def changes() -> DataFrame:
+    return spark.readStream.format("jetstream").options(**BUCKET, failOnDataLoss="false").load()
+
+
+dp.create_streaming_table("devices")
+dp.create_auto_cdc_flow(
+    target="devices", source="changes", keys=["key"], sequence_by="revision",
+    apply_as_deletes="operation <> 'put'", except_column_list=["operation"],
+)
+""",
+    )
+    with pytest.raises(AssertionError, match="AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE"):
+        run_project(tmp_path)
+
+
+def project(folder: Path, definitions: str) -> None:
+    """Write a declarative pipeline."""
+    (folder / "spark-pipeline.yml").write_text(
+        f"name: orders\nstorage: file://{folder}/storage\n"
+        "libraries:\n  - glob:\n      include: transformations/**\n"
+        "configuration:\n  spark.sql.shuffle.partitions: '2'\n"
+    )
+    (folder / "transformations").mkdir()
+    (folder / "transformations" / "orders.py").write_text(definitions)
+
+
+def run_project(folder: Path) -> str:
+    return run(
+        folder, str(BIN / "spark-pipelines"), "run",
+        "--conf", f"spark.sql.warehouse.dir={folder}/warehouse", "--conf", "spark.ui.enabled=false",
+    )  # fmt: skip

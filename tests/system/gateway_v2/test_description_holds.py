@@ -118,6 +118,8 @@ def names(base_url: str) -> dict[str, str]:
         "object": "k",
         "server_id": "N1",
         "cid": "1",
+        "namespace": "plant",
+        "table": "readings",
     }
 
 

@@ -4,8 +4,8 @@ import asyncio
 import json
 import threading
 from datetime import UTC, datetime
+from typing import Any
 
-import duckdb
 import nats
 import pytest
 
@@ -14,6 +14,9 @@ from millstream.queries.errors import SqlCancelled, SqlError, SqlLimit, SqlRefus
 from millstream.queries.limits import SqlLimits
 from millstream.queries.process import RunningQuery
 from millstream.tables.errors import NotAllowed, SourceUnavailable, StreamMissing
+from millstream.tables.source import TableSource
+from millstream.tables.stream_range import Fetching
+from millstream.tables.table import connection_to
 from tests.conftest import ServerFactory
 from tests.kits.patience import PATIENCE_S
 from tests.kits.queries import ITEMS, ask, ask_with_statistics, fill, new_name, source_of
@@ -137,6 +140,15 @@ def test_streams_are_joined_with_themselves_and_with_buckets(url: str, orders: s
     assert joined == [{"value": "APPLE", "n": 10}, {"value": "PEAR", "n": 10}]
 
 
+def test_joins_by_common_columns_know_their_streams(url: str, orders: str) -> None:
+    query = f"select count(*) as n from {orders} a join {orders} b using (seq, subject)"
+    assert ask(url, query) == [{"n": 30}]
+    query = f"with late as (select seq from {orders} where seq > 20) from late natural join {orders}"
+    assert len(ask(url, query)) == 10
+    with pytest.raises(SqlError, match='Column "nothing" does not exist'):
+        ask(url, f"from {orders} a join {orders} b using (nothing)")
+
+
 def test_names_need_quotes_as_everywhere_in_sql(url: str) -> None:
     name = f"{new_name()}-x'y"
     fill(url, name, [b"1"])
@@ -189,7 +201,30 @@ def test_a_query_that_runs_away_ends_in_time_and_can_be_cancelled(url: str) -> N
             list(running.batches())
 
 
-def test_a_server_that_goes_in_mid_query_ends_it(own_server: ServerFactory) -> None:
+def test_a_server_that_goes_between_plan_and_rows_ends_the_query(
+    own_server: ServerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = own_server(jetstream=True)
+    fill(server.client_url, "GONE", [b"x" * 1000] * 200)
+    read = TableSource.read
+
+    def cut(self: TableSource, *what: Any) -> Any:
+        server.stop()
+        return read(self, *what)
+
+    monkeypatch.setattr(TableSource, "read", cut)
+    connection = connection_to(server.client_url, {"connect_timeout_s": 0.2, "request_timeout_s": 0.5})
+    fetching = Fetching(fail_on_data_loss=False, timeout=1.0, retries=0)
+    source = TableSource(connection, name="test", fetching=fetching)
+    with (
+        pytest.raises(SourceUnavailable),
+        RunningQuery("select count(*) from GONE", source, SqlLimits(time_s=PATIENCE_S)) as running,
+    ):
+        list(running.batches())
+    assert running.statistics.rows == 0
+
+
+def test_a_server_that_is_away_ends_a_query(own_server: ServerFactory) -> None:
     server = own_server(jetstream=True)
     fill(server.client_url, "GONE", [b"x" * 1000] * 200)
     source = source_of(server.client_url, connect_timeout_s=0.2, request_timeout_s=0.5)
@@ -232,6 +267,8 @@ def test_permissions_of_the_user_decide(own_server: ServerFactory, tmp_path: obj
 
 
 def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str) -> None:
+    import duckdb  # at the top of a test module, it complains of leaks at the end
+
     names = duckdb.sql("select 'apple' as item, 'red' as colour")
     colours = names.arrow()  # noqa: F841  # the query reads the variable
     query = f"select colour, count(*) as n from {orders} join colours on item = data->>'item' group by 1"

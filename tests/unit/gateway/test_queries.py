@@ -6,6 +6,7 @@ from pathlib import Path
 
 from millstream.gateway.queries import QueryDesk
 from millstream.gateway.settings import Limits
+from millstream.gateway.tables import TableDesk
 from millstream.link.options import LinkOptions
 from tests.kits.link import eventually
 
@@ -26,8 +27,8 @@ def open_pipes() -> set[str]:
 
 async def test_a_query_that_ends_after_its_gateway_closes_its_pipes() -> None:
     before = open_pipes()
-    desk = QueryDesk(Limits(sql_rows=0))
-    pieces = desk.pieces(LONG, "text/csv", NOWHERE, 0)
+    desk = QueryDesk(Limits(sql_rows=0), TableDesk(None))
+    pieces = desk.pieces(LONG, "text/csv", NOWHERE, 0, is_own=True)
     assert await anext(pieces) == b""
     assert await anext(pieces)
     desk.stop()
@@ -37,8 +38,8 @@ async def test_a_query_that_ends_after_its_gateway_closes_its_pipes() -> None:
 
 async def test_a_query_whose_caller_leaves_before_it_began_closes_its_pipes() -> None:
     before = open_pipes()
-    desk = QueryDesk(Limits(sql_rows=0))
-    begun = asyncio.ensure_future(anext(desk.pieces(LONG, "text/csv", NOWHERE, 0)))
+    desk = QueryDesk(Limits(sql_rows=0), TableDesk(None))
+    begun = asyncio.ensure_future(anext(desk.pieces(LONG, "text/csv", NOWHERE, 0, is_own=True)))
     await asyncio.sleep(0)
     begun.cancel()
     await asyncio.wait([begun])

@@ -15,28 +15,12 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import Table
 
 from millstream.lake.catalog import CatalogSettings, open_catalog
-from millstream.lake.data_files import PartitionColumn, write_rows
+from millstream.lake.data_files import write_rows
 from millstream.lake.errors import LakeError, LakeUnavailable, TableRefused
 from millstream.lake.progress import Progress, QueryProgress
 from millstream.lake.table import LakeTable, TableForm, archived
+from tests.kits.lake import COLUMNS, FORM
 
-COLUMNS = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("subject", pa.string()),
-        ("seq", pa.int64()),
-        ("time", pa.timestamp("us", "UTC")),
-        ("headers", pa.map_(pa.string(), pa.list_(pa.string()))),
-        ("data", pa.binary()),
-    ]
-)
-FORM = TableForm(
-    kind="archive",
-    columns=COLUMNS,
-    partition=(PartitionColumn("stream", "stream", False), PartitionColumn("time_day", "time", True)),
-    order=("stream", "seq"),
-    unmeasured=("data", "headers.key", "headers.value.element"),
-)
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SIZE = 10  # rows of a batch
 

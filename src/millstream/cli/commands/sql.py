@@ -20,6 +20,7 @@ from millstream.link.options import LinkOptions
 if TYPE_CHECKING:
     from millstream.queries.limits import SqlLimits
     from millstream.queries.process import RunningQuery
+    from millstream.queries.table_access import TableAccess
     from millstream.tables.source import TableSource
 
 _SHOWN_ROWS: Final = 1_000  # of a table; other forms have all rows
@@ -50,21 +51,33 @@ def sql(
     ] = 0,
     time: Annotated[str, typer.Option(metavar="TIME", help="Longest time of a query; 0 is no limit.")] = "0",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Most memory of a query.")] = "1GB",
+    lake: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="Iceberg tables to ask, too: a warehouse folder, or a TOML file with [catalog].",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Ask streams and buckets with SQL.
 
     Streams are tables with the columns stream, subject, seq, time, headers, data and size; buckets are
     kv.NAME with key, value, revision, operation and time. DuckDB runs the query, in a process of its own
-    without files and network. Statistics on standard error say how much was read.
+    without files and network. Statistics on standard error say how much was read. With --lake, Iceberg
+    tables are NAMESPACE.TABLE, and whole.NAME is a stream with its archive.
 
     \b
     Examples:
       millstream sql "select subject, count(*) from ORDERS group by 1"
       millstream sql "select data->>'$.item' as item from ORDERS where seq > 1000" --csv
       millstream sql "select * from kv.CONFIG" --json
+      millstream sql "select min(time) from whole.ORDERS" --lake data/lake
       millstream sql
     """
     need("sql", "duckdb", "pyarrow")
+    if lake:
+        need("lake", "pyiceberg")
     forms = [
         form
         for form, chosen in (("json", json), ("ndjson", ndjson), ("csv", csv), ("arrow", arrow))
@@ -84,18 +97,32 @@ def sql(
         rows=rows,
     )
     source = TableSource(server, name="millstream sql")
+    tables = _tables(lake) if lake else None
     form = forms[0] if forms else ""
     if query == "-" or (not query and not sys.stdin.isatty()):
         query = sys.stdin.read()
     if query:
-        answer(query, source, limits, form)
+        answer(query, source, limits, form, tables)
         return
     from millstream.cli.commands.sql_prompt import SqlPrompt
 
-    SqlPrompt(source, lambda text: answer(text, source, limits, form)).run()
+    SqlPrompt(source, lambda text: answer(text, source, limits, form, tables)).run()
 
 
-def answer(query: str, source: TableSource, limits: SqlLimits, form: str) -> None:
+def _tables(lake: str) -> TableAccess:
+    from millstream.lake.catalog import catalog_at
+    from millstream.lake.library import TableLibrary
+    from millstream.queries.table_access import TableAccess
+
+    try:
+        return TableAccess(TableLibrary(catalog_at(lake)))
+    except MillstreamError as error:
+        raise UsageError(str(error)) from None
+
+
+def answer(
+    query: str, source: TableSource, limits: SqlLimits, form: str, tables: TableAccess | None = None
+) -> None:
     """Run a query and print its result; raise Ending with the exit code of its failure."""
     import msgspec
 
@@ -105,7 +132,7 @@ def answer(query: str, source: TableSource, limits: SqlLimits, form: str) -> Non
     if not form:
         limits = msgspec.structs.replace(limits, rows=limits.rows or _SHOWN_ROWS)
     try:
-        with RunningQuery(query, source, limits) as running:
+        with RunningQuery(query, source, limits, tables=tables) as running:
             if form:
                 kind = {"json": formats.JSON, "ndjson": formats.NDJSON, "csv": formats.CSV}
                 for piece in formats.WRITERS[kind.get(form, formats.ARROW)](running):
@@ -151,15 +178,22 @@ def _print_statistics(running: RunningQuery) -> None:
 
 def _scans(running: RunningQuery) -> Iterator[str]:
     for scan in running.statistics.scans:
+        if scan.table:
+            files = f"{scan.files} file{'' if scan.files == 1 else 's'} of {size_text(scan.file_bytes)}"
+            yield f"; {safe(scan.table)}: {scan.messages:,} rows, {size_text(scan.bytes)} from {files}"
+            continue
         over = "as Arrow" if scan.transport == "arrow" else "over the wire"
         yield f"; {safe(scan.stream)}: {scan.messages:,} messages, {size_text(scan.bytes)} {over}"
+        if scan.gaps:
+            yield f"; missing in stream and table: {', '.join(f'{low} to {high}' for low, high in scan.gaps)}"
 
 
 def _code_of(error: MillstreamError) -> int:
+    from millstream.lake.errors import TableMissing
     from millstream.tables.errors import NotAllowed, SourceUnavailable, StreamMissing
 
     match error:
-        case StreamMissing():
+        case StreamMissing() | TableMissing():
             return NOT_FOUND
         case SourceUnavailable():
             return NO_SERVER

@@ -48,6 +48,11 @@ _PATH_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "the name of an object; everything that follows in the path belongs to it",
         {"type": "string", "minLength": 1, "maxLength": 256, "examples": ["reports/2026.pdf"]},
     ),
+    "namespace": (
+        "a namespace of tables; its parts are joined by U+001F",
+        {"type": "string", "minLength": 1, "examples": ["plant"]},
+    ),
+    "table": ("the name of a table", {"type": "string", "minLength": 1, "examples": ["readings"]}),
     "server_id": ("the id of a server", {"type": "string", "pattern": "^[A-Za-z0-9]+$"}),
     "cid": ("the id of a connection", {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}),
     "seq": ("a stream sequence", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),

@@ -48,6 +48,7 @@ class Tag(StrEnum):
     DEAD_LETTERS = "Dead letters"
     KEY_VALUE = "Key-value buckets"
     OBJECTS = "Object stores"
+    TABLES = "Iceberg tables"
     ACCOUNT = "Account"
     ABOUT = "About"
 

@@ -30,16 +30,22 @@ class SqlColumn(msgspec.Struct, frozen=True):
 
 
 class SqlScan(msgspec.Struct, frozen=True):
-    """The reading of one scan of a stream."""
+    """The reading of one scan of a stream or table."""
 
     stream: str
     columns: list[str]
     first: int
     last: int
     subjects: list[str]
-    transport: str
+    transport: Annotated[str, msgspec.Meta(description="`iceberg` for rows of a table")]
     messages: int
     bytes: int
+    table: Annotated[str, msgspec.Meta(description="the Iceberg table; empty for a stream")]
+    files: Annotated[int, msgspec.Meta(description="data files that were not skipped")]
+    file_bytes: int
+    gaps: Annotated[
+        list[tuple[int, int]], msgspec.Meta(description="sequences that neither table nor stream has")
+    ]
 
 
 class SqlStatistics(msgspec.Struct, frozen=True):
@@ -77,10 +83,13 @@ class SqlResult(msgspec.Struct, frozen=True):
 )
 async def ask_with_sql(call: Call) -> Reply:
     """Streams are relations by their names (stream, subject, seq, time, headers, data, size), buckets are
-    `kv.NAME` (key, value, revision, operation, time). The caller's NATS permissions decide what is read. The
+    `kv.NAME` (key, value, revision, operation, time), tables are `namespace.table`, and `whole.NAME` is a
+    stream with its archive. The caller's NATS permissions decide what is read. The
     query runs in its own process, without files and network, within limits of memory, time and rows; it ends
     when the caller disconnects."""
     asked = await call.json(SqlQuery)
     media_type = call.accepted(JSON, NDJSON, CSV, ARROW)
-    pieces = call.core.queries.pieces(asked.query, media_type, call.link.options, asked.rows)
+    pieces = call.core.queries.pieces(
+        asked.query, media_type, call.link.options, asked.rows, is_own=call.link.is_own
+    )
     return Flow(media_type, await call.while_there(begun(pieces)))

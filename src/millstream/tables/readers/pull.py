@@ -98,7 +98,7 @@ class PullReader:
 
     def _create(self) -> None:
         partition = self._job.partition
-        self._consumer = f"spark-{nuid()}"
+        self._consumer = f"millstream-{nuid()}"
         config: dict[str, Any] = {
             "name": self._consumer,
             "deliver_policy": "by_start_sequence",

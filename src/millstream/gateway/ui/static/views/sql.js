@@ -99,8 +99,10 @@ function told(statistics) {
   const more = statistics.truncated ? "; there are more rows" : "";
   const scans = statistics.scans.map(
     (/** @type {any} */ scan) =>
-      `; ${scan.stream}: ${plural(scan.messages, "message")}, ${bytes(scan.bytes)} ` +
-      (scan.transport === "arrow" ? "as Arrow" : "over the wire"),
+      scan.table
+        ? `; ${scan.table}: ${plural(scan.messages, "row")}, ${bytes(scan.bytes)} of ${plural(scan.files, "file")}`
+        : `; ${scan.stream}: ${plural(scan.messages, "message")}, ${bytes(scan.bytes)} ` +
+          (scan.transport === "arrow" ? "as Arrow" : "over the wire"),
   );
   return `${plural(statistics.rows, "row")}${more} in ${duration(statistics.seconds)}${scans.join("")}`;
 }
