@@ -40,6 +40,7 @@ from millstream.jetstream.ports import MessageLimits
 from millstream.jetstream.snapshots.loader import Loaded, LogWriter
 from millstream.jetstream.snapshots.messages import LoadLimits, MessageLoader
 from millstream.jetstream.snapshots.switch import check_consumer, prepare, put_in_place
+from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import ApiError
 from millstream.store.fs import RealFileSystem
 
@@ -281,9 +282,21 @@ def _consumers(planned: PlannedStream) -> list[ArchivedConsumer]:
             continue
         if problem:
             planned.report.notes.append(f"consumer {name}: {problem}")
+        if _is_unused(planned, consumer):
+            consumer.state = None
         consumer.config.num_replicas = min(consumer.config.num_replicas, 1)
         found.append(consumer)
     return found
+
+
+def _is_unused(planned: PlannedStream, consumer: ArchivedConsumer) -> bool:
+    """Return True for a consumer of a work queue that never delivered a message.
+
+    A purge moves its position to the first message that is left, which would count as settled.
+    """
+    assert planned.config is not None
+    of_queue = planned.config.retention is RetentionPolicy.WORKQUEUE
+    return of_queue and consumer.state is not None and consumer.state.delivered_dseq == 0
 
 
 def _planned(stored: StoredStream) -> PlannedStream:
