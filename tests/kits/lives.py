@@ -60,7 +60,7 @@ class Api:
 
 
 class Life:
-    """What one server is made to do; the same for equal seeds, but for times."""
+    """The doings of one server: the same for equal seeds, except for times."""
 
     def __init__(
         self,

@@ -61,17 +61,17 @@ def jetstream_folder(store: str) -> str:
     return inner if os.path.isdir(inner) else store
 
 
-def stored_streams(store: str, keys: StoreKeys) -> Iterator[StoredStream]:
+def stored_streams(store: str, keys: StoreKeys) -> Iterator[NatsServerStream]:
     """Yield all streams of all accounts, in the order of their names."""
     folder = jetstream_folder(store)
     for account in _folders(folder):
         streams = os.path.join(folder, account, "streams")
         for name in _folders(streams):
             if not name.startswith("."):  # a stream whose deletion had begun
-                yield StoredStream(os.path.join(streams, name), account, name, keys)
+                yield NatsServerStream(os.path.join(streams, name), account, name, keys)
 
 
-class StoredStream:
+class NatsServerStream:
     """One stream; see the module."""
 
     def __init__(self, folder: str, account: str, name: str, keys: StoreKeys) -> None:

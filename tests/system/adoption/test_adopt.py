@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from millstream.archive.store_files import StoredStream, stored_streams
+from millstream.archive.store_files import NatsServerStream, stored_streams
 from millstream.archive.store_keys import StoreKeys
 from millstream.cli.progress_bars import Quiet
 from millstream.jetstream.adoption.adoption import AdoptionError, AdoptionPlan, adopt
@@ -105,7 +105,7 @@ def test_random_lives_are_adopted(killed: bool, tmp_path: Path) -> None:
 # -- damage ---------------------------------------------------------------------------------------
 
 
-def largest(store: Path) -> StoredStream:
+def largest(store: Path) -> NatsServerStream:
     found = [each for each in stored_streams(str(store), StoreKeys()) if each.name[0] == "S"]
     return max(found, key=lambda each: sum(block.size for block in each.blocks()))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from millstream.archive.errors import ArchiveError
-from millstream.archive.store_files import StoredStream, jetstream_folder, stored_streams
+from millstream.archive.store_files import NatsServerStream, jetstream_folder, stored_streams
 from millstream.archive.store_keys import StoreKeyError, StoreKeys
 from millstream.base.errors import MillstreamError
 from millstream.base.ids import nuid
@@ -74,7 +74,7 @@ class AdoptionProgress(Protocol):
 class PlannedStream(msgspec.Struct):
     """A stream to be adopted."""
 
-    stored: StoredStream
+    stored: NatsServerStream
     report: StreamReport
     config: StreamConfig | None = None  # None: it cannot be adopted, see the report
     created: int = 0  # ns since 1970
@@ -299,7 +299,7 @@ def _is_unused(planned: PlannedStream, consumer: ArchivedConsumer) -> bool:
     return of_queue and consumer.state is not None and consumer.state.delivered_dseq == 0
 
 
-def _planned(stored: StoredStream) -> PlannedStream:
+def _planned(stored: NatsServerStream) -> PlannedStream:
     report = StreamReport(stored.account, stored.name)
     planned = PlannedStream(stored, report)
     try:
@@ -329,7 +329,7 @@ def _check_keys(streams: list[PlannedStream], store: str) -> None:
             raise AdoptionError(f"{store}: stream {each.report.stream}: {each.report.error}")
 
 
-def _each_stream(store: str, keys: StoreKeys) -> Iterator[StoredStream]:
+def _each_stream(store: str, keys: StoreKeys) -> Iterator[NatsServerStream]:
     try:
         yield from stored_streams(store, keys)
     except ArchiveError as error:

@@ -18,7 +18,7 @@ from millstream.archive.errors import ArchiveError, DamagedRecord
 from millstream.jetstream.adoption.report import MOST_RANGES, BlockDamage, StreamReport
 
 if TYPE_CHECKING:
-    from millstream.archive.store_files import StoredBlock, StoredStream
+    from millstream.archive.store_files import NatsServerStream, StoredBlock
     from millstream.archive.stream_index import DeletedSequences
 
 _AT_ONCE: Final = 10_000  # records between two looks at how much is unwritten
@@ -70,7 +70,7 @@ class StreamLoading:
 
     def __init__(
         self,
-        stored: StoredStream,
+        stored: NatsServerStream,
         sink: MessageSink,
         report: StreamReport,
         advance: Callable[[int], None],
