@@ -71,7 +71,17 @@ class Checkout:
         return {"PYTHONPATH": str(self.root / "src")}
 
 
-Server = ServerKind | Checkout
+@dataclass(frozen=True, slots=True)
+class OtherNatsServer:
+    """A nats-server of another version."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Server = ServerKind | Checkout | OtherNatsServer
 
 
 def inherited_environment() -> dict[str, str]:
@@ -109,6 +119,8 @@ def command_for(kind: Server) -> list[str]:
     """Return the start of the command line for `kind`; nats-server's flags may follow."""
     if kind is ServerKind.NATS_SERVER:
         return [str(find_nats_server())]
+    if isinstance(kind, OtherNatsServer):
+        return [str(kind)]
     return [sys.executable, "-m", "millstream", "serve"]
 
 

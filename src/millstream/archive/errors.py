@@ -10,6 +10,14 @@ class ArchiveError(MillstreamError):
     """Raised for bytes that are not a complete archive."""
 
 
+class DamagedRecord(ArchiveError):
+    """Raised for a record of a message block that was altered or cut; `reason` says how it shows."""
+
+    def __init__(self, block: int, reason: str) -> None:
+        super().__init__(f"malformed or corrupt message in block {block}: {reason}")
+        self.reason = reason
+
+
 def corrupt() -> ArchiveError:
     """Return the error for invalid compression, or bytes that end inside a frame."""
     return ArchiveError("s2: corrupt input")

@@ -55,9 +55,9 @@ def frame(data: bytes) -> bytes:
 class FrameReader:
     """Reads frames from bytes as they arrive and yields their content; an ArchiveError is final."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 0) -> None:
         self._waiting = b""  # an incomplete frame
-        self._most = 0  # limit of a block's content; 0: no format seen yet
+        self._most = most  # limit of a block's content; 0: no format seen yet
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the content of each complete frame; a few bytes may decompress to very many."""
@@ -80,6 +80,20 @@ class FrameReader:
         """Raise ArchiveError if the bytes ended inside a frame."""
         if self._waiting:
             raise corrupt()
+
+    def end_of_frame(self, data: bytes, at: int) -> int:
+        """Return where the frame at `at` ends; raise ArchiveError if it is no frame or incomplete."""
+        if len(data) - at < _HEAD:
+            raise corrupt()
+        end = at + _HEAD + int.from_bytes(data[at + 1 : at + _HEAD], "little")
+        self._check(data[at], end - at - _HEAD)
+        if end > len(data):
+            raise corrupt()
+        return end
+
+    def content(self, data: bytes, at: int, end: int) -> bytes:
+        """Return the content of a frame; raise ArchiveError if it is damaged."""
+        return self._open(data[at], data[at + _HEAD : end])
 
     def _check(self, kind: int, length: int) -> None:
         """Check a frame's header before its bytes have arrived, so that invalid ones are not waited for."""
@@ -114,6 +128,27 @@ class FrameReader:
         return held
 
 
+def read_sound_frames(data: bytes) -> tuple[bytes, int]:
+    """Return the content of the intact frames of an S2 stream, and how many bytes of it were not used.
+
+    A damaged frame costs its own content; one whose length is damaged also costs what follows.
+    """
+    reader = FrameReader(MAX_BLOCK)
+    pieces: list[bytes] = []
+    unused = at = 0
+    while at < len(data):
+        try:
+            end = reader.end_of_frame(data, at)
+        except ArchiveError:
+            return b"".join(pieces), unused + len(data) - at
+        try:
+            pieces.append(reader.content(data, at, end))
+        except ArchiveError:
+            unused += end - at
+        at = end
+    return b"".join(pieces), unused
+
+
 def read_frames(data: bytes) -> bytes:
     """Return the content of a complete archive."""
     reader = FrameReader()
@@ -122,4 +157,4 @@ def read_frames(data: bytes) -> bytes:
     return found
 
 
-__all__ = ["BLOCK_SIZE", "START", "ArchiveError", "FrameReader", "frame", "read_frames"]
+__all__ = ["BLOCK_SIZE", "START", "ArchiveError", "FrameReader", "frame", "read_frames", "read_sound_frames"]

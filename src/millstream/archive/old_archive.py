@@ -11,22 +11,17 @@ under a name from the archive.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
-
-import msgspec
+from typing import Final, Protocol
 
 from millstream.archive.errors import ArchiveError
-from millstream.archive.highway import HighwayHash
+from millstream.archive.meta_files import check_sum, created_in
 from millstream.archive.old_consumers import decode_state
 from millstream.archive.states import ArchivedConsumer, check_state
-from millstream.base.errors import UNREADABLE_JSON
-from millstream.golang.time import TimeError, parse_time
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.stream_types import StreamConfig
@@ -123,37 +118,21 @@ class OldArchive:
             raise ArchiveError(str(error)) from error
         if config.name != self._stream:
             raise ArchiveError("stream names do not match")
-        _check_sum("stream", config.name, text, self._read("meta.sum"))
-        return _created(text)
+        check_sum("stream", config.name, text, self._read("meta.sum"))
+        return created_in(text)
 
     def _consumer(self, name: str) -> ArchivedConsumer:
         text, digest = self._read(f"obs/{name}/meta.inf"), self._read(f"obs/{name}/meta.sum")
         if text is None or digest is None:
             missing = "meta.inf" if text is None else "meta.sum"
             raise ArchiveError(f"{missing}: no such file or directory")
-        _check_sum("consumer", f"{self._stream}/{name}", text, digest)
+        check_sum("consumer", f"{self._stream}/{name}", text, digest)
         config = decode_lenient(text, ConsumerConfig)
         data = self._read(f"obs/{name}/o.dat")
         state = decode_state(data) if data else None
         if state is not None:
             check_state(name, state)
-        return ArchivedConsumer(name, config, state, _created(text))
-
-
-def _check_sum(kind: str, name: str, text: bytes, digest: bytes | None) -> None:
-    """Raise ArchiveError if the metadata of a stream or consumer was altered."""
-    found = HighwayHash(hashlib.sha256(name.encode()).digest()).sum(text).hex().encode()
-    if digest is not None and digest.strip() != found:
-        raise ArchiveError(f"{kind} metadata does not match its checksum")
-
-
-def _created(text: bytes) -> int:
-    """Return ns since 1970, or 0 if the metadata has no creation time."""
-    try:
-        found: Any = msgspec.json.decode(text)
-        return max(int(parse_time(found["Created"])), 0)
-    except (KeyError, TypeError, TimeError, *UNREADABLE_JSON):
-        return 0
+        return ArchivedConsumer(name, config, state, created_in(text))
 
 
 class _Reader(io.RawIOBase):

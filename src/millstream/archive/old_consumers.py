@@ -5,7 +5,8 @@
     if any:  base time in seconds, and for each: sseq - floor, dseq - floor, base - time
     number of redelivered entries, and for each: sseq - floor, count
 
-Version 1 has no dseq of pending entries, time - base, and delivered sequences counted from the floor.
+Differences are modulo 2^64, because the floor may be above the dseq of an entry.  Version 1 has no dseq of
+pending entries, time - base, and delivered sequences counted from the floor.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ def decode_state(data: bytes) -> ConsumerState:
     count = numbers.next()
     base = numbers.next_signed() if count else 0
     for _ in range(count):
-        sseq = numbers.next() + floor_sseq
-        dseq = numbers.next() + floor_dseq if version == 2 else 0
+        sseq = (numbers.next() + floor_sseq) & _MASK
+        dseq = (numbers.next() + floor_dseq) & _MASK if version == 2 else 0
         seconds = numbers.next_signed()
         state.pending[sseq] = (dseq, (base - seconds if version == 2 else base + seconds) * _NS)
     for _ in range(numbers.next()):
-        sseq = numbers.next() + floor_sseq
+        sseq = (numbers.next() + floor_sseq) & _MASK
         deliveries = numbers.next()
         if sseq and deliveries:
             state.redelivered[sseq] = deliveries

@@ -77,6 +77,7 @@ COMPILED_MODULES: Final = (
     "millstream.archive.entries",
     "millstream.archive.highway",
     "millstream.archive.blocks",
+    "millstream.archive.stream_index",
     "millstream.link.parser",
     "millstream.link.deliveries",
     "millstream.tables.memory",

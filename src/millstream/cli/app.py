@@ -55,6 +55,9 @@ PLACES: Final = {
     "promote": CommandPlace(
         "millstream.cli.promote:promote", "Move streams and their consumers to another server.", _MOVING
     ),
+    "adopt": CommandPlace(
+        "millstream.cli.adopt:adopt_command", "Make a store from the files of a nats-server.", _MOVING
+    ),
     "top": CommandPlace(
         "millstream.cli.commands.top:top", "Watch streams, consumers and connections live.", _LOOKING
     ),

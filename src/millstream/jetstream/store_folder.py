@@ -19,6 +19,7 @@ import contextlib
 import json
 import logging
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from typing import Final
@@ -34,6 +35,7 @@ from millstream.store.fs import RealFileSystem, store_error
 _log = logging.getLogger("millstream.jetstream")
 
 MARK: Final = "millstream.json"
+PARTIAL: Final = "jetstream.partial"  # beside the store: an adoption that has not ended (``adoption``)
 RESERVE: Final = "millstream.reserve"  # room for removals on a full disk (``store.reserve``)
 VERSION: Final = 1
 JOURNALED: Final = 2  # the version of a store with commit journals
@@ -57,11 +59,10 @@ class ForeignStore(StoreError):
         super().__init__("use", folder, f"{reason}. Nothing in it was changed", hint=hint)
 
 
-_MOVE: Final = (
-    "to move nats-server's streams, start nats-server on this folder again and run "
-    "`millstream backup ./moved --server nats://127.0.0.1:4222`; then stop it, start Millstream with a store "
-    "folder of its own (`millstream serve -js -sd ./millstream`) and run "
-    "`millstream restore ./moved --server nats://127.0.0.1:4222`"
+_ADOPT: Final = (
+    "to move nats-server's streams into a new store, stop nats-server and run "
+    "`millstream adopt {store} --to ./millstream`; then start Millstream with that store "
+    "(`millstream serve -js -sd ./millstream`)"
 )
 _ELSEWHERE: Final = "move them away, or choose another store_dir (-sd)"
 
@@ -103,7 +104,7 @@ def claim(store_dir: str) -> str:
     except OSError as error:
         raise store_error("look at", str(error.filename or folder), error) from error
     if found.nats_server:
-        raise ForeignStore(folder, f"it holds stream folders of nats-server: {few(found.nats_server)}", _MOVE)
+        raise _nats_server_store(folder, above, found.nats_server)
     refused = found.impostors if marked else found.impostors + found.strangers
     if refused:
         raise ForeignStore(folder, f"it holds what Millstream did not write: {few(refused)}", _ELSEWHERE)
@@ -184,11 +185,23 @@ def _refuse_store_in_store(above: str) -> None:
             raise StoreError(
                 "use", above, "it is a store itself", hint="give the folder above it as store_dir (-sd)"
             )
+        if os.path.lexists(os.path.join(above, PARTIAL, "jetstream")):
+            raise StoreError(
+                "use",
+                above,
+                "`millstream adopt` was interrupted while it wrote this store",
+                hint="remove the folder and run the command again",
+            )
         found = sorted(_nats_server_streams(above)) if os.path.isdir(above) else []
     except OSError as error:
         raise store_error("look at", str(error.filename or above), error) from error
     if found:
-        raise ForeignStore(above, f"it holds stream folders of nats-server: {few(found)}", _MOVE)
+        raise _nats_server_store(above, above, found)
+
+
+def _nats_server_store(folder: str, store: str, streams: list[str]) -> ForeignStore:
+    reason = f"it holds stream folders of nats-server: {few(streams)}"
+    return ForeignStore(folder, reason, _ADOPT.format(store=shlex.quote(store)))
 
 
 def _nats_server_streams(folder: str) -> Iterator[str]:

@@ -58,6 +58,7 @@ COMMANDS: dict[str, Callable[[Path, str], list[str | Path]]] = {
     "backup": lambda folder, url: ["backup", folder.parent, "--force", "--server", url],
     "restore": lambda folder, url: ["restore", folder, "--server", url],
     "promote": lambda folder, url: ["promote", "--server", url, "--to", url, "--work-dir", folder],
+    "adopt": lambda folder, url: ["adopt", folder, "--to", folder.parent / "adopted"],
     "gateway": lambda folder, url: ["gateway", "--config-file", folder],
     "pipeline check": _pipeline("check"),
     "pipeline run": _pipeline("check"),

@@ -35,8 +35,7 @@ def test_a_store_of_nats_server_is_refused_with_the_way_to_move_it(archive: Path
     code, told = serve(store)
     assert code == 1
     assert "stream folders of nats-server: KV_settings, ORDERS" in told
-    assert "millstream backup ./moved --server" in told
-    assert "millstream restore ./moved --server" in told
+    assert f"millstream adopt {store} --to" in told
     assert "Traceback" not in told
     assert photograph(store) == before
 

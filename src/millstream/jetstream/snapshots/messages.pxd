@@ -2,6 +2,7 @@ cimport cython
 
 from millstream.archive.blocks cimport BlockReader
 from millstream.archive.entries cimport EntryBuffer, EntryReader
+from millstream.archive.stream_index cimport DeletedSequences
 from millstream.store.frozen cimport Frozen
 from millstream.store.log cimport Log
 from millstream.store.record cimport Record
@@ -32,7 +33,7 @@ cdef class MessageLoader:
     @cython.locals(count=Py_ssize_t)
     cpdef bint take(self, EntryReader reader, Py_ssize_t most) except -1
     @cython.locals(count=Py_ssize_t)
-    cpdef bint take_records(self, BlockReader reader, Py_ssize_t most) except -1
+    cpdef bint take_records(self, BlockReader reader, Py_ssize_t most, DeletedSequences deleted=*) except -1
     @cython.locals(log=Log, marks=int, block=bytes, stored="long long")
     cpdef add(
         self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from millstream.archive.blocks import BlockReader
 from millstream.archive.entries import EntryBuffer, EntryReader
 from millstream.archive.errors import ArchiveError
+from millstream.archive.stream_index import DeletedSequences
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
 from millstream.jetstream.publish.ttl import ttl_of
 from millstream.jsapi import headers as names
@@ -57,7 +58,7 @@ class LoadLimits:
 
 
 class MessageLoader:
-    """Fills an empty log."""
+    """Fills an empty log.  With `now_ns` 0, messages whose TTL is over are stored as well."""
 
     def __init__(self, log: Log, limits: LoadLimits, now_ns: int) -> None:
         self.log = log
@@ -97,15 +98,23 @@ class MessageLoader:
             count += 1
         return True
 
-    def take_records(self, reader: BlockReader, most: int) -> bool:
-        """Store up to `most` records of a block; return False if it has ended."""
+    def take_records(self, reader: BlockReader, most: int, deleted: DeletedSequences | None = None) -> bool:
+        """Store up to `most` records of a block; return False if it has ended.
+
+        `deleted` are the deleted messages of this block, if known; otherwise tombstones tell.
+        """
         count = 0
         while count < most:
             if not reader.next():
                 return False
             if reader.tombstone:
-                self.log.remove(reader.seq)
-            elif not reader.erased and reader.seq > self.last_seq:
+                if deleted is None:
+                    self.log.remove(reader.seq)
+            elif (
+                not reader.erased
+                and reader.seq > self.last_seq
+                and (deleted is None or not deleted.has(reader.seq))
+            ):
                 self.add(
                     reader.subject(),
                     reader.buf,
@@ -181,6 +190,8 @@ class MessageLoader:
             raise ArchiveError(f"message sequence {seq} has an invalid subject")
 
     def _is_over(self, block: bytes, timestamp: int) -> bool:
+        if self._now_ns == 0:
+            return False
         try:
             seconds = ttl_of(block)
         except ApiError as error:

@@ -60,6 +60,13 @@ def prepare(staging: Staging, config: StreamConfig, loaded: Loaded, now_ns: int)
 
 def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig, loaded: Loaded) -> None:
     """Add a stream made of what was loaded and prepared; if that raises, there is none."""
+    stream = put_in_place(account, staging, config, loaded)
+    account.take_in(stream)
+    account.advisories.stream_created(config.name)
+
+
+def put_in_place(account: AccountJetStream, staging: Staging, config: StreamConfig, loaded: Loaded) -> Stream:
+    """Return a stream that is complete on disk and not started; if that raises, there is none."""
     name = config.name
     if name in account.streams:
         raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
@@ -81,24 +88,15 @@ def switch_in(account: AccountJetStream, staging: Staging, config: StreamConfig,
     journal = stream.consumers.journal
     if journal is not None:
         journal.move(f"{staging.target}/consumers")
-    account.take_in(stream)
-    account.advisories.stream_created(name)
+    return stream
 
 
 def _add_consumers(
     account: AccountJetStream, staging: Staging, stream: Stream, consumers: list[ArchivedConsumer]
 ) -> None:
-    limits = ConsumerLimits(account=account.options, server=account.resources.limits)
     checked: dict[str, ConsumerConfig] = {}
     for each in consumers:
-        if not each.name or each.name in checked:
-            raise ArchiveError(f'failed to add consumer "{each.name}": consumer name already in use')
-        config = msgspec.structs.replace(each.config, name=each.name)
-        try:
-            new = consumer_config.check_new(config, stream.config, checked, limits)
-        except ApiError as error:
-            raise ArchiveError(f'failed to add consumer "{each.name}": {told(error)}') from error
-        each.config = checked[each.name] = msgspec.structs.replace(new, metadata=each.config.metadata)
+        check_consumer(account, stream.config, each, checked)
         each.created = each.created or account.world.now_ns()
     if not consumers:
         return
@@ -109,3 +107,22 @@ def _add_consumers(
     stream.consumers.all_are_back()
     if stream.consumers.journal is not None:
         account.committer.flush(stream.consumers.journal)
+
+
+def check_consumer(
+    account: AccountJetStream,
+    stream: StreamConfig,
+    consumer: ArchivedConsumer,
+    checked: dict[str, ConsumerConfig],
+) -> None:
+    """Complete the configuration of a consumer and add it to those checked; raise ArchiveError."""
+    limits = ConsumerLimits(account=account.options, server=account.resources.limits)
+    name = consumer.name
+    if not name or name in checked:
+        raise ArchiveError(f'failed to add consumer "{name}": consumer name already in use')
+    config = msgspec.structs.replace(consumer.config, name=name)
+    try:
+        new = consumer_config.check_new(config, stream, checked, limits)
+    except ApiError as error:
+        raise ArchiveError(f'failed to add consumer "{name}": {told(error)}') from error
+    consumer.config = checked[name] = msgspec.structs.replace(new, metadata=consumer.config.metadata)

@@ -1,0 +1,1 @@
+"""Make a store of ours from the files of a nats-server that has stopped (`millstream adopt`)."""
