@@ -7,29 +7,20 @@ left out: they need real folders, locks and sockets.
 
 from __future__ import annotations
 
-import os
-import random as random_module
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from random import Random
-from typing import Any
 
-from millstream.base import guard, ids
 from millstream.broker.broker import Broker
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions
 from millstream.broker.watchdog import Watchdog
-from millstream.jetstream import parts
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.api import AccountApi
-from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
-from millstream.store.recovery import new_log, open_log
 from tests.kits.crashfs import PowerCut
 from tests.sim.disk import SimDisk, power_cut
 from tests.sim.loop import BusyClock, ServerLoop, SimClock, SimLoop
@@ -192,29 +183,3 @@ class Machine:
         except PowerCut:
             self._die(kill=False)
             return True
-
-
-@contextmanager
-def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
-    """Draw from the seed what the server draws from the system, and use small files."""
-    random = Random(f"entropy {seed}")
-    urandom, inner = os.urandom, random_module._urandom  # type: ignore[attr-defined]
-    state = random_module.getstate()
-    replaced: dict[str, Any] = {name: getattr(parts, name) for name in ("new_log", "open_log", "Journal")}
-    os.urandom = random.randbytes
-    random_module._urandom = random.randbytes  # type: ignore[attr-defined]
-    random_module.seed(seed)
-    parts.new_log = partial(new_log, segment_size=machine.segment_size)  # type: ignore[assignment]
-    parts.open_log = partial(open_log, segment_size=machine.segment_size)  # type: ignore[assignment]
-    parts.Journal = partial(Journal, **machine.journal_sizes)  # type: ignore[assignment,misc]
-    guard._complaints._kinds.clear()
-    ids._shared.begin()
-    try:
-        yield
-    finally:
-        os.urandom = urandom
-        random_module._urandom = inner  # type: ignore[attr-defined]
-        random_module.setstate(state)
-        ids._shared.begin()
-        for name, value in replaced.items():
-            setattr(parts, name, value)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import errno
 import logging
+import threading
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from tests.sim.actors import Actor, OrderedReader, Reader, uid_of
+from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
 from tests.sim.client import SimClient, _headers
 from tests.sim.history import Final, History, Stored
 from tests.sim.loop import SimLoop
-from tests.sim.machine import Machine, fixed_chance
+from tests.sim.machine import Machine
 from tests.sim.plan import Fault, Plan, make_plan
 
 LONGEST_S = 3_000.0  # of simulated time
@@ -39,8 +41,11 @@ class _Reports(logging.Handler):
         super().__init__(logging.WARNING)
         self.found: list[str] = []
         self.lines: list[str] = []
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.thread != self._thread:
+            return  # of another server in this process
         text = record.getMessage()
         self.lines.append(f"{record.levelname} {text}")
         if record.name == "millstream.guard":
