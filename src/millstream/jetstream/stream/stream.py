@@ -145,6 +145,10 @@ class Stream(StreamCommits):
         self.transform = usable_transform(self.name, "subject_transform", config.subject_transform)
         self.republish = usable_transform(self.name, "republish", config.republish)
         self._choose_path()
+        if config.mirror is None and self.log.losses.reach > self.log.last_seq:
+            # It was a mirror, and clients may know these sequences of messages that it has not got again.
+            self.log.skip_to(self.log.losses.reach, self.log.last_timestamp)
+            self.ingest.tell()
         if not config.allow_atomic:
             self.batches.stop()
         if not config.allow_batched:
