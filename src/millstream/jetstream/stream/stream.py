@@ -345,6 +345,18 @@ class Stream(StreamCommits):
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
+        # Consumers pass what is removed here.  Their state must not be durable before the removal is, or
+        # they would not deliver messages that a power cut brings back.
+        committer, journal = self.account.committer, self.consumers.journal
+        if journal is None:
+            return (yield from self._purge_in_steps(subject, below, keep))
+        committer.hold(journal)
+        try:
+            return (yield from self._purge_in_steps(subject, below, keep))
+        finally:
+            self.on_durable(lambda: committer.release(journal))
+
+    def _purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
         if subject == b">":
             subject = None
         steps = self.retention.purge_in_steps(subject, below, keep)
