@@ -21,6 +21,7 @@ from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
+from millstream.store.errors import StoreError
 from tests.kits.crashfs import PowerCut
 from tests.sim.disk import SimDisk, power_cut
 from tests.sim.loop import BusyClock, ServerLoop, SimClock, SimLoop
@@ -110,6 +111,8 @@ class Machine:
             "segment_size": random.choice((300, 2_000, 1 << 20)),
             "smallest_log": random.choice((1_000, 1 << 20)),
         }
+        self.rotted: Callable[[str], None] = lambda path: None
+        self.rots_at_rest = False  # a byte changes while the server does not run
         self.cuts_at_start = 0  # power cuts left for starts
         self.operations = 0  # of disks before this one
         self.problems: list[str] = []
@@ -126,14 +129,24 @@ class Machine:
         try:
             life = Life(self)
             life.start()
+        except StoreError:
+            self.happened("does not start")
+            if self.disk.sound:
+                self.problems.append("the server does not start")
+            self._change_disk(self.disk.kill())
+            self.loop.after(self.loop.clients, 1.0, self.start)
+            return
         except PowerCut:
             self._next_disk(kill=False)
             self.loop.after(self.loop.clients, 0.1, self.start)
             return
-        if life.account.unrecovered:
-            self.problems.append(f"streams cannot be started: {life.account.unrecovered}")
         self.life = life
         self.happened("started")
+        if life.account.unrecovered and not self.disk.sound:
+            self.happened("disk fails at the start", life.account.unrecovered)
+            self._die(kill=True)  # as an operator would: try again until the disk works
+        elif life.account.unrecovered:
+            self.problems.append(f"streams cannot be started: {life.account.unrecovered}")
 
     def power_cut(self) -> None:
         self._die(kill=False)
@@ -165,7 +178,22 @@ class Machine:
     def _next_disk(self, *, kill: bool) -> None:
         self.happened("killed" if kill else "power cut", self.disk.transcript[-1:])
         self.operations += self.disk.operations
-        self.disk = self.disk.kill() if kill else power_cut(self.disk, self.random)
+        self._change_disk(self.disk.kill() if kill else power_cut(self.disk, self.random))
+        if self.rots_at_rest:
+            self.rots_at_rest = False
+            self.rot()
+
+    def _change_disk(self, disk: SimDisk) -> None:
+        """Go on with what survived; whatever fails still does."""
+        disk.failures, disk.space = self.disk.failures, self.disk.space
+        disk.unreadable = self.disk.unreadable
+        self.disk = disk
+
+    def rot(self) -> None:
+        path = self.disk.rot(self.random)
+        if path is not None:
+            self.happened("rot", path)
+            self.rotted(path)
 
     def connect(self, peer: Peer) -> SimLink | None:
         life = self.life
