@@ -105,7 +105,7 @@ def _streams(random: Random) -> dict[str, dict[str, Any]]:
         streams["A"] = {"subjects": ["a.>"], "max_age": age_s * SECOND_NS, "allow_msg_ttl": True}
     if random.random() < 0.25:
         streams["D"] = {"subjects": ["d.>"]}
-    if random.random() < 0.3:
+    if random.random() < 0.5:
         streams["M"] = {"mirror": {"name": "S"}}
     if random.random() < 0.3:
         streams["G"] = {"sources": [{"name": "S"}]}
