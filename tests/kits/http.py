@@ -84,7 +84,7 @@ class Site:
         await send({"type": "http.response.body", "body": b""})
 
     async def _echo(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = b""
+        body = bytearray()
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -151,12 +151,12 @@ async def raw(port: int, *sent: bytes) -> bytes:
 
 
 async def rest_of(reader: asyncio.StreamReader) -> bytes:
-    data = b""
+    data = bytearray()
     async with asyncio.timeout(PATIENCE_S):
         with contextlib.suppress(ConnectionError):
             while more := await reader.read(1 << 16):
                 data += more
-    return data
+    return bytes(data)
 
 
 async def until(condition: Callable[[], bool]) -> None:
