@@ -355,7 +355,7 @@ def _may_be_too_old(view: StreamView, publish: Publish) -> bool:
 
 
 def _ages(view: StreamView) -> Iterator[str]:
-    """What is older than its limit is gone; ``_kept`` checks that it was there until then."""
+    """Check that no message is older than its limit; ``_kept`` checks that it was there until then."""
     for stored in view.final.content:
         sent = view.by_uid.get(stored.uid)
         _, most = _life_s(view, sent[0]) if sent else (0, 0)
@@ -365,7 +365,7 @@ def _ages(view: StreamView) -> Iterator[str]:
 
 
 def _fast(view: StreamView) -> Iterator[str]:
-    """What fast ingest told as stored is stored, in its order."""
+    """Check that messages which fast ingest told as stored are there, in their order."""
     for each in view.history.fast:
         if each.stream != view.name:
             continue
