@@ -7,8 +7,18 @@ import time
 from contextlib import ExitStack
 from typing import Any, Final
 
-from benchmarks.waits.site import Operation, Prepare, Row, Site, next_message, pull, wait_for, wait_until
-from benchmarks.wire import WireError, dial
+from benchmarks.waits.site import (
+    Operation,
+    Prepare,
+    Row,
+    Site,
+    next_message,
+    pull,
+    receive,
+    wait_for,
+    wait_until,
+)
+from benchmarks.wire import PING, WireError, dial
 
 _NS: Final = 1_000_000_000
 
@@ -219,7 +229,8 @@ def delete_messages(site: Site, size: int, kept: ExitStack) -> Operation:
 
     def operate() -> None:
         with dial(site.address) as connection:
-            connection.sendall(lines)
+            connection.sendall(lines + PING)
+            receive(connection, 1, b"PONG")  # a server loses what it has not read from a closed connection
         wait_for(lambda: site.ask("STREAM.INFO.S")["state"]["messages"] <= (size + 1) // 2)
 
     return operate

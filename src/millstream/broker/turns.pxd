@@ -13,6 +13,7 @@ cdef class Planned:
 
 cdef class Turns:
     cdef readonly Watchdog watchdog
+    cdef readonly Py_ssize_t timers
     cdef object _now
     cdef object _loop
     cdef Tick _tick

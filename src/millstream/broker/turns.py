@@ -58,6 +58,7 @@ class Turns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tick: Tick) -> None:
         self.watchdog: Watchdog = tick.watchdog
+        self.timers = 0  # that were ever set
         self._now = tick.watchdog.began
         self._loop = loop
         self._tick = tick
@@ -84,12 +85,14 @@ class Turns:
         return planned
 
     def later(self, delay_s: float, callback: Callback, *arguments: Any) -> Planned:
+        self.timers += 1
         planned = Planned(_TIMER, callback, arguments)
         planned.timer = self._loop.call_later(delay_s, self._due, planned)
         return planned
 
     def at(self, when: float, callback: Callback, *arguments: Any) -> Planned:
         """Call back at a time of the loop's clock."""
+        self.timers += 1
         planned = Planned(_TIMER, callback, arguments)
         planned.timer = self._loop.call_at(when, self._due, planned)
         return planned

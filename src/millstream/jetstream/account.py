@@ -83,6 +83,7 @@ class AccountJetStream:
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
+        self._ending: dict[str, Pieces[None]] = {}  # deletions under way, by the names of the streams
         self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
         # Sums over all streams; each changes them when it commits or changes (``count_as``).
         self.usage = {storage: Usage(whole) for storage, whole in self.resources.usage.items()}
@@ -222,6 +223,33 @@ class AccountJetStream:
 
     def delete(self, stream: Stream) -> None:
         """Delete a stream for good; its files are removed in the background."""
+        self.finish_deletion(stream.name)
+        finish(self.delete_in_slices(stream))
+
+    def delete_in_slices(self, stream: Stream) -> Pieces[None]:
+        """Delete a stream like ``delete``: stop its consumers in slices, and everything else in one step."""
+        pieces = self._ending[stream.name] = self._delete_in_slices(stream)
+        try:
+            yield from pieces
+        finally:
+            self._ending.pop(stream.name, None)
+
+    def finish_deletion(self, name: str) -> None:
+        """Finish the deletion of a stream that has begun, for a request that came after it."""
+        pieces = self._ending.pop(name, None)
+        if pieces is not None:
+            finish(pieces)
+
+    def _delete_in_slices(self, stream: Stream) -> Pieces[None]:
+        yield from stream.consumers.end()
+        try:
+            self._delete(stream)
+        except Exception:
+            stream.consumers.go_on()
+            raise
+        yield from stream.consumers.tell_ended()
+
+    def _delete(self, stream: Stream) -> None:
         self.committer.wait(stream)
         if self.streams.get(stream.name) is not stream:
             return  # it could not be created

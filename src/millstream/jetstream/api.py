@@ -101,6 +101,7 @@ _CREATING_CONSUMERS: Final = frozenset(
     {"CONSUMER.CREATE.*", "CONSUMER.CREATE.*.>", "CONSUMER.DURABLE.CREATE.*.*"}
 )
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
+_ALWAYS_WANTED: Final = _CHANGING | _CREATING_CONSUMERS | {"STREAM.DELETE.*"}
 
 
 class _Call(msgspec.Struct):
@@ -279,7 +280,7 @@ class AccountApi:
         Requests that change something are always processed.
         """
         reply = call.request.reply
-        if call.endpoint in _CHANGING or call.endpoint in _CREATING_CONSUMERS:
+        if call.endpoint in _ALWAYS_WANTED:
             return True
         if not call.request.requester.closed:
             return True

@@ -267,10 +267,9 @@ def _deleting(streams: list[Stream]) -> Pieces[None]:
     """Delete the streams that still exist when their turn comes."""
     for stream in streams:
         if stream.account.streams.get(stream.name) is stream:
-            guard.alone("deleting a stream", _delete, stream)
+            try:
+                yield from stream.account.delete_in_slices(stream)
+                stream.account.advisories.stream_deleted(stream.name)
+            except Exception as error:
+                guard.report("deleting a stream", error)
         yield 1
-
-
-def _delete(stream: Stream) -> None:
-    stream.account.delete(stream)
-    stream.account.advisories.stream_deleted(stream.name)

@@ -20,6 +20,7 @@ from millstream.server import logs
 from millstream.server.collector import Collector, limit_pauses
 from millstream.server.loop import new_event_loop
 from millstream.server.server import Server
+from millstream.server.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
@@ -61,13 +62,14 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
     server = Server(options=options)
     server.imports_later = True
     process = options.process
+    supervisor = Supervisor()
     with contextlib.ExitStack() as files:
         if process.pid_file:
             from millstream.server.process_files import pid_file
 
             files.enter_context(pid_file(process.pid_file))
         starting = asyncio.ensure_future(server.start())
-        stop_wanted = _handle_signals(server, handler, starting)
+        stop_wanted = _handle_signals(server, handler, starting, supervisor)
         try:
             await starting
         except asyncio.CancelledError:
@@ -84,12 +86,13 @@ async def _serve(options: ServerOptions, handler: logging.Handler) -> int:
             from millstream.server.process_files import ports_file
 
             files.enter_context(ports_file(server, process.ports_file_dir))
+        supervisor.ready(f"listens for clients at {server.client_url}", broker.turns)
         await server.wait_stopped()
     return 0
 
 
 def _handle_signals(
-    server: Server, handler: logging.Handler, starting: asyncio.Future[None]
+    server: Server, handler: logging.Handler, starting: asyncio.Future[None], supervisor: Supervisor
 ) -> asyncio.Event:
     """Install the signal handlers; return an event that is set when a signal ends the server."""
     loop = asyncio.get_running_loop()
@@ -98,6 +101,7 @@ def _handle_signals(
     def stop(name: str) -> None:
         _log.info('Trapped "%s" signal', name)
         stop_wanted.set()
+        supervisor.stopping()
         if starting.done():
             server.request_stop()
         else:
@@ -112,6 +116,7 @@ def _handle_signals(
     def retire() -> None:
         _log.info('Trapped "user defined signal 2" signal')
         if starting.done():
+            supervisor.stopping()
             server.enter_lame_duck()
 
     def reopen() -> None:
@@ -122,9 +127,11 @@ def _handle_signals(
         _log.info('Trapped "hangup" signal')
         if not starting.done():
             return  # the start reads the file anyway
+        supervisor.reloading()
         server.reloads.begin(reloaded)
 
     def reloaded(error: Exception | None) -> None:
+        supervisor.reloaded()
         if isinstance(error, MillstreamError):
             _log.error("Failed to reload server configuration: %s", error)
         elif error is not None:

@@ -10,10 +10,11 @@ some have grown old in the last second.  If that took long, or if they are too m
 are still freed when nothing refers to them; only a cycle that is dropped after that stays.  Such cycles are
 looked for when nobody has asked the server for anything for a minute, at most once an hour.
 
-Python counts new objects less freed ones.  Where clients come while others leave, tens of thousands of
-objects are young before it starts a collection.  So a collection sets them aside, too, if many clients have
-come since the last one.  It asks for the number of clients and not of objects: ``gc.get_objects`` would keep
-alive, for a moment, what other threads are about to free, such as the view of a buffer that must grow next.
+Python counts new objects less freed ones.  Where clients come while others leave, or timers replace others,
+tens of thousands of objects are young before it starts a collection.  So a collection sets them aside, too,
+if there were many of these since the last one.  It asks for their numbers and not for that of objects:
+``gc.get_objects`` would keep alive, for a moment, what other threads are about to free, such as the view of a
+buffer that must grow next.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _THRESHOLDS: Final = (1_000, 1, _NEVER)
 _LOOK_EVERY_S: Final = 1.0
 _FEW: Final = 3  # collections of survivors, so some thousand objects that have grown old
 _SHORT_S: Final = 0.0025
-_FEW_CLIENTS: Final = 80  # each has some sixty objects; visiting one takes up to half a microsecond
+_FEW_NEW: Final = 5_000  # objects; visiting one takes up to half a microsecond
+_OF_CLIENT: Final = 60  # objects
+_OF_TIMER: Final = 7
 _FULL_EVERY: Final = 3600  # looks
 _QUIET: Final = 60  # looks, one after the other
 _QUIET_STEPS: Final = 32  # of the loop between two of them, by timers alone
@@ -49,7 +52,7 @@ class Collector:
     def __init__(self, turns: Turns, clients: Callable[[], int]) -> None:
         self._turns = turns
         self._clients = clients  # that ever connected
-        self._collected_at = clients()  # the same at the last collection
+        self._made_at = self._made()  # objects, at the last collection
         self._steps = 0  # of the loop, at the last look
         self._quiet = 0  # looks since the server had something to do
         self._looks = 0  # since the last full collection
@@ -62,13 +65,17 @@ class Collector:
         return partial(gc.callbacks.remove, self._begins)
 
     def _begins(self, phase: str, info: dict[str, int]) -> None:
-        """Set all objects aside if many clients have come."""
+        """Set all objects aside if many clients have come or many timers were set."""
         if phase != "start":
             return
-        come = self._clients() - self._collected_at
-        self._collected_at += come
-        if come > _FEW_CLIENTS and not self._collects_all:
+        new = self._made() - self._made_at
+        self._made_at += new
+        if new > _FEW_NEW and not self._collects_all:
             self._set_old_aside()
+
+    def _made(self) -> int:
+        """Return about how many objects all clients and timers had so far."""
+        return _OF_CLIENT * self._clients() + _OF_TIMER * self._turns.timers
 
     def start(self) -> None:
         self._steps = self._turns.watchdog.steps

@@ -29,6 +29,13 @@ cdef class SubjectList(GrowingBuffer):
     cpdef Py_ssize_t add(self, bytes subject) except -1
     cpdef append_name(self, bytes data, Py_ssize_t start, Py_ssize_t size)
     @cython.locals(
+        p="const unsigned char*", out="unsigned char*", ends=Numbers, known=Py_ssize_t, end=Py_ssize_t,
+        position=Py_ssize_t, size=Py_ssize_t, total=Py_ssize_t, _=Py_ssize_t,
+    )
+    cpdef Py_ssize_t append_names(
+        self, bytes data, Py_ssize_t at, Py_ssize_t count, Py_ssize_t head
+    ) except -1
+    @cython.locals(
         first=Py_ssize_t, number=Py_ssize_t, name=bytes, slot=Py_ssize_t, hashed="unsigned long long"
     )
     cdef _hash_some(self, Py_ssize_t most)

@@ -102,6 +102,41 @@ class SubjectList(GrowingBuffer):
         self._ends.push(self.size)
         self.count += 1
 
+    def append_names(self, data: bytes, at: int, count: int, head: int) -> int:
+        """Assign the next numbers to the names of `count` entries at `at`; return the end of the entries.
+
+        An entry has `head` bytes, the first two of which are the size of its name, and then the name, which
+        must be new.  Raises ValueError if an entry is cut.
+        """
+        p = data
+        known = len(data)
+        end = at
+        for _ in range(count):
+            if end < 0 or known - end < head:
+                raise ValueError("names are cut short")
+            end += head + (p[end] | p[end + 1] << 8)
+        if end > known:
+            raise ValueError("names are cut short")
+        self.reserve(end - at - count * head)
+        ends = self._ends
+        ends.reserve(4 * count)
+        out = ends._store
+        position = ends.size
+        for _ in range(count):
+            size = p[at] | p[at + 1] << 8
+            self.put(data, at + head, size)
+            at += head + size
+            total = self.size
+            out[position] = total & 0xFF
+            out[position + 1] = (total >> 8) & 0xFF
+            out[position + 2] = (total >> 16) & 0xFF
+            out[position + 3] = (total >> 24) & 0xFF
+            position += 4
+        ends.size = position
+        ends.count += count
+        self.count += count
+        return end
+
     def memory(self) -> int:
         """Return the memory of names and tables."""
         return self.size + self._ends.size + self._slots.size

@@ -18,7 +18,6 @@ cdef class SubjectSums:
 
     @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t read(self, bytes data, Py_ssize_t at, Py_ssize_t count) except -1
-    @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t read_names(self, bytes data, Py_ssize_t at, Py_ssize_t count) except -1
 
 @cython.locals(out=GrowingBuffer, size_width=Py_ssize_t, subject_width=Py_ssize_t)

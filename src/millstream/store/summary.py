@@ -59,13 +59,7 @@ class SubjectSums:
 
     def read_names(self, data: bytes, at: int, count: int) -> int:
         """Read only the names of `count` entries at `at`; return their end.  Raise ValueError if cut."""
-        for _ in range(count):
-            if len(data) - at < _SUBJECT_SIZE:
-                raise ValueError("summary is cut short")
-            size = read_little(data, at, 2)
-            self.names.append_name(data, at + _SUBJECT_SIZE, size)
-            at += _SUBJECT_SIZE + size
-        return at
+        return self.names.append_names(data, at, count, _SUBJECT_SIZE)
 
 
 class Layout(msgspec.Struct):

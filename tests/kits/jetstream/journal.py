@@ -5,7 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from millstream.jetstream.consumers.journal import Changes, Journal, Recovered
+from millstream.base.slices import Pieces
+from millstream.jetstream.consumers.entries import StateCopy
+from millstream.jetstream.consumers.journal import Alive, Changes, Journal, Recovered
 from millstream.jetstream.stream.committer import Committer
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.jsapi.enums import AckPolicy
@@ -22,6 +24,20 @@ def config_of(name: str, description: str = "") -> ConsumerConfig:
     return ConsumerConfig(
         durable_name=name, name=name, description=description, ack_policy=AckPolicy.EXPLICIT
     )
+
+
+def alive(
+    name: str, state: ConsumerState, config: ConsumerConfig | None = None, created: int = CREATED
+) -> Alive:
+    """Return a consumer for a checkpoint, whose state is copied at once."""
+
+    def copy_state(copy: StateCopy) -> Pieces[Changes | None]:
+        whole = Changes.whole(state, 0)
+        copy.add(whole.pending, whole.gone, whole.redelivered)
+        yield 1
+        return whole
+
+    return Alive(name, created, lambda: config or config_of(name), copy_state)
 
 
 class Desk:
@@ -62,7 +78,7 @@ class Desk:
         """Write a checkpoint with the states that a restart would find."""
         self.settle()
         states = {name: each.state for name, each in self.copy().found.items()}
-        self.journal.checkpoint([(name, config_of(name), CREATED, states[name]) for name in names])
+        self.journal.checkpoint([alive(name, states[name]) for name in names])
         self.settle()
 
     def copy(self) -> Desk:

@@ -367,6 +367,17 @@ def say_of_each(site: Site, word: bytes) -> None:
     site.pass_time(1.0)
 
 
+def write_checkpoint(site: Site) -> None:
+    """The journal of the consumers has grown, so all states are written again."""
+    manager = site.account.stream("M").consumers
+    journal: Any = manager.journal
+    journal._untidy = True
+    site.broker.turns.run("turn", manager.checkpoint_if_due)
+    assert journal.checkpointing
+    site.loop.run_ready()
+    assert not journal.checkpointing
+
+
 def change_consumer(site: Site, **config: Any) -> None:
     plain = {"durable_name": "d", "ack_policy": "explicit", "max_ack_pending": -1}
     body = {"stream_name": "M", "config": {**plain, **config}}
@@ -570,6 +581,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("account info", streams, lambda site: site.ask("INFO")),
     ("create a stream", streams, partial(Site.ask, endpoint="STREAM.CREATE.X", body={"name": "X"})),
     ("delete a stream", few_subjects, lambda site: site.ask("STREAM.DELETE.M")),
+    ("delete a stream with many consumers", consumers, lambda site: site.ask("STREAM.DELETE.M")),
     ("delete one of many streams", streams, lambda site: site.ask("STREAM.DELETE.S3")),
     ("purge all", messages, lambda site: site.ask("STREAM.PURGE.M")),
     ("purge half", messages, lambda site: site.ask("STREAM.PURGE.M", {"keep": 2500})),
@@ -612,6 +624,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("all are in progress", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"+WPI")),
     ("all are refused", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"-NAK")),
     ("all are terminated", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"+TERM")),
+    ("a checkpoint of what is not acknowledged", partial(taken, policy="explicit"), write_checkpoint),
     (
         "another time for acks",
         partial(taken, policy="explicit"),

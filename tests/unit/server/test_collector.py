@@ -102,10 +102,10 @@ def test_a_collection_after_many_clients_came_sets_their_objects_aside() -> None
         gc.freeze()  # whatever the test run has made
         made = [[] for _ in range(10_000)]
         before = gc.get_freeze_count()
-        clients = 80
+        clients = 83
         gc.collect(0)
         assert gc.get_freeze_count() <= before
-        clients += 81
+        clients += 84
         gc.collect(0)
         assert gc.get_freeze_count() > before + 9_000
         del made
@@ -116,6 +116,31 @@ def test_a_collection_after_many_clients_came_sets_their_objects_aside() -> None
         stop()
         if not set_aside:
             gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def test_a_collection_after_many_timers_were_set_sets_their_objects_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: notes.append("set aside"))
+    loop = FakeLoop()
+    turns = Turns(loop.as_loop(), Tick(Watchdog(loop.time), loop.time))
+    enabled = gc.isenabled()
+    gc.disable()
+    stop = Collector(turns, lambda: 0).watch()
+    try:
+        for _ in range(700):
+            turns.later(60, notes.clear)
+        gc.collect(0)
+        assert notes == []
+        for _ in range(720):
+            turns.later(60, notes.clear)
+        gc.collect(0)
+        assert notes == ["set aside"]
+    finally:
+        stop()
         if enabled:
             gc.enable()
 

@@ -3,6 +3,7 @@
 import itertools
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,3 +62,23 @@ def test_subjects_chosen_to_collide_without_a_key_cost_what_others_cost() -> Non
     colliding = list(itertools.islice((each for each in candidates if fnv(each) & 0x3FFF < 512), 8_000))
     plain = [b"x.%05x" % number for number in range(8_000)]
     assert seconds_to_add(colliding) < 8 * seconds_to_add(plain) + 0.01
+
+
+def test_names_of_entries_get_the_next_numbers() -> None:
+    names = [b"", b"a", b"b.c", b"d" * 300]
+    data = b"##" + b"".join(len(name).to_bytes(2, "little") + b"...." + name for name in names) + b"#"
+    subjects = SubjectList()
+    subjects.add(b"first")
+    assert subjects.append_names(data, 2, len(names), 6) == len(data) - 1
+    assert list(subjects) == [b"first", *names]
+    assert [subjects.find(name) for name in names] == [1, 2, 3, 4]
+    assert subjects.add(b"last") == 5
+
+
+@pytest.mark.parametrize("cut", range(1, 14))
+def test_names_of_cut_entries_are_refused(cut: int) -> None:
+    data = b"".join(len(name).to_bytes(2, "little") + b"...." + name for name in (b"a", b"bc"))
+    subjects = SubjectList()
+    with pytest.raises(ValueError, match="cut short"):
+        subjects.append_names(data[: len(data) - cut], 0, 2, 6)
+    assert list(subjects) == []

@@ -11,15 +11,16 @@ cdef int _CHANGES
 cdef int _DELETED
 cdef int _CHECKPOINT
 
-@cython.final
-cdef class EntryWriter(GrowingBuffer):
+cdef class NumberBuffer(GrowingBuffer):
+    @cython.final
     @cython.locals(target="unsigned char*", position=Py_ssize_t, rest="unsigned long long")
     cdef inline int put_varint(self, unsigned long long value) except -1
+    @cython.final
     @cython.locals(down="unsigned long long")
     cdef inline int put_step(self, unsigned long long step) except -1
-    cdef put_bytes(self, bytes data)
-    cpdef put_section(self, unsigned long long link, changes)
-    cdef int _put_count(self, Py_ssize_t count) except -1
+    @cython.final
+    cdef int put_count(self, Py_ssize_t count) except -1
+    @cython.final
     @cython.locals(
         count=Py_ssize_t, index=Py_ssize_t, end=Py_ssize_t, down=bint,
         moment="unsigned long long", first_moment="unsigned long long",
@@ -27,14 +28,42 @@ cdef class EntryWriter(GrowingBuffer):
         last_sseq="unsigned long long", last_dseq="unsigned long long",
         next_sseq="unsigned long long", next_dseq="unsigned long long", next_at="long long",
     )
-    cdef _put_pending(self, list rows, unsigned long long sseq, unsigned long long dseq)
+    cdef put_pending(self, list rows, unsigned long long sseq, unsigned long long dseq, long long at)
+    @cython.final
     @cython.locals(
         count=Py_ssize_t, index=Py_ssize_t, end=Py_ssize_t, down=bint,
         first="unsigned long long", last="unsigned long long", following="unsigned long long",
     )
-    cdef _put_gone(self, list sseqs, unsigned long long sseq)
+    cdef put_gone(self, list sseqs, unsigned long long sseq)
+    @cython.final
     @cython.locals(next_sseq="unsigned long long", times="unsigned long long")
-    cdef _put_redelivered(self, list rows, unsigned long long sseq)
+    cdef put_redelivered(self, list rows, unsigned long long sseq)
+
+@cython.final
+cdef class StateCopy:
+    cdef NumberBuffer pending
+    cdef NumberBuffer gone
+    cdef NumberBuffer redelivered
+    cdef Py_ssize_t pending_rows
+    cdef Py_ssize_t gone_rows
+    cdef Py_ssize_t redelivered_rows
+    cdef tuple first_pending
+    cdef tuple last_pending
+    cdef unsigned long long first_gone
+    cdef unsigned long long last_gone
+    cdef tuple first_redelivered
+    cdef tuple last_redelivered
+
+    cpdef clear(self)
+    cpdef add(self, list pending, list gone, list redelivered)
+
+@cython.final
+cdef class EntryWriter(NumberBuffer):
+    cdef put_bytes(self, bytes data)
+    cpdef put_section(self, unsigned long long link, changes)
+    cdef put_copy(self, unsigned long long link, changes, StateCopy copy)
+    cdef _put_head(self, unsigned long long link, changes)
+    cdef _put_all(self, NumberBuffer other)
 
 @cython.final
 cdef class ConsumerEntryReader:

@@ -13,6 +13,8 @@ Numbers are varints: seven bits per byte, lowest first.  Neighbours in a list ar
 stream too, so lists are runs, each with its length and its distance to the previous run: a thousand messages
 that were delivered together take ten bytes.
 
+A state of many messages is encoded in pieces (``StateCopy``).
+
 There is no checksum, because the log has one.  Compiled, because deliveries and acks pass through it.
 """
 
@@ -62,15 +64,24 @@ class ConsumerEntry:
 
 
 def encode_config(
-    number: int, name: str, created: int, config: bytes, link: int = 0, state: Changes | None = None
+    number: int,
+    name: str,
+    created: int,
+    config: bytes,
+    link: int = 0,
+    state: Changes | None = None,
+    copy: "StateCopy | None" = None,
 ) -> bytes:
-    """Encode a configuration, with the whole state if given."""
+    """Encode a configuration, with the whole state if given; a copy replaces the lists of the state."""
     out = EntryWriter(_CONFIG, number)
     out.put_varint(created)
     out.put_bytes(name.encode())
     out.put_bytes(config)
     if state is not None:
-        out.put_section(link, state)
+        if copy is not None:
+            out.put_copy(link, state, copy)
+        else:
+            out.put_section(link, state)
     return out.take()
 
 
@@ -119,14 +130,8 @@ def decode(data: bytes) -> ConsumerEntry:
     return entry
 
 
-class EntryWriter(GrowingBuffer):
-    """An entry that is being encoded."""
-
-    def __init__(self, kind: int, number: int) -> None:
-        GrowingBuffer.__init__(self)
-        self.reserve(1)
-        self.put_little(_VERSION << 4 | kind, 1)
-        self.put_varint(number)
+class NumberBuffer(GrowingBuffer):
+    """Numbers and lists of numbers, encoded."""
 
     def put_varint(self, value: int) -> None:
         self.reserve(10)
@@ -153,31 +158,15 @@ class EntryWriter(GrowingBuffer):
         down = _MASK if step >> 63 else 0
         self.put_varint(((step << 1) & _MASK) ^ down)
 
-    def put_bytes(self, data: bytes) -> None:
-        self.put_varint(len(data))
-        self.append(data)
-
-    def put_section(self, link: int, changes: Changes) -> None:
-        self.put_varint(link)
-        self.put_varint(changes.delivered_sseq)
-        self.put_varint(changes.delivered_dseq)
-        self.put_varint(changes.floor_sseq)
-        self.put_varint(changes.floor_dseq)
-        self.put_varint(changes.reserved)
-        self._put_pending(changes.pending, changes.floor_sseq, changes.floor_dseq)
-        self._put_gone(changes.gone, changes.floor_sseq)
-        self._put_redelivered(changes.redelivered, changes.floor_sseq)
-
-    def _put_count(self, count: int) -> None:
+    def put_count(self, count: int) -> None:
         if count > _MOST:
             raise ValueError(f"an entry cannot list {count} messages")
         self.put_varint(count)
 
-    def _put_pending(self, rows: list[tuple[int, int, int]], sseq: int, dseq: int) -> None:
-        """Append runs of messages delivered one after the other at the same time."""
+    def put_pending(self, rows: list[tuple[int, int, int]], sseq: int, dseq: int, at: int) -> None:
+        """Append runs of messages delivered one after the other at the same time; count from another one."""
         count = len(rows)
-        self._put_count(count)
-        moment = 0
+        moment = at & _MASK
         index = 0
         while index < count:
             first_sseq, first_dseq, first_at = rows[index]
@@ -209,10 +198,9 @@ class EntryWriter(GrowingBuffer):
             moment = first_moment
             index = end
 
-    def _put_gone(self, sseqs: list[int], sseq: int) -> None:
+    def put_gone(self, sseqs: list[int], sseq: int) -> None:
         """Append runs of neighbours."""
         count = len(sseqs)
-        self._put_count(count)
         index = 0
         while index < count:
             first = sseqs[index]
@@ -232,13 +220,115 @@ class EntryWriter(GrowingBuffer):
             sseq = last
             index = end
 
-    def _put_redelivered(self, rows: list[tuple[int, int]], sseq: int) -> None:
-        self._put_count(len(rows))
+    def put_redelivered(self, rows: list[tuple[int, int]], sseq: int) -> None:
         for row in rows:
             next_sseq, times = row
             self.put_step((next_sseq - sseq) & _MASK)
             self.put_varint(times)
             sseq = next_sseq
+
+
+class StateCopy:
+    """The lists of a whole state, gathered in pieces while the state changes.
+
+    Of a message that was added more than once, the last row counts, and one that is gone is not pending: it
+    must not be added again after that.  Lists are encoded as they come, relative to their first rows, which
+    ``EntryWriter.put_copy`` encodes relative to the floor that the state has in the end.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.pending_rows = self.gone_rows = self.redelivered_rows = 0
+        self.pending = NumberBuffer()
+        self.gone = NumberBuffer()
+        self.redelivered = NumberBuffer()
+        self.first_pending = self.last_pending = (0, 0, 0)
+        self.first_gone = self.last_gone = 0
+        self.first_redelivered = self.last_redelivered = (0, 0)
+
+    def add(
+        self, pending: list[tuple[int, int, int]], gone: list[int], redelivered: list[tuple[int, int]]
+    ) -> None:
+        """Add rows of ``Changes``."""
+        if pending:
+            if not self.pending_rows:
+                self.first_pending = self.last_pending = pending[0]
+                self.pending_rows = 1
+                pending = pending[1:]
+            sseq, dseq, at = self.last_pending
+            self.pending.put_pending(pending, sseq, dseq, at)
+            self.pending_rows += len(pending)
+            self.last_pending = pending[-1] if pending else self.last_pending
+        if gone:
+            if not self.gone_rows:
+                self.first_gone = self.last_gone = gone[0]
+                self.gone_rows = 1
+                gone = gone[1:]
+            self.gone.put_gone(gone, self.last_gone)
+            self.gone_rows += len(gone)
+            self.last_gone = gone[-1] if gone else self.last_gone
+        if redelivered:
+            if not self.redelivered_rows:
+                self.first_redelivered = self.last_redelivered = redelivered[0]
+                self.redelivered_rows = 1
+                redelivered = redelivered[1:]
+            self.redelivered.put_redelivered(redelivered, self.last_redelivered[0])
+            self.redelivered_rows += len(redelivered)
+            self.last_redelivered = redelivered[-1] if redelivered else self.last_redelivered
+
+
+class EntryWriter(NumberBuffer):
+    """An entry that is being encoded."""
+
+    def __init__(self, kind: int, number: int) -> None:
+        GrowingBuffer.__init__(self)
+        self.reserve(1)
+        self.put_little(_VERSION << 4 | kind, 1)
+        self.put_varint(number)
+
+    def put_bytes(self, data: bytes) -> None:
+        self.put_varint(len(data))
+        self.append(data)
+
+    def put_section(self, link: int, changes: Changes) -> None:
+        self._put_head(link, changes)
+        self.put_count(len(changes.pending))
+        self.put_pending(changes.pending, changes.floor_sseq, changes.floor_dseq, 0)
+        self.put_count(len(changes.gone))
+        self.put_gone(changes.gone, changes.floor_sseq)
+        self.put_count(len(changes.redelivered))
+        self.put_redelivered(changes.redelivered, changes.floor_sseq)
+
+    def put_copy(self, link: int, changes: Changes, copy: StateCopy) -> None:
+        """Append a section whose lists were copied before."""
+        self._put_head(link, changes)
+        self.put_count(copy.pending_rows)
+        if copy.pending_rows:
+            self.put_pending([copy.first_pending], changes.floor_sseq, changes.floor_dseq, 0)
+            self._put_all(copy.pending)
+        self.put_count(copy.gone_rows)
+        if copy.gone_rows:
+            self.put_gone([copy.first_gone], changes.floor_sseq)
+            self._put_all(copy.gone)
+        self.put_count(copy.redelivered_rows)
+        if copy.redelivered_rows:
+            self.put_redelivered([copy.first_redelivered], changes.floor_sseq)
+            self._put_all(copy.redelivered)
+
+    def _put_head(self, link: int, changes: Changes) -> None:
+        self.put_varint(link)
+        self.put_varint(changes.delivered_sseq)
+        self.put_varint(changes.delivered_dseq)
+        self.put_varint(changes.floor_sseq)
+        self.put_varint(changes.floor_dseq)
+        self.put_varint(changes.reserved)
+
+    def _put_all(self, other: NumberBuffer) -> None:
+        self.reserve(other.size)
+        self.put_part(other, 0, other.size)
 
 
 class ConsumerEntryReader:

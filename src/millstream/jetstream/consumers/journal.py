@@ -14,7 +14,8 @@ it.  A snapshot at a clean stop records what was really used.
 *Checkpoints* keep the log small: all configurations and states are written again, a slice with each commit,
 and everything before the *previous* checkpoint is removed.  So the log has everything twice, and a damaged
 entry has a replacement.  For the same reason, entries written at other times that stand for more than
-themselves (configurations, snapshots, deletions) are written again before the next entry.
+themselves (configurations, snapshots, deletions) are written again before the next entry.  For a checkpoint,
+a state is copied in slices of the loop; what the journal is told meanwhile becomes part of the copy.
 
 Not here: which changes there are and when they are written (consumer); bytes (``entries``); consumers that
 live in memory only, which the journal does not record.
@@ -23,11 +24,14 @@ live in memory only, which the journal does not record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from millstream.base import slices
+from millstream.base.slices import Pieces
 from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.consumers.entries import (
+    StateCopy,
     UnknownEntryError,
     decode,
     encode_changes,
@@ -55,7 +59,15 @@ __all__ = ["Alive", "Changes", "ConsumerState", "Journal", "Recovered"]
 
 _log = logging.getLogger("millstream.jetstream")
 
-Alive = tuple[str, ConsumerConfig, int, ConsumerState]  # name, configuration, created in ns, state
+
+class Alive(NamedTuple):
+    """A consumer for a checkpoint."""
+
+    name: str
+    created: int  # ns since 1970
+    config: Callable[[], ConsumerConfig]  # the present one
+    copy_state: Callable[[StateCopy], Pieces[Changes | None]]  # see ``Keeper.copy_state``
+
 
 SEGMENT_SIZE: Final = 4 * 1024 * 1024
 SMALLEST_LOG: Final = 1024 * 1024  # bytes; below it a checkpoint is not worth its while
@@ -108,6 +120,9 @@ class Journal(Committing):
         self._untidy = False  # something is damaged: have everything twice again
         self._begun = self._previous = self.log.first_seq  # where this one and the last one begin
         self._left: Iterator[Alive] | None = None  # consumers that it has not written
+        self._writing = False  # a slice of it
+        self._copied = ""  # the consumer whose state is being copied for it
+        self._copy = StateCopy()
         self._last = 0  # its last sequence, once it is written
 
     # -- at a restart -----------------------------------------------------------------------------
@@ -207,6 +222,8 @@ class Journal(Committing):
         known.link += 1
         known.reserved = changes.reserved = max(changes.reserved, known.reserved, changes.delivered_dseq)
         self._put(encode_changes(known.number, known.link, changes))
+        if name == self._copied:
+            self._copy.add(changes.pending, changes.gone, changes.redelivered)
 
     def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
         known.link += 1
@@ -283,23 +300,50 @@ class Journal(Committing):
 
     def _write_slice(self) -> None:
         assert self._left is not None
-        before = self._written
-        for name, config, created, state in self._left:
-            known = self._known.get(name)
-            if known is not None and known.created == created:
-                self._put(self._whole(name, known, encode(config), state, known.reserved))
-                if self._written - before >= self._slice_size:
+        slices.begin(self._world, "checkpoint of consumers", self._write_some(self._left))
+
+    def _write_some(self, left: Iterator[Alive]) -> Pieces[None]:
+        self._writing = True
+        size = self._size
+        try:
+            for each in left:
+                yield from self._write_again(each)
+                if self._left is not left:
+                    return  # the journal was closed
+                if self._size - size >= self._slice_size:
                     break
-        else:
-            self._put(encode_checkpoint(self._begun))
-            self._left = None
-            self._last = self.log.last_seq
-        self._size += self._written - before
+            else:
+                self._put(encode_checkpoint(self._begun))
+                self._left = None
+                self._last = self.log.last_seq
+        finally:
+            self._writing = False
         self.committer.dirty(self)
+
+    def _write_again(self, each: Alive) -> Pieces[None]:
+        """Write a consumer once more, unless it ends before its state is copied."""
+        known = self._known.get(each.name)
+        if known is None or known.created != each.created:
+            return
+        self._copied = each.name
+        try:
+            last = yield from each.copy_state(self._copy)
+            if last is None or self._known.get(each.name) is not known or self._left is None:
+                return
+            known.link += 1
+            last.reserved = known.reserved = max(known.reserved, last.delivered_dseq)
+            text = encode(each.config())
+            entry = encode_config(known.number, each.name, known.created, text, known.link, last, self._copy)
+        finally:
+            self._copied = ""
+            self._copy.clear()
+        self._put(entry)
+        self._size += record_size(len(_SUBJECT), 0, len(entry))
 
     def _go_on_with_checkpoint(self) -> None:
         if self._left is not None:
-            self._write_slice()
+            if not self._writing:
+                self._write_slice()
         elif 0 < self._last <= self.log.committed:
             self._last = 0
             if self.log.remove_below(self._previous):

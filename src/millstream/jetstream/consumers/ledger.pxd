@@ -122,3 +122,7 @@ cdef class Ledger:
         entry=Pending, sseq="unsigned long long", following="unsigned long long", left=Py_ssize_t, fresh=list
     )
     cpdef tuple take_changes(self, Py_ssize_t most=*)
+    @cython.locals(entry=Pending, left=Py_ssize_t, rows=list)
+    cpdef tuple known_after(self, unsigned long long sseq, Py_ssize_t most)
+    @cython.locals(left=Py_ssize_t, rows=list)
+    cpdef tuple counts_after(self, unsigned long long sseq, Py_ssize_t most)

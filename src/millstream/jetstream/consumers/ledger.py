@@ -577,6 +577,35 @@ class Ledger:
         self.changed = left <= 0 or bool(self._moved or self._gone or self._counted)
         return fresh, gone, counted
 
+    def known_after(self, sseq: int, most: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return pending messages above `sseq` that the journal has, as (sseq, dseq, at).
+
+        Examines at most `most` messages, and also returns the last of them, or 0 if there are no more.
+        """
+        rows = []
+        left = most
+        while left > 0:
+            sseq = self.pending.after(sseq)
+            if sseq == 0:
+                break
+            entry = self.pending.get(sseq)
+            if entry.known:
+                rows.append((sseq, entry.dseq, entry.at))
+            left -= 1
+        return sseq, rows
+
+    def counts_after(self, sseq: int, most: int) -> tuple[int, list[tuple[int, int]]]:
+        """Return (sseq, deliveries after the first) of at most `most` messages, like ``known_after``."""
+        rows = []
+        left = most
+        while left > 0:
+            sseq = self.redelivered.after(sseq)
+            if sseq == 0:
+                break
+            rows.append((sseq, self.redelivered.get(sseq)))
+            left -= 1
+        return sseq, rows
+
     def restore(
         self,
         pending: dict[int, tuple[int, int]],

@@ -7,6 +7,7 @@ does not wait: only those *awaiting commit* are notified of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard, slices
@@ -20,7 +21,7 @@ from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.last_messages import LastOfEach
 from millstream.jetstream.consumers.start import Start, last_per_subject
-from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper, state_of
+from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.errors import StoreError
 from millstream.subjects.match import collide, is_subset
@@ -33,6 +34,7 @@ _TOLD_AT_ONCE: Final = 32  # consumers
 _LOOKED_UP: Final = 8 if pure_requested() else 64  # messages that are gone
 _MISSED_COST: Final = 16  # items of a slice that each counts for which a consumer has to give up
 _WRITING_COST: Final = 16  # items of a slice that telling the journal of a consumer counts for
+_ENDING_COST: Final = 16  # items of a slice that a consumer counts for which is deleted with its stream
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
 
@@ -49,6 +51,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._by_name: dict[str, Consumer] = {}
         self._touched: list[Keeper] = []
         self._gathering: list[LastOfEach] = []  # of consumers that are being made
+        self._ended: list[Consumer] = []  # consumers that were stopped because their stream is being deleted
         self._timer: Cancel | None = None
 
     def __getitem__(self, name: str) -> Consumer:
@@ -204,27 +207,51 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._timer.cancel()
             self._timer = None
         self.interest.stop()
-        for consumer in self._by_name.values():
+        for consumer in (*self._by_name.values(), *self._ended):
             for step in (consumer.mode.shut_down, consumer.stop, consumer.keeper.close):
                 guard.alone("stopping a consumer", step)
         if self.journal is not None:
             self.journal.close()
             self.journal = None
 
+    def end(self) -> Pieces[None]:
+        """Stop the consumers of a stream that is about to be deleted; ``abandon`` or ``go_on`` follows."""
+        for consumer in list(self._by_name.values()):
+            if self._by_name.get(consumer.name) is consumer:
+                self._let_go(consumer)
+                self._ended.append(consumer)
+            yield _ENDING_COST
+
+    def go_on(self) -> None:
+        """Start the consumers again that ``end`` stopped, because their stream was not deleted."""
+        ended, self._ended = self._ended, []
+        for consumer in ended:
+            if consumer.name not in self._by_name:
+                self._take_in(consumer)
+                consumer.start()
+
     def abandon(self) -> None:
-        """Delete all consumers together with their stream."""
+        """Delete all consumers together with their stream; ``tell_ended`` follows."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.interest.stop()
         for consumer in list(self._by_name.values()):
             self._let_go(consumer)
+            self._ended.append(consumer)
+        for consumer in self._ended:
             consumer.keeper.abandon()
-            consumer.mode.deleted()
-            consumer.advisories.deleted()
         if self.journal is not None:
             self.journal.abandon()
             self.journal = None
+
+    def tell_ended(self) -> Pieces[None]:
+        """Tell the clients of deleted consumers."""
+        ended, self._ended = self._ended, []
+        for consumer in ended:
+            consumer.mode.deleted()
+            consumer.advisories.deleted()
+            yield _ENDING_COST
 
     def forget(self) -> None:
         """Drop all consumers of a stream whose restore failed; no client knows them."""
@@ -270,8 +297,12 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _alive(self) -> Iterator[Alive]:
         for consumer in list(self._by_name.values()):
             if isinstance(consumer.keeper, Keeper) and self._by_name.get(consumer.name) is consumer:
-                consumer.keeper.write()
-                yield consumer.name, consumer.config, consumer.created_ns, state_of(consumer.ledger)
+                yield Alive(
+                    consumer.name,
+                    consumer.created_ns,
+                    partial(getattr, consumer, "config"),
+                    consumer.keeper.copy_state,
+                )
 
     # -- what the stream says ---------------------------------------------------------------------
 

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.build import pure_requested
+from millstream.base.slices import Pieces
 from millstream.jetstream.consumers.saved_state import Changes
 from millstream.jsapi.consumer_types import ConsumerState
 
 if TYPE_CHECKING:
+    from millstream.jetstream.consumers.entries import StateCopy
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.consumers.ledger import Ledger
     from millstream.jsapi.consumer_types import ConsumerConfig
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 FIRST_BLOCK: Final = 256
 _LARGEST_BLOCK: Final = 65536
 _TOLD_AT_ONCE: Final = 32 if pure_requested() else 2048  # messages of each kind
+_COPIED_AT_ONCE: Final = 16 if pure_requested() else 512  # messages
 _UNBOUNDED: Final = 2**62
 
 
@@ -98,27 +101,53 @@ class Keeper:
             self._write(0)
         return self._ledger.changed and not self._closed
 
-    def _write(self, reserve: int) -> None:
+    def _write(self, reserve: int) -> Changes:
         ledger = self._ledger
         pending, gone, redelivered = ledger.take_changes(_TOLD_AT_ONCE)
-        self._journal.change(
-            self._name,
-            Changes(
-                ledger.told_dseq,
-                ledger.told_sseq,
-                ledger.floor_dseq,
-                ledger.floor_sseq,
-                reserve,
-                pending,
-                gone,
-                redelivered,
-            ),
+        changes = Changes(
+            ledger.told_dseq,
+            ledger.told_sseq,
+            ledger.floor_dseq,
+            ledger.floor_sseq,
+            reserve,
+            pending,
+            gone,
+            redelivered,
         )
+        self._journal.change(self._name, changes)
+        return changes
 
     def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
         """Record all changes now, and call back when they are durable."""
         self.write()
         self._journal.on_outcome(callback)
+
+    def copy_state(self, copy: StateCopy) -> Pieces[Changes | None]:
+        """Copy the whole state as the journal has it, which adds what it is told meanwhile.
+
+        Returns the last changes that it was told, or None if the consumer ended before.
+        """
+        while not self._closed:
+            resets = self._ledger.resets
+            copy.clear()
+            yield from self._copy_lists(copy)
+            if self._ledger.resets == resets and not self._closed:
+                return self._write(0)
+        return None
+
+    def _copy_lists(self, copy: StateCopy) -> Pieces[None]:
+        more, sseq = 1, 0
+        while more:
+            more, pending = self._ledger.known_after(sseq, _COPIED_AT_ONCE)
+            copy.add(pending, [], [])
+            yield len(pending)
+            sseq = more
+        more, sseq = 1, 0
+        while more:
+            more, counts = self._ledger.counts_after(sseq, _COPIED_AT_ONCE)
+            copy.add([], [], counts)
+            yield len(counts)
+            sseq = more
 
     # -- how far deliveries may go ----------------------------------------------------------------
 

@@ -7,9 +7,9 @@ Each handler gets the name in the subject and the body, and returns the response
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from millstream.base.slices import Pieces
+from millstream.base.slices import Pieces, finish
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.time import Time
 from millstream.jetstream.api_requests import Bodies, is_empty
@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from millstream.store.log import Log
 
 
+_FEW_CONSUMERS: Final = 32  # that are deleted in the same step as their stream
+
+
 class StreamApi:
     """The request handlers of one account."""
 
@@ -74,6 +77,7 @@ class StreamApi:
     # -- configuration ----------------------------------------------------------------------------
 
     def create(self, name: str, body: bytes) -> StreamCreateResponse | Later:
+        self._account.finish_deletion(name)
         request = self._bodies.read(body, StreamConfigRequest)
         config = stream_config.check_new(
             name,
@@ -123,11 +127,17 @@ class StreamApi:
         stream = self._account.streams.get(name)
         return {} if stream is None else {each.name: each.config for each in stream.consumers.values()}
 
-    def delete(self, name: str, body: bytes) -> StreamDeleteResponse:
+    def delete(self, name: str, body: bytes) -> StreamDeleteResponse | Steps:
         if not is_empty(body):
             raise ApiError(Err.REQUEST_NOT_EMPTY)
-        self._account.delete(self._account.stream(name))
-        self._account.advisories.stream_deleted(name)
+        self._account.finish_deletion(name)
+        stream = self._account.stream(name)
+        deleting = self._deleted(stream)
+        return deleting if len(stream.consumers) > _FEW_CONSUMERS else finish(deleting)
+
+    def _deleted(self, stream: Stream) -> Pieces[StreamDeleteResponse]:
+        yield from self._account.delete_in_slices(stream)
+        self._account.advisories.stream_deleted(stream.name)
         return StreamDeleteResponse(success=True)
 
     # -- looking ----------------------------------------------------------------------------------

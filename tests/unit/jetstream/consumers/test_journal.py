@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from millstream.jetstream.consumers.entries import encode_config
-from millstream.jetstream.consumers.journal import Changes, Journal
+from millstream.jetstream.consumers.journal import Alive, Changes, Journal
 from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from tests.kits.crashfs import CrashFileSystem, Keep
-from tests.kits.jetstream.journal import CREATED, FOLDER, Desk, acked, config_of, delivered
+from tests.kits.jetstream.journal import CREATED, FOLDER, Desk, acked, alive, config_of, delivered
 
 
 def test_there_is_nothing_to_begin_with() -> None:
@@ -362,12 +362,12 @@ def test_a_checkpoint_is_written_a_slice_at_a_time() -> None:
     before = len(desk.fs.transcript)
     asked = []
 
-    def alive() -> object:
+    def all_alive() -> Iterator[Alive]:
         for name in names:
             asked.append(name)
-            yield name, config_of(name), CREATED, ConsumerState(2, 2, 1, 1, {2: (2, 5)})
+            yield alive(name, ConsumerState(2, 2, 1, 1, {2: (2, 5)}))
 
-    desk.journal.checkpoint(alive())  # type: ignore[arg-type]
+    desk.journal.checkpoint(all_alive())
     assert 0 < len(asked) < 10
     assert desk.journal.checkpointing
     # What happens meanwhile is kept as well.
@@ -388,7 +388,7 @@ def test_a_checkpoint_leaves_out_consumers_that_were_deleted_or_made_again() -> 
     desk = Desk()
     for name in "ab":
         desk.create(name)
-    old = [(name, config_of(name), CREATED, ConsumerState(9, 9, 9, 9)) for name in "ab"]
+    old = [alive(name, ConsumerState(9, 9, 9, 9)) for name in "ab"]
     desk.journal.delete("a")
     desk.journal.delete("b")
     desk.journal.put_config("b", config_of("b"), CREATED + 1)
@@ -402,8 +402,8 @@ def test_a_checkpoint_leaves_out_consumers_that_were_deleted_or_made_again() -> 
 def test_a_checkpoint_while_one_is_under_way_changes_nothing() -> None:
     desk = Desk()
     desk.create("a")
-    desk.journal.checkpoint([("a", config_of("a"), CREATED, ConsumerState(1, 1, 1, 1))])
-    desk.journal.checkpoint([("a", config_of("a"), CREATED, ConsumerState(2, 2, 2, 2))])
+    desk.journal.checkpoint([alive("a", ConsumerState(1, 1, 1, 1))])
+    desk.journal.checkpoint([alive("a", ConsumerState(2, 2, 2, 2))])
     desk.settle()
     assert desk.after_power_cut().state("a") == ConsumerState(1, 1, 1, 1)
 
@@ -422,7 +422,7 @@ def test_a_checkpoint_goes_on_when_the_disk_does() -> None:
     for name in names:
         desk.create(name)
     desk.settle()
-    desk.journal.checkpoint([(name, config_of(name), CREATED, ConsumerState()) for name in names])
+    desk.journal.checkpoint([alive(name, ConsumerState()) for name in names])
     desk.fs.fail(errno.ENOSPC, kind="write")
     desk.settle()
     assert desk.journal.checkpointing
@@ -437,7 +437,7 @@ def test_closing_in_the_middle_of_a_checkpoint_loses_nothing() -> None:
     names = [f"c{number}" for number in range(10)]
     for name in names:
         desk.create(name, ConsumerState(5, 5, 5, 5))
-    desk.journal.checkpoint([(name, config_of(name), CREATED, ConsumerState(5, 5, 5, 5)) for name in names])
+    desk.journal.checkpoint([alive(name, ConsumerState(5, 5, 5, 5)) for name in names])
     assert desk.journal.checkpointing
     again = desk.restarted()
     assert {name: each.state.delivered_sseq for name, each in again.found.items()} == dict.fromkeys(names, 5)

@@ -16,7 +16,7 @@ from millstream.jetstream.consumers.journal import Alive, Changes
 from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
-from tests.kits.jetstream.journal import Desk, config_of
+from tests.kits.jetstream.journal import Desk, alive, config_of
 
 SIZES = {"segment_size": 6000, "smallest_log": 2000, "slice_size": 500}
 NAMES = ("a", "b", "c")
@@ -127,7 +127,8 @@ class Consumer:
 
     def alive(self) -> Alive:
         self.known = set(self.state.pending)
-        return self.name, config_of(self.name, str(self.truth.version)), self.truth.created, self.state
+        config = config_of(self.name, str(self.truth.version))
+        return alive(self.name, self.state, config, self.truth.created)
 
 
 class Process:
