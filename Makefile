@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
 export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
-.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak sim fuzz sanitized clean
+.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak sim cuts fuzz sanitized clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -83,6 +83,11 @@ SIM_FLAGS ?=
 
 sim: build dev  ## the whole server in one process, on a seed after another; SEEDS=5000 or FIRST:END, SIM_FLAGS="--seed 17"
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) $(SIM_FLAGS)
+
+CUTS ?= 200
+
+cuts: build dev  ## power cuts under a real kernel: the server on a FUSE volume; CUTS=1000, CUT_FLAGS="--server nats-server"
+	$(BIN)/python -m tests.power.cuts --cuts $(CUTS) $(CUT_FLAGS)
 
 # Where the modules with sanitizers lie, beside those without; Python loads them if the sanitizers are there first.
 SANITIZED := build/sanitized/lib

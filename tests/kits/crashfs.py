@@ -399,6 +399,9 @@ class CrashFileSystem:
         for change in waiting:
             if path in change.folders:
                 _apply(self._durable_names, change.names)
+                for earlier in self._changes:  # as those of a folder that was renamed since
+                    for name in change.names:
+                        earlier.names.pop(name, None)
             else:
                 self._changes.append(change)
 

@@ -65,7 +65,9 @@ class Actor:
         what = record.uid if isinstance(record, Publish) else type(record).__name__
         self.note("is answered for", what, ":", record.answer)
 
-    async def publish(self, stream: str, subject: str, count: int, size: int, ids: bool, again: bool) -> None:
+    async def publish(
+        self, stream: str, subject: str, count: int, size: int, ids: bool, again: bool, ttl_s: int = 0
+    ) -> None:
         """Publish some messages at once; those with ids are sent again if no answer comes."""
         await self.client.online()
         sent = []
@@ -73,7 +75,9 @@ class Actor:
             uid = self.history.next_uid()
             msg_id = f"id{uid}" if ids else ""
             headers = {"Nats-Msg-Id": msg_id} if ids else {}
-            sent.append(self._send(stream, subject, size, headers, uid=uid, msg_id=msg_id))
+            if ttl_s:
+                headers["Nats-TTL"] = f"{ttl_s}s"
+            sent.append(self._send(stream, subject, size, headers, uid=uid, msg_id=msg_id, ttl_s=ttl_s))
         for record, future in sent:
             self._answered(record, await future)
         for record, _ in sent:
@@ -336,6 +340,8 @@ class Reader(Actor):
                 await self.fetch(20, ["+ACK!"])
             info = await self.look_at_consumer()
             if info is not None and "error" in info:
+                if any(rot.stream == self.consumer.stream for rot in self.history.rot):
+                    return  # the record of the consumer was damaged
                 self.history.problems.append(f"{self.consumer.path} has no info: {info['error']}")
                 return
             empty = info is not None and not info["num_pending"] and not info["num_ack_pending"]

@@ -11,7 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from tests.sim.history import AckSent, BatchOutcome, Delivery, Final, History, Publish, Removal, Stored
+from tests.sim.history import (
+    AckSent,
+    BatchOutcome,
+    Copy,
+    Delivery,
+    Final,
+    History,
+    Publish,
+    Removal,
+    Stored,
+)
+from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Plan
 
 LATE_S = 20.0  # a request without an answer happens within this time, or never
@@ -22,17 +33,24 @@ SETTLES = ("+ACK", "+TERM")
 def check(plan: Plan, history: History) -> list[str]:
     """Return what is wrong; empty if every promise was kept."""
     found: list[str] = []
+    copies = {copy.name: copy for copy in history.copies}
     for name, final in history.final.items():
         if not final.complete:
             found.append(f"{name}: cannot be read in the end")
             continue
         view = StreamView(plan, history, name)
+        if name in copies:
+            origin = StreamView(plan, history, copies[name].of)
+            found += [f"{name}: {each}" for each in _copy(view, origin, copies[name])]
+            continue
         found += [f"{name}: {each}" for each in _stream(view)]
         if name == "M":
             found += [f"M: {each}" for each in _mirror(view, StreamView(plan, history, "S"))]
         elif name == "G":
             found += [f"G: {each}" for each in _sourcing(view, StreamView(plan, history, "S"))]
     for consumer in plan.consumers:
+        if consumer.stream in {rot.stream for rot in history.rot}:
+            continue  # its state may be what was damaged, or the record of what was removed
         view = StreamView(plan, history, consumer.stream)
         found += [f"{consumer.stream}/{consumer.name}: {each}" for each in _consumer(view, consumer)]
     if "S" in history.final:
@@ -46,9 +64,10 @@ class StreamView:
 
     def __init__(self, plan: Plan, history: History, name: str) -> None:
         self.name = name
-        self.config = plan.streams[name]
+        self.config = plan.streams.get(name, {})
         self.history = history
         self.final: Final = history.final[name]
+        self.read_at = (history.read_at_ns - START_NS) / SECOND_NS
         self.content: dict[int, Stored] = {each.seq: each for each in self.final.content}
         self.publishes = [each for each in history.publishes if each.stream == name]
         self.removals = [each for each in history.removals if each.stream == name and not _is_refused(each)]
@@ -65,6 +84,19 @@ class StreamView:
         limits += history.limits if name == "L" else []
         self.most = min(limits)  # messages that the stream certainly had room for; 0: any number
         self.plain = self.config.get("retention", "limits") == "limits"
+        self.damages = [rot for rot in history.rot if rot.stream == name and rot.of_messages]
+        self.excused: set[int] = set()  # sequences that were lost by damage
+        if self.damages:
+            told = self.acked + [
+                _as_published(self.by_uid[each.uid][0], each.seq)
+                for each in self.deliveries
+                if each.uid in self.by_uid
+            ]
+            self.excused = {each.seq for each in told if not self.is_there_or_gone(each)}
+
+    def is_there_or_gone(self, publish: Publish) -> bool:
+        """Return True if a message is stored, or may have been removed."""
+        return publish.seq in self.content or not self.plain or _may_be_gone(self, publish)
 
     def may_be_removed(self, seq: int, subject: str, at: float) -> bool:
         """Return True if a request may have removed a message that was published at `at`."""
@@ -107,6 +139,12 @@ def _stream(view: StreamView) -> Iterator[str]:
     yield from _sound(view)
     if view.name in ("M", "G"):
         return
+    yield from _damage(view)
+    if view.name == "D":
+        yield from _incarnations(view)
+        return
+    yield from _ages(view)
+    yield from _fast(view)
     yield from _kept(view)
     yield from _once(view)
     yield from _one_meaning(view)
@@ -140,7 +178,7 @@ def _kept(view: StreamView) -> Iterator[str]:
         stored = view.content.get(each.seq)
         if stored is not None and stored.uid != each.uid:
             yield f"message {each.uid} was acknowledged as {each.seq}, which is message {stored.uid}"
-        if stored is not None and view.must_be_removed(each):
+        if stored is not None and view.must_be_removed(each) and not view.damages:
             yield f"message {each.uid} ({each.seq}) was removed and is there again"
         if stored is None and view.plain and not _may_be_gone(view, each):
             yield f"message {each.uid} was acknowledged as {each.seq} and is lost"
@@ -155,7 +193,9 @@ def _kept(view: StreamView) -> Iterator[str]:
 
 
 def _may_be_gone(view: StreamView, publish: Publish) -> bool:
-    if view.may_be_removed(publish.seq, publish.subject, publish.at):
+    if publish.seq in view.excused or view.may_be_removed(publish.seq, publish.subject, publish.at):
+        return True
+    if _may_be_too_old(view, publish):
         return True
     if view.most:
         return sum(each.seq > publish.seq for each in view.final.content) >= view.most
@@ -173,7 +213,7 @@ def _once(view: StreamView) -> Iterator[str]:
         sent = view.by_uid.get(uid, [])
         if len(stored_as) > len(sent):
             yield f"message {uid} was sent {len(sent)} times and is stored {len(stored_as)} times"
-        if sent and sent[0].msg_id:
+        if sent and sent[0].msg_id and not view.history.clock_set:
             for one, two in itertools.pairwise(stored_as):
                 if _seconds(two.time) - _seconds(one.time) < window_s:
                     yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
@@ -271,6 +311,8 @@ def _whole_batches(view: StreamView) -> Iterator[str]:
         found = [view.stored_as[uid][0].seq for uid in each.uids if view.stored_as.get(uid)]
         acked = each.answer is not None and "error" not in each.answer
         at = each.at
+        if view.damages and len(found) >= len(each.uids) - len(view.damages):
+            continue
         subject = view.by_uid[each.uids[0]][0].subject if each.uids else ""
         if any(view.may_be_removed(seq, subject, at) for seq in found) or (
             view.removals and len(found) != len(each.uids)
@@ -288,18 +330,110 @@ def _whole_batches(view: StreamView) -> Iterator[str]:
             yield f"batch {each.name} was refused and is stored: {each.answer}"
 
 
+def _damage(view: StreamView) -> Iterator[str]:
+    """A damaged byte costs one message at most, and it is reported."""
+    if len(view.excused) > len(view.damages):
+        yield f"{sorted(view.excused)} are lost, and {len(view.damages)} bytes were damaged"
+    told = f"streams/{view.name}/log"
+    if view.excused and not any(told in line for line in view.history.reported):
+        yield f"{sorted(view.excused)} are lost by damage that was not reported"
+
+
+def _life_s(view: StreamView, publish: Publish) -> tuple[float, float]:
+    """Return how long a message stays at least and at most; 0 if there is no limit."""
+    age = view.config.get("max_age", 0) / SECOND_NS
+    if publish.ttl_s and age:
+        return min(age, publish.ttl_s), max(age, publish.ttl_s)
+    return age, age
+
+
+def _may_be_too_old(view: StreamView, publish: Publish) -> bool:
+    least, _ = _life_s(view, publish)
+    if not least:
+        return False
+    return view.history.clock_set or view.read_at - publish.at >= least
+
+
+def _ages(view: StreamView) -> Iterator[str]:
+    """Check that no message is older than its limit; ``_kept`` checks that it was there until then."""
+    for stored in view.final.content:
+        sent = view.by_uid.get(stored.uid)
+        _, most = _life_s(view, sent[0]) if sent else (0, 0)
+        old = view.history.read_at_ns / SECOND_NS - _seconds(stored.time)
+        if most and old > most + LATE_S and not view.history.clock_set:
+            yield f"{stored.seq} is {old:.1f} s old, and may be {most} s old"
+
+
+def _fast(view: StreamView) -> Iterator[str]:
+    """Check that messages which fast ingest told as stored are there, in their order."""
+    for each in view.history.fast:
+        if each.stream != view.name:
+            continue
+        stored_as = [view.stored_as[uid][0].seq for uid in each.uids if view.stored_as.get(uid)]
+        if stored_as != sorted(stored_as):
+            yield f"fast batch {each.name} is stored as {stored_as}"
+        lost = [uid for uid in each.uids[: each.stored] if not view.stored_as.get(uid)]
+        first = view.by_uid[each.uids[0]][0]
+        if any(_covers(removal, 0, first.subject, each.at) for removal in view.removals) or view.removals:
+            continue
+        if len(lost) > len(view.damages):
+            yield f"of fast batch {each.name}, {each.stored} are told as stored, and {lost} are lost"
+
+
+def _incarnations(view: StreamView) -> Iterator[str]:
+    """A deleted stream is gone with its messages, and the next one of its name keeps its own."""
+    deaths = [each for each in view.history.incarnations if each.stream == view.name]
+    for each in view.acked:
+        stored = view.content.get(each.seq)
+        is_there = stored is not None and stored.uid == each.uid
+        may_be_gone = any(each.at <= (death.deleted_at or death.at + 2 * LATE_S) for death in deaths)
+        must_be_gone = any(
+            death.deleted_at is not None and (each.answered_at or 0.0) < death.at for death in deaths
+        )
+        if not is_there and not may_be_gone and not view.damages:
+            yield f"message {each.uid} was acknowledged as {each.seq} and is lost"
+        if is_there and must_be_gone:
+            yield f"message {each.uid} ({each.seq}) is there, and its stream was deleted"
+    for uid, stored_as in view.stored_as.items():
+        if len(stored_as) > len(view.by_uid.get(uid, [])):
+            yield f"message {uid} is there {len(stored_as)} times"
+
+
+def _copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str]:
+    """A restored stream has what its origin had when the snapshot was taken."""
+    yield from _sound(view)
+    for stored in view.final.content:
+        there = origin.content.get(stored.seq)
+        if there is not None and there.uid != stored.uid:
+            yield f"{stored.seq} is message {stored.uid}, and in the origin {there.uid}"
+        if stored.uid not in origin.by_uid:
+            yield f"{stored.seq} is message {stored.uid}, which nobody sent"
+    lost = [
+        each.seq
+        for each in origin.acked
+        if (each.answered_at or 0.0) < copy.at
+        and (each.seq not in view.content or view.content[each.seq].uid != each.uid)
+        and not _may_be_gone(origin, each)
+    ]
+    if len(lost) > len(view.damages):
+        yield f"has no copy of {lost}"
+
+
 # -- streams that follow another --------------------------------------------------------------------------
 
 
 def _mirror(view: StreamView, origin: StreamView) -> Iterator[str]:
+    excuses = len(view.damages)
     for stored in origin.final.content:
         copy = view.content.get(stored.seq)
-        if copy is None:
+        if copy is None and excuses:
+            excuses -= 1
+        elif copy is None:
             yield f"has no copy of {stored.seq}"
         elif (copy.uid, copy.subject, copy.time) != (stored.uid, stored.subject, stored.time):
             yield f"its copy of {stored.seq} is message {copy.uid}, not {stored.uid}"
     for copy in view.final.content:
-        if copy.seq not in origin.content:
+        if copy.seq not in origin.content and not origin.damages:
             sent = origin.by_uid.get(copy.uid)
             if not sent or not _may_be_gone(origin, _as_published(sent[0], copy.seq)):
                 yield f"has {copy.seq} (message {copy.uid}), which the origin never had"
@@ -322,7 +456,7 @@ def _sourcing(view: StreamView, origin: StreamView) -> Iterator[str]:
     if positions != sorted(set(positions)):
         yield f"positions of the origin are not in order: {positions}"
     missing = [seq for seq in origin.content if seq not in set(positions)]
-    if missing:
+    if len(missing) > len(view.damages):
         yield f"has no copy of {missing}"
 
 

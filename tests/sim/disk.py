@@ -31,6 +31,12 @@ class SimFile(CrashFile, RealFile):
         self._fs.operation("write", self.path)
         self._inode.write(offset, data)
 
+    def read(self, offset: int, size: int) -> bytes:
+        disk = self._fs
+        if isinstance(disk, SimDisk) and disk.unreadable:
+            raise store_error("read", self.path, OSError(errno.EIO, ""))
+        return super().read(offset, size)
+
     def descriptor(self) -> int:
         disk = self._fs
         assert isinstance(disk, SimDisk)
@@ -42,6 +48,7 @@ class SimDisk(CrashFileSystem):
 
     def __init__(self, *, space: int | None = None) -> None:
         super().__init__(space=space)
+        self.unreadable = False  # every read fails
         self._files: list[SimFile] = []
         self._numbers: dict[SimFile, int] = {}
 
@@ -74,6 +81,33 @@ class SimDisk(CrashFileSystem):
 
     def sync_all(self, folder: str, below: Sequence[str]) -> bool:
         return self.sync_everything() == 0
+
+    def heal(self) -> None:
+        super().heal()
+        self.unreadable = False
+
+    @property
+    def sound(self) -> bool:
+        return not self.failures and self.space is None and not self.unreadable
+
+    def rot(self, random: Random) -> str | None:
+        """Change one byte of a file of messages, consumers, or metadata; return its path."""
+        paths = [path for path in self.paths() if "/streams/" in path and self._names[path].data]
+        if not paths:
+            return None
+        # Messages first: there is more of them, and there is most to lose.
+        messages = [path for path in paths if path.endswith(".log") and "/log/" in path]
+        path = random.choice(messages if messages and random.random() < 0.6 else paths)
+        at = random.randrange(len(self._names[path].data))
+
+        def flip(data: bytearray) -> None:
+            data[at] ^= 1 << random.randrange(8)
+
+        inode = self._names[path]
+        flip(inode.data)
+        if at < len(inode.durable):
+            inode.durable[at] = inode.data[at]
+        return path
 
     def used(self) -> int:
         return sum(len(each.data) for each in set(self._names.values()))

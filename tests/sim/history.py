@@ -20,6 +20,7 @@ class Publish:
     at: float
     connection: int
     msg_id: str = ""
+    ttl_s: int = 0
     expected: int | None = None  # the last sequence of the subject, or of the stream
     expects: str = ""  # "subject", "stream", or nothing
     batch: str = ""
@@ -53,6 +54,54 @@ class BatchOutcome:
     at: float
     answer: dict[str, Any] | None = None
     answered_at: float | None = None
+
+
+@dataclass(slots=True)
+class FastBatch:
+    """Messages of a fast ingest; each is stored on its own."""
+
+    name: str
+    stream: str
+    uids: list[int]
+    at: float
+    stored: int = 0  # so many of them are stored, as the client was told
+
+
+@dataclass(slots=True)
+class Copy:
+    """A stream that was restored from a snapshot of another."""
+
+    name: str
+    of: str
+    at: float  # when the snapshot was asked for
+
+
+@dataclass(slots=True)
+class Incarnation:
+    """The deletion of a stream and its creation under the same name."""
+
+    stream: str
+    at: float
+    deleted_at: float | None = None  # when the deletion was confirmed
+    created_at: float | None = None
+
+
+@dataclass(slots=True)
+class Rot:
+    """A byte of a file that changed by itself."""
+
+    at: float
+    path: str
+
+    @property
+    def stream(self) -> str:
+        """Return the name of the stream; empty if it is a file of none."""
+        words = self.path.split("/")
+        return words[words.index("streams") + 1] if "streams" in words else ""
+
+    @property
+    def of_messages(self) -> bool:
+        return "/log/" in self.path
 
 
 @dataclass(slots=True)
@@ -143,6 +192,13 @@ class History:
     deliveries: list[Delivery] = field(default_factory=list)
     acks: list[AckSent] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
+    fast: list[FastBatch] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    incarnations: list[Incarnation] = field(default_factory=list)
+    rot: list[Rot] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)  # damage, in the words of the server
+    clock_set: bool = False
+    read_at_ns: int = 0  # the wall clock when the content was read in the end
     looks: list[ConsumerLook] = field(default_factory=list)
     final: dict[str, Final] = field(default_factory=dict)
     limits: list[int] = field(default_factory=list)  # of stream L, that were asked for

@@ -7,29 +7,21 @@ left out: they need real folders, locks and sockets.
 
 from __future__ import annotations
 
-import os
-import random as random_module
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from random import Random
-from typing import Any
 
-from millstream.base import guard, ids
 from millstream.broker.broker import Broker
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions
 from millstream.broker.watchdog import Watchdog
-from millstream.jetstream import parts
 from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.api import AccountApi
-from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
-from millstream.store.recovery import new_log, open_log
+from millstream.store.errors import StoreError
 from tests.kits.crashfs import PowerCut
 from tests.sim.disk import SimDisk, power_cut
 from tests.sim.loop import BusyClock, ServerLoop, SimClock, SimLoop
@@ -119,6 +111,8 @@ class Machine:
             "segment_size": random.choice((300, 2_000, 1 << 20)),
             "smallest_log": random.choice((1_000, 1 << 20)),
         }
+        self.rotted: Callable[[str], None] = lambda path: None
+        self.rots_at_rest = False  # a byte changes while the server does not run
         self.cuts_at_start = 0  # power cuts left for starts
         self.operations = 0  # of disks before this one
         self.problems: list[str] = []
@@ -135,14 +129,24 @@ class Machine:
         try:
             life = Life(self)
             life.start()
+        except StoreError:
+            self.happened("does not start")
+            if self.disk.sound:
+                self.problems.append("the server does not start")
+            self._change_disk(self.disk.kill())
+            self.loop.after(self.loop.clients, 1.0, self.start)
+            return
         except PowerCut:
             self._next_disk(kill=False)
             self.loop.after(self.loop.clients, 0.1, self.start)
             return
-        if life.account.unrecovered:
-            self.problems.append(f"streams cannot be started: {life.account.unrecovered}")
         self.life = life
         self.happened("started")
+        if life.account.unrecovered and not self.disk.sound:
+            self.happened("disk fails at the start", life.account.unrecovered)
+            self._die(kill=True)  # as an operator would: try again until the disk works
+        elif life.account.unrecovered:
+            self.problems.append(f"streams cannot be started: {life.account.unrecovered}")
 
     def power_cut(self) -> None:
         self._die(kill=False)
@@ -174,7 +178,22 @@ class Machine:
     def _next_disk(self, *, kill: bool) -> None:
         self.happened("killed" if kill else "power cut", self.disk.transcript[-1:])
         self.operations += self.disk.operations
-        self.disk = self.disk.kill() if kill else power_cut(self.disk, self.random)
+        self._change_disk(self.disk.kill() if kill else power_cut(self.disk, self.random))
+        if self.rots_at_rest:
+            self.rots_at_rest = False
+            self.rot()
+
+    def _change_disk(self, disk: SimDisk) -> None:
+        """Go on with what survived; whatever fails still does."""
+        disk.failures, disk.space = self.disk.failures, self.disk.space
+        disk.unreadable = self.disk.unreadable
+        self.disk = disk
+
+    def rot(self) -> None:
+        path = self.disk.rot(self.random)
+        if path is not None:
+            self.happened("rot", path)
+            self.rotted(path)
 
     def connect(self, peer: Peer) -> SimLink | None:
         life = self.life
@@ -192,29 +211,3 @@ class Machine:
         except PowerCut:
             self._die(kill=False)
             return True
-
-
-@contextmanager
-def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
-    """Draw from the seed what the server draws from the system, and use small files."""
-    random = Random(f"entropy {seed}")
-    urandom, inner = os.urandom, random_module._urandom  # type: ignore[attr-defined]
-    state = random_module.getstate()
-    replaced: dict[str, Any] = {name: getattr(parts, name) for name in ("new_log", "open_log", "Journal")}
-    os.urandom = random.randbytes
-    random_module._urandom = random.randbytes  # type: ignore[attr-defined]
-    random_module.seed(seed)
-    parts.new_log = partial(new_log, segment_size=machine.segment_size)  # type: ignore[assignment]
-    parts.open_log = partial(open_log, segment_size=machine.segment_size)  # type: ignore[assignment]
-    parts.Journal = partial(Journal, **machine.journal_sizes)  # type: ignore[assignment,misc]
-    guard._complaints._kinds.clear()
-    ids._shared.begin()
-    try:
-        yield
-    finally:
-        os.urandom = urandom
-        random_module._urandom = inner  # type: ignore[attr-defined]
-        random_module.setstate(state)
-        ids._shared.begin()
-        for name, value in replaced.items():
-            setattr(parts, name, value)

@@ -9,6 +9,7 @@ Each mutation breaks one thing in the server, by replacing a method of the inter
 from __future__ import annotations
 
 import os
+import signal
 
 os.environ["MILLSTREAM_PURE"] = "1"
 
@@ -26,17 +27,22 @@ from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.state_saver import Keeper
-from millstream.jetstream.publish import rules
+from millstream.jetstream.publish import fast_batch, rules
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jetstream.sourcing.positions import Positions
+from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.retention import Retention
 from millstream.jetstream.stream.ticket import Ticket
-from millstream.store import fill
+from millstream.store import fill, recovery
 from millstream.store.commit import Commit
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
+from millstream.store.recovery import Recovery
 from tests.sim import workers
 from tests.sim.run import run_seed
+
+LONGEST_RUN_S = 30.0
 
 Replaced = tuple[Any, str, Any]  # owner, name, and what it is replaced by
 
@@ -240,15 +246,49 @@ def _purge_removes_one_less() -> list[Replaced]:
 
 
 def _sources_begin_too_early() -> list[Replaced]:
-    original = Positions.find
+    original = Positions.take_recovered
 
-    def find(self: Any, origins: Any) -> Any:
-        found = original(self, origins)
-        for position in found.values():
+    def take_recovered(self: Any) -> Any:
+        found = original(self)
+        for position in (found or {}).values():
             position.seq = max(0, position.seq - 1)
         return found
 
-    return [(Positions, "find", find)]
+    return [(Positions, "take_recovered", take_recovered)]
+
+
+def _mirror_skips_damaged_end() -> list[Replaced]:
+    return [(Recovery, "_leave_to_origin", lambda self, used: False)]
+
+
+def _batch_around_lost_sector_kept() -> list[Replaced]:
+    return [(recovery, "has_lost_sector", lambda data, start, end: False)]
+
+
+def _consumers_ahead_of_purge() -> list[Replaced]:
+    return [(Committer, "hold", lambda self, stream: None)]
+
+
+def _fast_ingest_acks_too_much() -> list[Replaced]:
+    original = fast_batch.encode
+
+    def encode(value: Any) -> bytes:
+        if isinstance(value, fast_batch.BatchFlowAck):
+            value.seq += 1
+        return original(value)
+
+    return [(fast_batch, "encode", encode)]
+
+
+def _old_messages_stay() -> list[Replaced]:
+    return [(Retention, "_expire_alone", lambda self: iter(()))]
+
+
+def _deletion_not_durable() -> list[Replaced]:
+    def put_away(fs: Any, folder: str, grave: str) -> None:
+        fs.rename(folder, grave)
+
+    return [(meta, "put_away", put_away)]
 
 
 MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
@@ -277,6 +317,12 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _removals_not_recorded,
         _purge_removes_one_less,
         _sources_begin_too_early,
+        _mirror_skips_damaged_end,
+        _batch_around_lost_sector_kept,
+        _consumers_ahead_of_purge,
+        _fast_ingest_acks_too_much,
+        _old_messages_stay,
+        _deletion_not_durable,
     )
 }
 
@@ -295,12 +341,33 @@ def applied(name: str) -> Iterator[None]:
             setattr(owner, attribute, value)
 
 
+class Endless(Exception):
+    """A step of the server does not come to an end."""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Raise Endless if a run takes more than ``LONGEST_RUN_S`` of processor time."""
+
+    def end(*_: object) -> None:
+        raise Endless(f"a seed takes more than {LONGEST_RUN_S} s of processor time")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_RUN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def seeds_until_found(name: str, most: int) -> tuple[int, str]:
     """Return how many seeds it took to find a mutation, and what was found; 0 if none did."""
     with applied(name):
         for seed in range(most):
             try:
-                outcome = run_seed(seed)
+                with _limited():
+                    outcome = run_seed(seed)
             except Exception as error:
                 return seed + 1, f"{type(error).__name__}: {error}"
             if outcome.violations:

@@ -6,6 +6,7 @@ something in any history: "the third message that was acknowledged", not "sequen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -78,7 +79,13 @@ class Plan:
 def _streams(random: Random) -> dict[str, dict[str, Any]]:
     window = random.choice((1, 5, 120)) * SECOND_NS
     streams: dict[str, dict[str, Any]] = {
-        "S": {"subjects": ["s.>"], "duplicate_window": window, "allow_atomic": True, "allow_direct": True}
+        "S": {
+            "subjects": ["s.>"],
+            "duplicate_window": window,
+            "allow_atomic": True,
+            "allow_batched": True,
+            "allow_direct": True,
+        }
     }
     if random.random() < 0.5:
         streams["W"] = {"subjects": ["w.>"], "retention": "workqueue"}
@@ -93,7 +100,12 @@ def _streams(random: Random) -> dict[str, dict[str, Any]]:
         }
     if random.random() < 0.4:
         streams["L"] = {"subjects": ["l.>"], "max_msgs": random.choice((1, 5, 12))}
-    if random.random() < 0.3:
+    if random.random() < 0.25:
+        age_s = random.choice((10, 40, 100))
+        streams["A"] = {"subjects": ["a.>"], "max_age": age_s * SECOND_NS, "allow_msg_ttl": True}
+    if random.random() < 0.25:
+        streams["D"] = {"subjects": ["d.>"]}
+    if random.random() < 0.5:
         streams["M"] = {"mirror": {"name": "S"}}
     if random.random() < 0.3:
         streams["G"] = {"sources": [{"name": "S"}]}
@@ -143,6 +155,10 @@ def make_plan(seed: int) -> Plan:
         for _ in range(random.randint(2, 14)):
             at = random.random() * length
             ops.append(_operation(random, f"p{actor}", at, random.choice(targets), removes))
+    if random.random() < 0.15:
+        for number in range(random.choice((1, 2))):
+            args = {"stream": "S", "subject": "", "copy": f"R{number}"}
+            ops.append(Op("archivist", random.random() * length, "snapshot", args))
     for consumer in consumers:
         if not consumer.push:
             for _ in range(random.randint(0, 6)):
@@ -160,7 +176,7 @@ def make_plan(seed: int) -> Plan:
         tuple(consumers),
         ordered,
         tuple(sorted(ops, key=lambda op: op.at)),
-        _faults(random, length),
+        _faults(random, length, ops),
         random.random() < 0.5,
     )
 
@@ -171,12 +187,17 @@ def _operation(random: Random, actor: str, at: float, stream: str, removes: bool
     chance = random.random()
     if stream == "K":
         return Op(actor, at, "cas" if chance < 0.8 else "put", args | {"stale": random.random() < 0.15})
-    if stream == "S" and chance < 0.12:
-        return Op(actor, at, "batch", args | {"count": random.randint(1, 6), "size": random.randint(0, 300)})
-    if stream == "S" and chance < 0.22:
+    if stream == "S" and chance < 0.05:
+        return Op(actor, at, "fast", args | {"count": random.randint(1, 9), "size": random.randint(0, 600)})
+    if stream == "S" and chance < 0.17:
+        size = random.choice((0, 100, 300, 700))
+        return Op(actor, at, "batch", args | {"count": random.randint(1, 6), "size": size})
+    if stream == "D" and chance < 0.15:
+        return Op(actor, at, "recreate", args | {"config": {"subjects": ["d.>"]}})
+    if stream == "S" and chance < 0.26:
         expects = random.choice(("stream", "subject"))
         return Op(actor, at, "expect", args | {"expects": expects, "stale": random.random() < 0.3})
-    if removes and chance < 0.32 and stream in ("S", "W"):
+    if removes and chance < 0.36 and stream in ("S", "W"):
         return Op(actor, at, random.choice(("delete", "purge")), args | _removal(random, subject))
     if stream == "L" and chance < 0.3:
         return Op(actor, at, "update", args | {"max_msgs": random.choice((1, 3, 8, 20))})
@@ -185,8 +206,11 @@ def _operation(random: Random, actor: str, at: float, stream: str, removes: bool
     size = random.choice((0, 10, 100, 1_000, 70_000 if random.random() < 0.1 else 300))
     ids = stream == "S" and random.random() < 0.6
     count = 1 if size > 1_000 else random.choice((1, 1, 3, 10))
-    again = ids and random.random() < 0.4  # sent once more although it is acknowledged
-    return Op(actor, at, "publish", args | {"count": count, "size": size, "ids": ids, "again": again})
+    args |= {"count": count, "size": size, "ids": ids}
+    args["again"] = ids and random.random() < 0.4  # sent once more although it is acknowledged
+    if stream == "A" and random.random() < 0.5:
+        args["ttl_s"] = random.choice((2, 15, 200))
+    return Op(actor, at, "publish", args)
 
 
 def _removal(random: Random, subject: str) -> dict[str, Any]:
@@ -200,24 +224,41 @@ def _removal(random: Random, subject: str) -> dict[str, Any]:
     }
 
 
-def _faults(random: Random, length: float) -> tuple[Fault, ...]:
-    faults = []
+def _faults(random: Random, length: float, ops: Sequence[Op]) -> tuple[Fault, ...]:
+    """Draw faults, most of them at a time when somebody does something."""
+    faults: list[Fault] = []
+    moments = [op.at for op in ops]
+    kinds = random.choice((_USUAL, _USUAL, _USUAL, _DISK, _STRANGE))
     for _ in range(random.choice((0, 1, 1, 2, 4))):
         at = random.random() * length
-        kind = random.choice(("power", "power", "power", "kill", "stop", "link", "link", "error", "full"))
+        if moments and random.random() < 0.7:
+            at = max(0.0, random.choice(moments) + random.choice((-0.5, 0.0, 0.0, 0.01, 0.3)))
+        kind = random.choice(kinds)
         args: dict[str, Any] = {}
         if kind == "power":
             args = {"operations": random.choice((1, 2, 3, 5, 8, 20)), "again": random.choice((0, 0, 1, 2))}
         elif kind == "link":
             args = {"client": random.randint(0, 9)}
-        elif kind in ("error", "full"):
-            args = {"for": random.random() * 5}
+        elif kind == "clock":
+            args = {"by": random.choice((-3_600.0, -5.0, 5.0, 3_600.0))}
+        elif kind == "rot":
+            if any(fault.kind == "rot" for fault in faults):
+                continue
+            args = {"at_rest": random.random() < 0.7}
+        elif kind in _LASTING:
+            args = {"for": random.choice((0.5, 2.0, 8.0)) * random.random()}
             if kind == "error":
                 args["kind"] = random.choice(("write", "sync", "sync", "sync_folder", "create"))
-            else:
+            elif kind == "full":
                 args["left"] = random.randint(0, 2_000)
-            if random.random() < 0.5:
+            if random.random() < 0.7:
                 cut = {"operations": random.choice((1, 2, 5, 9)), "again": 0}
                 faults.append(Fault(at + args["for"] * random.random() * 1.5, "power", cut))
         faults.append(Fault(at, kind, args))
     return tuple(sorted(faults, key=lambda fault: fault.at))
+
+
+_LASTING = ("error", "full", "unreadable", "slow")  # faults that last for a while
+_USUAL = ("power", "power", "power", "power", "kill", "stop", "link", "link", "error", "full")
+_DISK = ("error", "error", "full", "slow", "unreadable", "power", "rot")
+_STRANGE = ("clock", "clock", "rot", "power", "link", "kill", "slow")

@@ -5,20 +5,23 @@ from __future__ import annotations
 import base64
 import errno
 import logging
+import threading
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from tests.sim.actors import Actor, OrderedReader, Reader, uid_of
+from tests.sim.bulk import BulkActor
+from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
 from tests.sim.client import SimClient, _headers
-from tests.sim.history import Final, History, Stored
-from tests.sim.loop import SimLoop
-from tests.sim.machine import Machine, fixed_chance
+from tests.sim.history import Final, History, Rot, Stored
+from tests.sim.loop import SECOND_NS, SimLoop
+from tests.sim.machine import Machine
 from tests.sim.plan import Fault, Plan, make_plan
 
 LONGEST_S = 3_000.0  # of simulated time
-MOST_STEPS = 3_000_000
+MOST_STEPS = 200_000  # a long run has 5,000
 
 
 @dataclass
@@ -39,13 +42,20 @@ class _Reports(logging.Handler):
         super().__init__(logging.WARNING)
         self.found: list[str] = []
         self.lines: list[str] = []
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.thread != self._thread:
+            return  # of another server in this process
         text = record.getMessage()
         self.lines.append(f"{record.levelname} {text}")
         if record.name == "millstream.guard":
             trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
             self.found.append(f"the server reports a defect: {text}\n{trace}")
+
+
+def _tells_damage(line: str) -> bool:
+    return any(word in line for word in ("damaged", "missing", "lost", "removed"))
 
 
 class Run:
@@ -60,6 +70,7 @@ class Run:
         self.actors: list[Actor] = []
         self.readers: list[Reader] = []
         self.ordered: list[OrderedReader] = []
+        self.machine.rotted = lambda path: self.history.rot.append(Rot(self.loop.now, path))
         self.finished = False
 
     def _happened(self, what: str, *more: object) -> None:
@@ -80,6 +91,7 @@ class Run:
         finally:
             log.setLevel(before[0])
             log.propagate, log.handlers = before[1], before[2]
+        self.history.reported = [line for line in reports.lines if _tells_damage(line)]
         problems = self.history.problems + self.machine.problems + reports.found
         problems += [f"{client.name} got {line}" for client in self.clients for line in client.errors]
         if not self.finished:
@@ -118,12 +130,27 @@ class Run:
         elif fault.kind == "error":
             machine.disk.fail(errno.EIO, kind=args["kind"])
             self.loop.after(self.loop.clients, args["for"], self._heal)
+        elif fault.kind == "unreadable":
+            machine.disk.unreadable = True
+            self.loop.after(self.loop.clients, args["for"], self._heal)
+        elif fault.kind == "slow":
+            machine.pace.slow_s = 6.0
+            self.loop.after(self.loop.clients, args["for"], self._heal)
+        elif fault.kind == "clock":
+            machine.clock.was_set_ns += round(args["by"] * SECOND_NS)
+            self.history.clock_set = True
+        elif fault.kind == "rot" and not args["at_rest"]:
+            machine.rot()
+        elif fault.kind == "rot":
+            machine.rots_at_rest = True
+            machine.kill()
         elif fault.kind == "full":
             machine.disk.space = machine.disk.used() + args["left"]
             self.loop.after(self.loop.clients, args["for"], self._heal)
 
     def _heal(self) -> None:
         self.machine.disk.heal()
+        self.machine.pace.slow_s = 0.0
 
     # -- the course of a run ----------------------------------------------------------------------
 
@@ -138,7 +165,7 @@ class Run:
         plan, history = self.plan, self.history
         readers = {each.path: each for each in plan.consumers}
         for name in sorted({op.actor for op in plan.ops} - readers.keys()):
-            self._begin(name, Actor(self._client(name), history))
+            self._begin(name, BulkActor(self._client(name), history))
         for number, (path, consumer) in enumerate(readers.items()):
             reader = Reader(self._client(f"r{number}"), history, consumer)
             self.readers.append(reader)
@@ -195,8 +222,10 @@ class Run:
         await self._follow(auditor)
         if self.plan.last_cut:
             self.machine.power_cut()
-        for name in self.plan.streams:
+        copies = [copy.name for copy in self.history.copies]
+        for name in [*self.plan.streams, *copies]:
             self.history.final[name] = await self._read(auditor, name)
+        self.history.read_at_ns = self.machine.clock.wall_ns()
         for reader in self.readers:
             for _ in range(20):
                 if await reader.look_at_consumer() is not None:
@@ -216,10 +245,8 @@ class Run:
                     found = await auditor.api(f"STREAM.INFO.{name}")
                     if found is None or "error" in found:
                         behind = True
-                    elif name == "M":
-                        behind = behind or found["state"]["last_seq"] < info["state"]["last_seq"]
                     else:
-                        source = (found.get("sources") or [{}])[0]
+                        source = found.get("mirror") or (found.get("sources") or [{}])[0]
                         behind = behind or source.get("lag", 1) > 0 or source.get("active", -1) < 0
             if not behind:
                 await self.loop.sleep(5.0)
@@ -249,6 +276,9 @@ class Run:
             headers = _headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
             content.append(Stored(message["seq"], message["subject"], uid_of(data), message["time"], headers))
             seq = message["seq"] + 1
+        after = await auditor.api(f"STREAM.INFO.{name}")
+        if after is None or after.get("state") != info["state"]:
+            return await self._read(auditor, name)  # something was removed meanwhile
         return Final(content, info["state"])
 
 

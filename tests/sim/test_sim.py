@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import random
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from millstream.base.build import pure_requested
+from millstream.base.ids import nuid
 from tests.kits.paths import ROOT
 from tests.sim.__main__ import describe
 from tests.sim.run import run_seed
@@ -33,23 +37,58 @@ def test_a_seed_that_found_a_bug_finds_none(seed: int) -> None:
     assert not outcome.violations, describe(outcome)
 
 
-@pytest.mark.soak
-def test_a_seed_gives_the_same_history_again() -> None:
-    one, two = (run_seed(17).history.lines for _ in range(2))
-    assert one == two
+def test_a_seed_gives_the_same_history_after_others_and_beside_threads() -> None:
+    alone = run_seed(17).history.lines
+    run_seed(16)
+    ended = threading.Event()
+    thread = threading.Thread(target=_draw_and_log, args=(ended,))
+    thread.start()
+    try:
+        assert run_seed(17).history.lines == alone
+    finally:
+        ended.set()
+        thread.join()
 
 
-@pytest.mark.soak
+def _draw_and_log(ended: threading.Event) -> None:
+    """Do what servers of other tests in this process do meanwhile."""
+    log = logging.getLogger("millstream.server")
+    while not ended.wait(0.000_3):
+        random.random()
+        os.urandom(4)
+        nuid()
+        log.warning("this line belongs to another server")
+
+
+# Clocks of the system that jump, as on a machine that is busy and sleeps now and then.
+JUMPING_CLOCKS = """
+import runpy, sys, time
+from random import Random
+random, late = Random(5), [0]
+def jumping(real):
+    def now():
+        late[0] += 100 if random.random() < 0.05 else 0
+        return real() + late[0]
+    return now
+for name in ("monotonic", "perf_counter", "process_time", "thread_time", "time"):
+    setattr(time, name, jumping(getattr(time, name)))
+sys.argv = ["tests.sim", "--seed", sys.argv[1]]
+runpy.run_module("tests.sim", run_name="__main__")
+"""
+
+
 def test_a_seed_gives_the_same_history_in_another_process() -> None:
-    told = [_history(seed=23, hash_seed=hash_seed) for hash_seed in ("1", "2")]
-    assert told[0] == told[1]
-    assert "every promise was kept" in told[0]
+    one = _history("-m", "tests.sim", "--seed", "23", hash_seed="1")
+    two = _history("-c", JUMPING_CLOCKS, "23", hash_seed="2")
+    assert one == two
+    assert "every promise was kept" in one
 
 
-def _history(seed: int, hash_seed: str) -> str:
+def _history(*command: str, hash_seed: str) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-m", "tests.sim", "--seed", str(seed)]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

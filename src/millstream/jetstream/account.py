@@ -415,7 +415,13 @@ class AccountJetStream:
         stream.log.close()
 
     def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
-        log = parts.open_log(self._fs, f"{folder}/log", first_seq=max(config.first_seq, 1), synced=synced)
+        log = parts.open_log(
+            self._fs,
+            f"{folder}/log",
+            first_seq=max(config.first_seq, 1),
+            synced=synced,
+            refills=config.mirror is not None,
+        )
         parts.discard_torn(log)
         return log
 

@@ -72,6 +72,17 @@ def is_unfinished(data: bytes, at: int, seq: int) -> bool:
     return at < written < at + size and is_plausible(kind, size, found, seq)
 
 
+def has_lost_sector(data: bytes, start: int, end: int) -> bool:
+    """Return True if a sector between `start` and `end` is zero, as one that was never written."""
+    at = start
+    while at < end:
+        after = min((at // SECTOR + 1) * SECTOR, end)
+        if not any(data[at:after]):
+            return True
+        at = after
+    return False
+
+
 def is_plausible(kind: int, size: int, found: int, seq: int) -> bool:
     """Return True if a partly written record may be genuine, given the next sequence `seq`."""
     if kind in (Kind.REMOVED, Kind.ERASE):

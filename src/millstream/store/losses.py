@@ -27,6 +27,8 @@ class Losses(msgspec.Struct):
     messages: int = 0  # at most so many are gone: what was damaged cannot be counted exactly
     bytes: int = 0
     listener: Callable[[], None] | None = None  # called when there is more
+    torn: list[tuple[int, int]] = []  # first and last sequence of places where a start found a lost sector
+    reach: int = 0  # the last sequence that may have been used, if an origin sends lost messages again
 
     def add(self, damage: Damage, messages: int) -> None:
         self.damages.append(damage)

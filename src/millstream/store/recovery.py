@@ -6,7 +6,8 @@ again.
 
 A sequence that may have been used is never used again: if the end of the last file is damaged, as many
 sequences are skipped as it can have contained.  (A file that somebody truncated looks like one whose last
-write did not finish; the two cannot be distinguished.)
+write did not finish; the two cannot be distinguished.)  A log that is filled from an origin, with the
+origin's sequences, skips none: it gets the same messages again (``store.reach``).
 
 ``docs/formats/log.md`` explains the rules and their purpose.
 """
@@ -20,10 +21,11 @@ import re
 
 import msgspec
 
+from millstream.store import reach
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
-from millstream.store.fill import is_filled, is_plausible, is_unfinished, may_be_filled
+from millstream.store.fill import has_lost_sector, is_filled, is_plausible, is_unfinished, may_be_filled
 from millstream.store.fs import File, FileSystem
 from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millstream.store.losses import MOST_LISTED, Damage
@@ -47,7 +49,7 @@ _log = logging.getLogger("millstream.store")
 _SKIP = int(Kind.SKIP)
 _MARK_START = MAX_RECORD.to_bytes(4, "little")
 _NAME = re.compile(r"(\d{10})\.(log|sum)$")
-_UNFINISHED = re.compile(r"\d{10}\.(log|log\.erase|sum)\.new$")
+_UNFINISHED = re.compile(r"(\d{10}\.(log|log\.erase|sum)|reach)\.new$")
 
 
 def open_log(
@@ -58,17 +60,18 @@ def open_log(
     first_seq: int = 1,
     block_size: int = 0,
     synced: bool = False,
+    refills: bool = False,
 ) -> Log:
     """Open the log in `folder`; create it, starting at `first_seq`, if there is none.
 
     `block_size` as in ``LogUpkeep``; compressed segments can be read whatever it is.  `synced`: existing
-    files and names are durable.
+    files and names are durable.  `refills`: an origin sends lost messages again, with their sequences.
     """
     fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
     log.upkeep.block_size = block_size
     log.state.start_at(first_seq)
-    Recovery(log, segment_size, synced=synced).run()
+    Recovery(log, segment_size, synced=synced, refills=refills).run()
     return log
 
 
@@ -85,13 +88,15 @@ def new_log(
 class Recovery:
     """One opening of a log."""
 
-    def __init__(self, log: Log, segment_size: int, *, synced: bool = False) -> None:
+    def __init__(self, log: Log, segment_size: int, *, synced: bool = False, refills: bool = False) -> None:
         self._log = log
         self._synced = synced
+        self._refills = refills
         self._fs = log.chain.fs
         self._folder = log.folder
         self._segment_size = segment_size
         self._gaps: list[tuple[Segment, Gap, str]] = []
+        self._torn: list[tuple[Gap, int]] = []  # with a lost sector, and the last sequence
         self._erase: list[int] = []
         self._half_erased: list[tuple[Segment, Gap]] = []
         self._unsynced = False  # the names of files may not be durable
@@ -123,6 +128,10 @@ class Recovery:
             self._sync_names()
         for segment, gap in self._half_erased:
             self._fill(segment, gap)
+        self._log.losses.torn = [
+            (gap.first_seq, max(gap.last_seq, gap.reach, last)) for gap, last in self._torn
+        ]
+        self._apply_reach()
 
     def _list(self) -> tuple[list[int], set[int]]:
         """Return the numbers of all segments and of all summaries; remove unfinished files of a crash."""
@@ -199,6 +208,8 @@ class Recovery:
             self._mend_header(segment, data, is_last=is_last)
         for gap in found.gaps:
             self._gaps.append((segment, gap, "damaged record"))
+            if is_last and has_lost_sector(data, gap.offset, gap.offset + gap.size):
+                self._torn.append((gap, 0))
         self._erase += found.erase
         if is_last:
             self._cut_tail(segment, data, found)
@@ -255,8 +266,14 @@ class Recovery:
         file = segment.file
         assert file is not None
         if found.open_gap is not None:
-            segment.last_seq += found.open_gap.most
-            found.open_gap.last_seq = segment.last_seq
+            used = segment.last_seq + found.open_gap.most
+            found.open_gap.last_seq = used
+            if not self._leave_to_origin(used):
+                segment.last_seq = used
+        elif found.marked and found.gaps and found.gaps[-1].reach == segment.last_seq:
+            first = min(gap.first_seq for gap in found.gaps if gap.reach == segment.last_seq)
+            if self._leave_to_origin(segment.last_seq):
+                segment.last_seq = first - 1
         if rest <= 0:
             return
         expected = segment.last_seq + 1
@@ -278,7 +295,13 @@ class Recovery:
         else:
             most = max(rest // SMALLEST_MESSAGE, 1)
             last = segment.last_seq + (_count_records(data, found.end, expected) or most)
-        self._gaps.append((segment, Gap(found.end, rest, expected, last, most), "damaged end"))
+        gap = Gap(found.end, rest, expected, last, most)
+        self._gaps.append((segment, gap, "damaged end"))
+        if has_lost_sector(data, found.end, len(data)):
+            self._torn.append((gap, segment.last_seq + most))
+        if self._leave_to_origin(segment.last_seq + most):
+            file.truncate(found.end)
+            return
         segment.last_seq += most
         total = segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0)
         segment.note_other(total)
@@ -312,8 +335,31 @@ class Recovery:
         """Begin a new segment after a missing one, which had an unknown number of messages."""
         most = max(self._segment_size, DEFAULT_SEGMENT_SIZE) // SMALLEST_MESSAGE
         self._report(number, Gap(0, 0, 1, 0, 0), "the segment is missing", 0, [])
-        self._log.state.last_seq += most
+        if not self._leave_to_origin(self._log.last_seq + most):
+            self._log.state.last_seq += most
         self._log.writer.begin_segment(number)
+
+    def _leave_to_origin(self, used: int) -> bool:
+        """Return True if an origin fills the log again; remember that sequences up to `used` may be known."""
+        if not self._refills:
+            return False
+        try:
+            reach.write(self._fs, self._folder, max(used, reach.read(self._fs, self._folder)))
+        except StoreError as error:
+            _log.error("messages that are lost here are not asked for again: %s", error)
+            return False
+        return True
+
+    def _apply_reach(self) -> None:
+        """Skip the sequences of a log that became independent before it was filled again."""
+        log = self._log
+        log.losses.reach = reach.read(self._fs, self._folder)
+        if log.losses.reach > log.last_seq:
+            if not self._refills:
+                log.skip_to(log.losses.reach, log.last_timestamp)
+        elif log.losses.reach:
+            with contextlib.suppress(StoreError):  # the next start tries again
+                reach.clear(self._fs, self._folder)
 
     def _check_orphan(self, number: int, known: _Removed) -> None:
         """Report the messages of a summary without its segment as lost, unless all were removed."""

@@ -152,6 +152,27 @@ def test_a_purge_is_answered_when_it_is_durable() -> None:
     assert json.loads(site.sent(b"me")[0].payload)["purged"] == 1
 
 
+def test_consumers_pass_purged_messages_on_disk_only_when_the_purge_is_durable() -> None:
+    site = Site()
+    stream = site.create()
+    site.publish("s.a")
+    config = {"stream_name": "S", "config": {"durable_name": "c", "ack_policy": "explicit"}}
+    site.ask("CONSUMER.DURABLE.CREATE.S.c", config)
+    journal = stream.consumers.journal
+    assert journal is not None
+    jobs = hold_workers(site)
+    site.world.send(b"$JS.API.STREAM.PURGE.S", reply=b"me")
+    site.world.settle()
+    site.world.advance(1.0)
+    assert journal.log.uncommitted
+    assert len(jobs) == 1  # that of the stream
+    finish(jobs)
+    assert site.sent(b"me")
+    finish(jobs)
+    site.world.settle()
+    assert not journal.log.uncommitted
+
+
 def test_a_reader_waits_for_what_was_published_before() -> None:
     site = Site()
     site.create()

@@ -32,6 +32,14 @@ def test_everything_can_be_kept() -> None:
     assert fs.crash(Keep.EVERYTHING, ANY).read_all("s/f") == b"synced and not"
 
 
+def test_names_in_a_folder_that_was_renamed_do_not_come_back() -> None:
+    fs = CrashFileSystem()
+    fs.open("s/a/f", create=True).append(b"x")
+    fs.rename("s/a", "gone/a")
+    fs.sync_folder("s")
+    assert fs.crash(Keep.EVERYTHING, ANY).paths() == ["gone/a/f"]
+
+
 def test_a_name_needs_a_sync_of_its_folder() -> None:
     fs = CrashFileSystem()
     file = fs.open("s/f", create=True)

@@ -121,8 +121,10 @@ class Consumer:
     def go_on(self) -> None:
         """Resume a restored consumer: continue after its last delivery and redeliver what is pending."""
         ledger, log = self.ledger, self.stream.log
-        if not self.stream.sync or self.config.deliver_policy in _FROM_THE_END:
-            # A crash can cost messages that were delivered, or that it was to begin behind.
+        refills = log.losses.reach > log.last_seq
+        if not self.stream.sync or self.config.deliver_policy in _FROM_THE_END or refills:
+            # A crash can cost messages that were delivered, or that it was to begin behind.  Messages that
+            # an origin sends again are delivered again.
             ledger.forget_above(max(log.last_seq, self.config.opt_start_seq - 1))
         for sseq in ledger.remove_below(log.first_seq):
             ledger.remove(sseq)

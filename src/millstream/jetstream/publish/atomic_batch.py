@@ -213,23 +213,15 @@ def _incoming(message: StagedMessage | Incoming) -> Incoming:
 
 
 def discard_torn(log: Log) -> None:
-    """Remove an incomplete batch from the end of a log.
+    """Remove the rest of batches that a power loss tore, from the end of a log and around lost sectors.
 
-    Call it before anything reads the log.  If a sequence after the batch is used, the batch was complete and
-    its last message was removed or damaged since.
+    Call it before anything reads the log.  If a sequence after the batch is used and no sector was lost, the
+    batch was complete and its last message was removed or damaged since.
     """
-    record = Record()
-    seq = log.last_seq
-    torn_id: bytes | None = None
-    while log.get(seq, record) and record.header_size:
-        block = record.headers()
-        batch_id = headers.find(block, BATCH_ID)
-        if not batch_id or batch_id != (torn_id or batch_id) or headers.find(block, _COMMIT) == _COMMIT_THIS:
-            break
-        torn_id = batch_id
-        log.remove(seq)
-        seq -= 1
-    commit = log.begin_commit() if torn_id is not None else None
+    removed = _remove_heads(log, log.last_seq)
+    for first, last in log.losses.torn:
+        removed += _remove_heads(log, first - 1) + _remove_rest(log, last + 1)
+    commit = log.begin_commit() if removed else None
     if commit is not None:  # durable before anything is appended after it
         _log.warning("%s: messages of a batch that was not written to its end are removed", log.folder)
         try:
@@ -239,3 +231,39 @@ def discard_torn(log: Log) -> None:
             log.fail_commit(commit)
         else:
             log.end_commit(commit)
+
+
+def _remove_heads(log: Log, seq: int) -> int:
+    """Remove the messages of a batch that ends at `seq` without its last message; return how many."""
+    record = Record()
+    torn_id: bytes | None = None
+    removed = 0
+    while log.get(seq, record) and record.header_size:
+        block = record.headers()
+        batch_id = headers.find(block, BATCH_ID)
+        if not batch_id or batch_id != (torn_id or batch_id) or headers.find(block, _COMMIT) == _COMMIT_THIS:
+            break
+        torn_id = batch_id
+        log.remove(seq)
+        removed += 1
+        seq -= 1
+    return removed
+
+
+def _remove_rest(log: Log, seq: int) -> int:
+    """Remove the messages from `seq` on of a batch that began before; return how many."""
+    record = Record()
+    torn_id: bytes | None = None
+    removed = 0
+    while log.get(seq, record) and record.header_size:
+        block = record.headers()
+        batch_id = headers.find(block, BATCH_ID)
+        if not batch_id or batch_id != (torn_id or batch_id) or headers.find(block, _SEQUENCE) == b"1":
+            break
+        torn_id = batch_id
+        log.remove(seq)
+        removed += 1
+        seq += 1
+        if headers.find(block, _COMMIT) == _COMMIT_THIS:
+            break
+    return removed

@@ -11,6 +11,7 @@ cdef class Committer:
     cdef FairQueue _dirty
     cdef dict _running
     cdef dict _creating
+    cdef dict _held
     cdef dict _again
     cdef FairQueue _waiting
     cdef bint _asked_for_room

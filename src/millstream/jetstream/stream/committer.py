@@ -59,6 +59,7 @@ class Committer:
         self._dirty = FairQueue()
         self._running: dict[Committing, Ticket] = {}
         self._creating: dict[Committing, _Creating] = {}  # their commits wait
+        self._held: dict[Committing, int] = {}  # their commits wait, too
         # They became dirty while a commit was under way: by whose messages.
         self._again: dict[Committing, int] = {}
         self._waiting = FairQueue()  # until the commit journal has room
@@ -109,6 +110,17 @@ class Committer:
         elif again:
             self.dirty(stream)
 
+    def hold(self, stream: Committing) -> None:
+        """Let commits of a stream wait until ``release`` was called as often as this."""
+        self._held[stream] = self._held.get(stream, 0) + 1
+
+    def release(self, stream: Committing) -> None:
+        left = self._held.pop(stream, 0) - 1
+        if left > 0:
+            self._held[stream] = left
+        elif stream not in self._running and self._again.pop(stream, None) is not None:
+            self.dirty(stream)
+
     def wait(self, stream: Committing) -> None:
         """Wait until the stream is created, and no commit of it is being written.
 
@@ -130,6 +142,7 @@ class Committer:
         self._unsynced.pop(stream, None)
         self._overdue.discard(stream)
         self._untidy.pop(stream, None)
+        self._held.pop(stream, None)
         creating = self._creating.pop(stream, None)
         if creating is not None:
             creating.finish()
@@ -205,7 +218,7 @@ class Committer:
 
     def _start(self, stream: Committing, publisher: int) -> None:
         """Begin a commit; `publisher` is the client that made the stream wait."""
-        if stream in self._running or stream in self._creating:
+        if stream in self._running or stream in self._creating or stream in self._held:
             self._again[stream] = publisher
             stream.commit_waits()
             return

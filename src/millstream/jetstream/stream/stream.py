@@ -145,6 +145,10 @@ class Stream(StreamCommits):
         self.transform = usable_transform(self.name, "subject_transform", config.subject_transform)
         self.republish = usable_transform(self.name, "republish", config.republish)
         self._choose_path()
+        if config.mirror is None and self.log.losses.reach > self.log.last_seq:
+            # It was a mirror, and clients may know these sequences of messages that it has not got again.
+            self.log.skip_to(self.log.losses.reach, self.log.last_timestamp)
+            self.ingest.tell()
         if not config.allow_atomic:
             self.batches.stop()
         if not config.allow_batched:
@@ -341,6 +345,18 @@ class Stream(StreamCommits):
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
+        # Consumers pass what is removed here.  Their state must not be durable before the removal is, or
+        # they would not deliver messages that a power cut brings back.
+        committer, journal = self.account.committer, self.consumers.journal
+        if journal is None:
+            return (yield from self._purge_in_steps(subject, below, keep))
+        committer.hold(journal)
+        try:
+            return (yield from self._purge_in_steps(subject, below, keep))
+        finally:
+            self.on_durable(lambda: committer.release(journal))
+
+    def _purge_in_steps(self, subject: bytes | None, below: int, keep: int) -> Pieces[int]:
         if subject == b">":
             subject = None
         steps = self.retention.purge_in_steps(subject, below, keep)

@@ -258,6 +258,17 @@ def test_a_promoted_mirror_takes_nothing_more_from_its_origin(place: Place) -> N
     assert "mirror" not in place.info("M")
 
 
+def test_a_promoted_mirror_uses_no_sequence_that_it_has_not_got_again(place: Place) -> None:
+    place.publish("o.1", "one")
+    place.stream("M", **reading("mirror"))
+    place.run()
+    place.account.streams["M"].log.losses.reach = 5  # as after a damaged end
+    place.change("M", mirror=None, subjects=["m"])
+    place.publish("m", "own")
+    place.run(1)
+    assert place.payloads("M") == {1: "one", 6: "own"}
+
+
 def test_a_source_begins_anew_with_an_origin_that_was_made_anew(place: Place) -> None:
     place.publish("o.1", "one", "two")
     place.stream("S", **reading("sources"))

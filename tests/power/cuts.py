@@ -1,0 +1,266 @@
+"""Power cuts under a real kernel: a real server on a FUSE volume, real clients, one cut after another.
+
+    python -m tests.power.cuts --cuts 100                         Millstream
+    python -m tests.power.cuts --cuts 20 --server nats-server     the same for nats-server, at its defaults
+
+The volume kills the server at an operation that is drawn from the seed, and forgets what was not synced.
+Clients publish with ids, and read and acknowledge, each waiting for its answer.  After some cuts, everything
+is read, and the checker of the simulation (``tests.sim.checker``) judges the whole history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.kits.paths import ROOT
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerKind, ServerProcess
+from tests.sim.actors import payload_of, uid_of
+from tests.sim.checker import check
+from tests.sim.client import _headers
+from tests.sim.history import AckSent, ConsumerLook, Delivery, Final, History, Publish, Stored
+from tests.sim.plan import ConsumerPlan, Plan
+
+CUTS_OF_A_STORE = 20  # then it is judged, and another begins
+PUBLISHERS = 3
+STREAMS: dict[str, dict[str, Any]] = {
+    "S": {"subjects": ["s.>"], "duplicate_window": 120_000_000_000},
+    "K": {"subjects": ["k.>"], "max_msgs_per_subject": 1},
+}
+CONSUMER = ConsumerPlan(
+    "S", "c", {"durable_name": "c", "ack_policy": "explicit", "ack_wait": 1_000_000_000, "max_deliver": -1}
+)
+_GONE = (nats.errors.Error, OSError, asyncio.TimeoutError, EOFError)
+
+
+async def _expected(_: Exception) -> None:
+    """Say nothing: connections break here."""
+
+
+class Mount:
+    """The volume, in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "volume"
+        self.path.mkdir()
+        command = [sys.executable, "-m", "tests.power.volume", str(self.path), str(folder / "commands")]
+        self._process = subprocess.Popen(command, cwd=ROOT)
+        until = time.monotonic() + PATIENCE_S
+        while not self.path.is_mount():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError("the volume cannot be mounted; is there /dev/fuse, and libfuse3?")
+            time.sleep(0.05)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(folder / "commands"))
+        self._lines = self._socket.makefile("rw")
+
+    def tell(self, command: str) -> None:
+        self._lines.write(command + "\n")
+        self._lines.flush()
+        answer = self._lines.readline()
+        assert answer.startswith("ok"), answer
+
+    def close(self) -> None:
+        self._socket.close()
+        subprocess.run(["fusermount3", "-u", "-z", str(self.path)], check=False)
+        self._process.terminate()
+        self._process.wait()
+
+
+class Trial:
+    """One store and the cuts on it."""
+
+    def __init__(self, seed: int, mount: Mount, server: ServerProcess) -> None:
+        self.random = Random(f"cuts {seed}")
+        self.seed = seed
+        self.mount = mount
+        self.server = server
+        self.history = History()
+        self.connections = 0
+        self.cuts = 0
+
+    @property
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def run(self, cuts: int) -> list[str]:
+        """Cut power so often; return the broken promises."""
+        self.server.start()
+        await self._set_up()
+        for _ in range(cuts):
+            self.mount.tell(f"watch {self.server.pid}")
+            self.mount.tell(f"cut {self.random.choice((3, 10, 30, 60, 120))}")
+            await self._load()
+            self.server.wait()
+            self.cuts += 1
+            self.history.faults += 1
+            self.mount.tell(f"restart {self.random.randrange(1 << 30)}")
+            self.server.start()
+        await self._read_all()
+        self.server.kill()
+        return check(Plan(self.seed, STREAMS, (CONSUMER,), (), (), (), False), self.history)
+
+    async def _connect(self) -> tuple[Client, int]:
+        client = await nats.connect(
+            self.server.client_url, allow_reconnect=False, connect_timeout=PATIENCE_S, error_cb=_expected
+        )
+        self.connections += 1
+        return client, self.connections
+
+    async def _api(self, client: Client, endpoint: str, body: Any = None) -> Any:
+        data = b"" if body is None else json.dumps(body).encode()
+        return json.loads((await client.request(f"$JS.API.{endpoint}", data, timeout=PATIENCE_S)).data)
+
+    async def _set_up(self) -> None:
+        client, _ = await self._connect()
+        for name, config in STREAMS.items():
+            await self._api(client, f"STREAM.CREATE.{name}", {"name": name, **config})
+        await self._api(
+            client, "CONSUMER.DURABLE.CREATE.S.c", {"stream_name": "S", "config": CONSUMER.config}
+        )
+        await client.close()
+
+    # -- load -------------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """Publish and read until the server is dead."""
+        clients = [self._publish(f"p{number}") for number in range(PUBLISHERS)]
+        await asyncio.gather(*clients, self._consume())
+
+    async def _publish(self, actor: str) -> None:
+        with contextlib.suppress(*_GONE):
+            client, number = await self._connect()
+            with contextlib.suppress(*_GONE):
+                while client.is_connected and self.server.running:
+                    await self._publish_one(client, number, actor)
+            await client.close()
+
+    async def _publish_one(self, client: Client, number: int, actor: str) -> None:
+        stream = self.random.choice("SSK")
+        subject = f"{stream.lower()}.{self.random.randint(1, 3)}"
+        uid = self.history.next_uid()
+        msg_id = f"id{uid}" if stream == "S" else ""
+        record = Publish(uid, actor, stream, subject, self.now, number, msg_id=msg_id)
+        self.history.publishes.append(record)
+        size = self.random.choice((0, 100, 2_000))
+        headers = {"Nats-Msg-Id": msg_id} if msg_id else None
+        answer = await client.request(subject, payload_of(uid, size), timeout=2.0, headers=headers)
+        record.answer, record.answered_at = json.loads(answer.data), self.now
+
+    async def _consume(self) -> None:
+        with contextlib.suppress(*_GONE):
+            client, number = await self._connect()
+            with contextlib.suppress(*_GONE):
+                while client.is_connected and self.server.running:
+                    await self._fetch(client, number, 1.0)
+            await client.close()
+
+    async def _fetch(self, client: Client, number: int, wait_s: float) -> bool:
+        """Take one message and have its ack confirmed; return False if there was none."""
+        inbox = client.new_inbox()
+        subscription = await client.subscribe(inbox)
+        body = {"batch": 1, "expires": round(wait_s * 0.8 * 1e9)}
+        await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", json.dumps(body).encode(), reply=inbox)
+        message: Msg = await subscription.next_msg(timeout=wait_s + 2.0)
+        await subscription.unsubscribe()
+        if not message.reply.startswith("$JS.ACK."):
+            return False
+        words = message.reply.split(".")[2:]
+        count, seq, dseq = (int(word) for word in words[2:5])
+        delivery = Delivery(
+            self.now, "r", number, "S", "c", seq, dseq, count, uid_of(message.data), message.subject
+        )
+        self.history.deliveries.append(delivery)
+        record = AckSent(self.now, "r", number, "S", "c", seq, "+ACK")
+        self.history.acks.append(record)
+        await client.request(message.reply, b"+ACK", timeout=2.0)
+        record.confirmed_at = self.now
+        return True
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    async def _read_all(self) -> None:
+        client, number = await self._connect()
+        empty = 0
+        while empty < 3:
+            empty = 0 if await self._fetch(client, number, 1.0) else empty + 1
+        for name in STREAMS:
+            self.history.final[name] = await self._content(client, name)
+        info = await self._api(client, "CONSUMER.INFO.S.c")
+        self.history.looks.append(ConsumerLook(self.now, "S", "c", info))
+        await client.close()
+
+    async def _content(self, client: Client, name: str) -> Final:
+        info = await self._api(client, f"STREAM.INFO.{name}")
+        content: list[Stored] = []
+        seq = info["state"]["first_seq"]
+        while True:
+            found = await self._api(client, f"STREAM.MSG.GET.{name}", {"seq": seq, "next_by_subj": ">"})
+            if "error" in found:
+                return Final(content, info["state"])
+            message = found["message"]
+            headers = _headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
+            data = base64.b64decode(message.get("data", ""))
+            content.append(Stored(message["seq"], message["subject"], uid_of(data), message["time"], headers))
+            seq = message["seq"] + 1
+
+
+def run_trial(kind: ServerKind, seed: int, cuts: int) -> tuple[Trial, list[str]]:
+    """Run one store; return it with the broken promises."""
+    with tempfile.TemporaryDirectory(prefix="power-") as name:
+        mount = Mount(Path(name))
+        try:
+            server = ServerProcess(kind, jetstream=True, store_dir=mount.path / "store")
+            try:
+                trial = Trial(seed, mount, server)
+                return trial, asyncio.run(trial.run(cuts))
+            finally:
+                if server.running:
+                    server.kill()
+                server.close()
+        finally:
+            mount.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="tests.power.cuts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cuts", type=int, default=100)
+    parser.add_argument("--server", type=ServerKind, default=ServerKind.MILLSTREAM)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing stays mounted
+    done, checked, failed, seed = 0, 0, 0, chosen.seed
+    while done < chosen.cuts:
+        trial, violations = run_trial(chosen.server, seed, min(CUTS_OF_A_STORE, chosen.cuts - done))
+        done += trial.cuts
+        checked += trial.history.operations
+        failed += bool(violations)
+        for line in violations[:10]:
+            print(f"seed {seed}: {line}", flush=True)
+        print(f"{done} cuts, {checked} operations checked, {failed} stores failed", flush=True)
+        seed += 1
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
