@@ -2,6 +2,13 @@ cimport cython
 
 cdef unsigned long long _MASK
 cdef unsigned long long _LOW
+cdef unsigned long long _BYTE_1
+cdef unsigned long long _BYTE_2
+cdef unsigned long long _BYTE_3
+cdef unsigned long long _BYTE_4
+cdef unsigned long long _BYTE_5
+cdef unsigned long long _BYTE_6
+cdef unsigned long long _BYTE_7
 cdef unsigned long long _INIT[8]
 
 @cython.final
@@ -28,7 +35,7 @@ cdef class HighwayHash:
     )
     cdef void _permute(self) noexcept
     cdef void _mix(self, int lane, unsigned long long word) noexcept
-    @cython.locals(lane=int, low="unsigned long long", high="unsigned long long")
+    @cython.locals(pair=int, lane=int, low="unsigned long long", high="unsigned long long")
     cdef void _zip(self) noexcept
     @cython.locals(
         p="unsigned char*", lane=int, whole=int, odd=int, index=int, rest=bytes,

@@ -9,6 +9,14 @@ import cython
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _LOW = 0xFFFFFFFF
+# Names, because a literal of more than 32 bits would be an object when compiled.
+_BYTE_1 = 0xFF00
+_BYTE_2 = 0xFF0000
+_BYTE_3 = 0xFF000000
+_BYTE_4 = 0xFF00000000
+_BYTE_5 = 0xFF0000000000
+_BYTE_6 = 0xFF000000000000
+_BYTE_7 = 0xFF00000000000000
 
 if not cython.compiled:
     _INIT = [0] * 8
@@ -102,12 +110,16 @@ class HighwayHash:
 
     def _zip(self) -> None:
         """Mix the bytes of neighbouring lanes."""
-        for lane in (0, 2):
-            low, high = self._v1[lane], self._v1[lane + 1]
+        for pair in range(2):
+            lane = 2 * pair
+            low = self._v1[lane]
+            high = self._v1[lane + 1]
             self._v0[lane] = (self._v0[lane] + _zip_low(low, high)) & _MASK
             self._v0[lane + 1] = (self._v0[lane + 1] + _zip_high(low, high)) & _MASK
-        for lane in (0, 2):
-            low, high = self._v0[lane], self._v0[lane + 1]
+        for pair in range(2):
+            lane = 2 * pair
+            low = self._v0[lane]
+            high = self._v0[lane + 1]
             self._v1[lane] = (self._v1[lane] + _zip_low(low, high)) & _MASK
             self._v1[lane + 1] = (self._v1[lane + 1] + _zip_high(low, high)) & _MASK
 
@@ -152,22 +164,22 @@ def _rotate_halves(value: int, count: int) -> int:
 
 def _zip_low(low: int, high: int) -> int:
     return (
-        (((low & 0xFF000000) | (high & 0xFF00000000)) >> 24)
-        | (((low & 0xFF0000000000) | (high & 0xFF000000000000)) >> 16)
-        | (low & 0xFF0000)
-        | ((low & 0xFF00) << 32)
-        | ((high & 0xFF00000000000000) >> 8)
+        (((low & _BYTE_3) | (high & _BYTE_4)) >> 24)
+        | (((low & _BYTE_5) | (high & _BYTE_6)) >> 16)
+        | (low & _BYTE_2)
+        | ((low & _BYTE_1) << 32)
+        | ((high & _BYTE_7) >> 8)
         | ((low << 56) & _MASK)
     )
 
 
 def _zip_high(low: int, high: int) -> int:
     return (
-        (((high & 0xFF000000) | (low & 0xFF00000000)) >> 24)
-        | (high & 0xFF0000)
-        | ((high & 0xFF0000000000) >> 16)
-        | ((high & 0xFF00) << 24)
-        | ((low & 0xFF000000000000) >> 8)
+        (((high & _BYTE_3) | (low & _BYTE_4)) >> 24)
+        | (high & _BYTE_2)
+        | ((high & _BYTE_5) >> 16)
+        | ((high & _BYTE_1) << 24)
+        | ((low & _BYTE_6) >> 8)
         | ((high & 0xFF) << 48)
-        | (low & 0xFF00000000000000)
+        | (low & _BYTE_7)
     )
