@@ -31,6 +31,7 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _SHORTEST_TIMER_S: Final = 0.05
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
+_READ_AGAIN_S: Final = 5.0  # after an error of the disk
 _ROOM_AT_ONCE: Final = 256  # messages that one that is stored displaces at once; the rest goes in slices
 _ROOM_WHILE_ENFORCING: Final = 2  # since the slices remove the rest
 _PIECE: Final = 2 if pure_requested() else 16  # messages that are removed or replaced one by one
@@ -78,9 +79,13 @@ class Retention:
             self._make_room(subject)
             self._troubled = False
         except StoreError as error:
-            if not self._troubled:
-                _log.error("stream %s: a limit could not be enforced: %s", self._stream.name, error)
-            self._troubled = True
+            self._tell_trouble(error)
+
+    def _tell_trouble(self, error: StoreError) -> None:
+        """Say once that a part of the log cannot be read, until a limit is enforced again."""
+        if not self._troubled:
+            _log.error("stream %s: a limit could not be enforced: %s", self._stream.name, error)
+        self._troubled = True
 
     def _make_room(self, subject: bytes) -> None:
         log, left = self._stream.log, _ROOM_WHILE_ENFORCING if self._enforcing else _ROOM_AT_ONCE
@@ -195,7 +200,13 @@ class Retention:
         seq = self._next_to_age()
         if not stream.config.max_age or not seq:
             return
-        if stream.log.get(seq, self._record):
+        try:
+            is_there = stream.log.get(seq, self._record)
+        except StoreError as error:
+            self._tell_trouble(error)
+            self._expire_after(_READ_AGAIN_S)
+            return
+        if is_there:
             due_ns = self._record.timestamp + stream.config.max_age - stream.world.now_ns()
         else:
             due_ns = stream.config.max_age  # not committed yet, so it is new
@@ -217,8 +228,13 @@ class Retention:
         try:
             while not self._stopped and (looked_at := self._remove_old()):
                 yield looked_at
+            self._troubled = False
             if not self._stopped:
                 self._plan()
+        except StoreError as error:
+            self._tell_trouble(error)
+            if not self._stopped:
+                self._expire_after(_READ_AGAIN_S)
         except Exception as error:
             guard.report("removing old messages", error)
             if not self._stopped:
