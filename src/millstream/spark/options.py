@@ -7,10 +7,12 @@ never shows a secret, since plans, logs and errors do show options.
 Not here: the names and what they mean (`option_table`), where a query starts (`start_position`).
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from millstream.link.errors import BadLinkOptions
 from millstream.link.options import LinkOptions
@@ -18,9 +20,11 @@ from millstream.link.sources import link_options, spark_layer
 from millstream.spark import option_values as values
 from millstream.spark.option_table import ENGINE_OPTIONS, Use, chosen, known
 from millstream.spark.start_position import EndPoint, StartPoint
-from millstream.spark.value_formats import ValueFormat
 from millstream.tables.errors import OptionError
 from millstream.tables.stream_range import Fetching
+
+if TYPE_CHECKING:
+    from millstream.spark.value_formats import ValueFormat  # imports pyspark
 
 TRANSPORTS: Final = ("auto", "arrow", "pull", "direct")
 COMMIT_MODES: Final = ("none", "consumer", "purge")
@@ -159,11 +163,15 @@ def shape_of(given: Mapping[str, str]) -> str:
 
 def value_of(given: Mapping[str, str]) -> ValueFormat | None:
     """Return the format of values that options choose; raise OptionError."""
+    from millstream.spark.value_formats import ValueFormat
+
     proper = {name: value for name, value in given.items() if name.lower() not in ENGINE_OPTIONS}
     return ValueFormat.parse({known(name).name: value for name, value in proper.items()})
 
 
 def _value(given: Mapping[str, str], shape: str) -> ValueFormat | None:
+    from millstream.spark.value_formats import ValueFormat
+
     form = ValueFormat.parse(given)
     if form is not None and shape == KAFKA:
         raise OptionError("option valueFormat has no meaning together with kafkaSchema")

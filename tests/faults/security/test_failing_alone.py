@@ -155,7 +155,7 @@ def test_what_waits_for_a_commit_is_told_although_another_one_fails(
     user = _join(port)
     user.api("STREAM.CREATE.S", {"name": "S", "subjects": ["in"]})
     monkeypatch.setattr("millstream.jetstream.stream.retention.Retention.committed", _fail)
-    monkeypatch.setattr("millstream.jetstream.consumers.manager.ConsumerManager.committed", _fail)
+    monkeypatch.setattr("millstream.jetstream.consumers.manager.ConsumerManager.tell_gone", _fail)
     for seq in range(1, 4):
         assert user.call("in")["seq"] == seq
     assert user.api("STREAM.PURGE.S")["purged"] == 3

@@ -75,13 +75,16 @@ class AwaitingCommit:
         return list(concerned)
 
     def deliver(self, log: Log) -> None:
-        """Have these consumers deliver what was committed."""
-        for consumer in self.committed(log):
-            try:
-                consumer.pump()
-            except Exception as error:
-                guard.report("delivering to a consumer", error)
-        log.keep_recent(len(self._patterns) > 0)
+        """Have these consumers deliver what was committed; errors are reported, others go on."""
+        try:
+            for consumer in self.committed(log):
+                try:
+                    consumer.pump()
+                except Exception as error:
+                    guard.report("delivering to a consumer", error)
+            log.keep_recent(len(self._patterns) > 0)
+        except Exception as error:
+            guard.report("finding the consumers of a commit", error)
 
 
 def _are_literal(patterns: tuple[bytes, ...]) -> bool:
