@@ -214,6 +214,18 @@ def test_an_interrupted_adoption_is_no_store(unpacked: Path) -> None:
         adopted(unpacked)
 
 
+def test_an_adoption_that_began_meanwhile_keeps_its_files(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = unpacked.parent / "ours"
+    monkeypatch.setattr("millstream.jetstream.adoption.adoption.check_target", lambda folder: None)
+    (target / PARTIAL).mkdir(parents=True)  # by the other one, after this one had looked
+    (target / PARTIAL / "file").write_text("theirs")
+    with pytest.raises(AdoptionError, match="another adoption writes there"):
+        adopted(unpacked)
+    assert (target / PARTIAL / "file").read_text() == "theirs"
+
+
 # -- the command ----------------------------------------------------------------------------------
 
 

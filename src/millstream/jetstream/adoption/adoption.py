@@ -132,6 +132,7 @@ def adopt(plan: AdoptionPlan, folder: str, progress: AdoptionProgress) -> Adopti
         raise AdoptionError(f"{folder}: it is inside the store to be adopted, which is only read")
     partial = os.path.join(folder, store_folder.PARTIAL)
     made = not os.path.isdir(folder)
+    _begin(partial)
     try:
         _Adopting(plan, store_folder.claim(partial), progress).run()
         plan.check_unchanged()
@@ -142,6 +143,17 @@ def adopt(plan: AdoptionPlan, folder: str, progress: AdoptionProgress) -> Adopti
             _remove_empty(folder)
         raise
     return AdoptionReport(plan.store, folder, [each.report for each in plan.streams])
+
+
+def _begin(partial: str) -> None:
+    """Create the folder of an unfinished adoption; raise AdoptionError if another one has it."""
+    try:
+        os.makedirs(os.path.dirname(partial), exist_ok=True)
+        os.mkdir(partial)
+    except FileExistsError:
+        raise AdoptionError(f"{os.path.dirname(partial)}: another adoption writes there") from None
+    except OSError as error:
+        raise AdoptionError(f"{partial}: {error.strerror}") from error
 
 
 def look(plan: AdoptionPlan, progress: AdoptionProgress) -> AdoptionReport:
