@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import millstream
+import millstream.jetstream.engine  # types that know each other are imported from the door
 from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
 from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
