@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import millstream
-import millstream.jetstream.engine  # types that know each other are imported from the door
+import millstream.jetstream.consumers.consumer  # types that know each other are imported from this one
 from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
 from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
