@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import Table
 
 from millstream.lake.catalog import CatalogSettings, open_catalog
-from millstream.lake.data_files import write_rows
+from millstream.lake.data_files import TaskWriter, write_rows
 from millstream.lake.errors import LakeError, LakeUnavailable, TableRefused
 from millstream.lake.progress import Progress, QueryProgress
 from millstream.lake.table import LakeTable, TableForm, archived
@@ -301,3 +301,14 @@ def test_a_catalog_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("this is no database, but long enough to look like one" * 20)
     with pytest.raises(LakeError, match=r"catalog lake: .*file is not a database"):
         open_catalog(CatalogSettings(warehouse=str(tmp_path)))
+
+
+def test_a_task_that_is_repeated_has_files_of_its_own(table: LakeTable) -> None:
+    """A task that was killed cannot remove its file, and Spark repeats it with the same target."""
+    target = table.file_target(0)
+    killed = TaskWriter(target, 0)
+    killed.add(rows(1))  # neither closed nor discarded
+    [written] = write_rows(iter([rows(1)]), target, 0)
+    table.commit_batch("q", 0, written.column("path").to_pylist(), advance=after("q", 0))
+    assert sequences(table) == list(range(1, 11))
+    killed.discard()
