@@ -230,6 +230,8 @@ def _put_back(file: File, entry: Entry) -> int:
         return 0  # what lies before it was lost, which no crash does
     there = file.read(entry.base, len(entry.data))
     if there == entry.data:
+        # Only memory may have them: the system forgets to write what a sync could not write once.
+        file.overwrite(entry.base, there, sync=False)
         return 0
     data = bytes(entry.data)
     mended = bytearray(there + data[len(there) :])
