@@ -80,6 +80,15 @@ def encode_header(mark: bytes) -> bytes:
     return sector * (START // _SECTOR)
 
 
+def is_journal(beginning: bytes) -> bool:
+    """Return True if a file begins as a journal: with a copy of the header, or with zeros only.
+
+    Sectors of a file may be zero if power went while it was made.
+    """
+    copies = range(0, START, _SECTOR)
+    return not any(beginning) or any(beginning.startswith(MAGIC, at) for at in copies)
+
+
 def _mark_of(data: bytes) -> bytes | None:
     """Return the mark in a journal's header; None if no copy of it is valid."""
     for at in range(0, min(START, len(data) - _HEADER.size), _SECTOR):
