@@ -9,43 +9,26 @@ import io
 import json
 from typing import Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from millstream.spark.decoders.decoder import Read, check_part
 from millstream.tables.errors import OptionError
 
-_PLAIN: Final[dict[str, DataType]] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
+_PLAIN: Final[dict[str, T.DataType]] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bytes": T.BinaryType(),
+    "string": T.StringType(),
 }
-_LOGICAL: Final[dict[tuple[str, str], DataType]] = {
-    ("int", "date"): DateType(),
-    ("long", "timestamp-millis"): TimestampType(),
-    ("long", "timestamp-micros"): TimestampType(),
-    ("long", "local-timestamp-millis"): TimestampNTZType(),
-    ("long", "local-timestamp-micros"): TimestampNTZType(),
+_LOGICAL: Final[dict[tuple[str, str], T.DataType]] = {
+    ("int", "date"): T.DateType(),
+    ("long", "timestamp-millis"): T.TimestampType(),
+    ("long", "timestamp-micros"): T.TimestampType(),
+    ("long", "local-timestamp-millis"): T.TimestampNTZType(),
+    ("long", "local-timestamp-micros"): T.TimestampNTZType(),
 }
 _MOST_DIGITS: Final = 38
 
@@ -72,10 +55,10 @@ class AvroDecoder:
     def ddl(self) -> str:
         return self._type.simpleString()
 
-    def check(self, kind: DataType) -> None:
+    def check(self, kind: T.DataType) -> None:
         check_part(kind, self._type)
 
-    def reader(self, kind: DataType) -> Read:
+    def reader(self, kind: T.DataType) -> Read:
         from fastavro import schemaless_reader
 
         schema = self._schema
@@ -97,10 +80,10 @@ class _Types:
     """The types of a schema; names refer to types that came before."""
 
     def __init__(self) -> None:
-        self._named: dict[str, DataType | None] = {}  # None: not complete
+        self._named: dict[str, T.DataType | None] = {}  # None: not complete
         self._empty: set[str] = set()  # names of types whose values may take no bytes
 
-    def read(self, schema: Any, space: str) -> tuple[DataType, Any]:
+    def read(self, schema: Any, space: str) -> tuple[T.DataType, Any]:
         """Return the type of a column, and the schema without what is left as it is stored."""
         if isinstance(schema, list):
             return self._union(schema, space)
@@ -118,28 +101,28 @@ class _Types:
                 items, plain = self.read(schema.get("items"), space)
                 if self._is_empty(plain, space):
                     raise _refusal("items of an array take no bytes")
-                return ArrayType(items), {"type": kind, "items": plain}
+                return T.ArrayType(items), {"type": kind, "items": plain}
             case "map":
                 values, plain = self.read(schema.get("values"), space)
-                return MapType(StringType(), values), {"type": kind, "values": plain}
+                return T.MapType(T.StringType(), values), {"type": kind, "values": plain}
             case "enum" | "fixed":
                 return self._named_value(schema, space)
         return self._logical(schema, kind), _stored(schema, kind) if kind in _PLAIN else schema
 
-    def _logical(self, schema: Any, kind: str) -> DataType:
+    def _logical(self, schema: Any, kind: str) -> T.DataType:
         logical = schema.get("logicalType")
         if logical == "decimal" and kind in ("bytes", "fixed"):
             precision, scale = schema.get("precision"), schema.get("scale", 0)
             if not isinstance(precision, int) or not isinstance(scale, int) or precision > _MOST_DIGITS:
                 raise _refusal(f"a decimal has at most {_MOST_DIGITS} digits")
-            return DecimalType(precision, scale)
+            return T.DecimalType(precision, scale)
         if kind == "fixed":
-            return BinaryType()
+            return T.BinaryType()
         if (kind, logical) in _LOGICAL:
             return _LOGICAL[kind, logical]
         return self._reference(kind, "")
 
-    def _reference(self, name: str, space: str) -> DataType:
+    def _reference(self, name: str, space: str) -> T.DataType:
         if name in _PLAIN:
             return _PLAIN[name]
         if name == "null":
@@ -152,14 +135,14 @@ class _Types:
             raise _refusal(f"type {name} contains itself")
         return found
 
-    def _union(self, parts: list[Any], space: str) -> tuple[DataType, Any]:
+    def _union(self, parts: list[Any], space: str) -> tuple[T.DataType, Any]:
         others = [one for one in parts if one not in ("null", {"type": "null"})]
         if len(others) != 1:
             raise _refusal("a union has null and one other type")
         kind, plain = self.read(others[0], space)
         return kind, [plain if one is others[0] else "null" for one in parts]
 
-    def _record(self, schema: Any, space: str) -> tuple[DataType, Any]:
+    def _record(self, schema: Any, space: str) -> tuple[T.DataType, Any]:
         full, space = self._declared(schema, space)
         fields, plain = [], []
         self._named[full] = None
@@ -167,18 +150,18 @@ class _Types:
             if not isinstance(one, dict) or not isinstance(one.get("name"), str):
                 raise _refusal(f"a field of {full} has no name")
             kind, stored = self.read(one.get("type"), space)
-            fields.append(StructField(one["name"], kind))
+            fields.append(T.StructField(one["name"], kind))
             plain.append({"name": one["name"], "type": stored})
         if all(self._is_empty(one["type"], space) for one in plain):
             self._empty.add(full)
-        found = self._named[full] = StructType(fields)
+        found = self._named[full] = T.StructType(fields)
         return found, {"type": "record", "name": full, "fields": plain}
 
-    def _named_value(self, schema: Any, space: str) -> tuple[DataType, Any]:
+    def _named_value(self, schema: Any, space: str) -> tuple[T.DataType, Any]:
         full, _ = self._declared(schema, space)
         if schema["type"] == "fixed" and schema.get("size") == 0:
             self._empty.add(full)
-        found = StringType() if schema["type"] == "enum" else self._logical(schema, "fixed")
+        found = T.StringType() if schema["type"] == "enum" else self._logical(schema, "fixed")
         self._named[full] = found
         return found, {**_stored(schema, schema["type"]), "name": full}
 

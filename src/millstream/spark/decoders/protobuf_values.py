@@ -12,22 +12,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from millstream.spark.decoders.decoder import Read, check_part
 from millstream.tables.errors import OptionError
@@ -77,10 +62,10 @@ class ProtobufDecoder:
     def ddl(self) -> str:
         return self._type.simpleString()
 
-    def check(self, kind: DataType) -> None:
+    def check(self, kind: T.DataType) -> None:
         check_part(kind, self._type)
 
-    def reader(self, kind: DataType) -> Read:
+    def reader(self, kind: T.DataType) -> Read:
         parse, get = self._class.FromString, self._get
         return lambda payload: get(parse(payload))
 
@@ -89,40 +74,40 @@ def _joined(package: str, name: str) -> str:
     return f"{package}.{name}" if package else name
 
 
-def _message(descriptor: "Descriptor", outer: tuple[str, ...]) -> tuple[DataType, Get]:
+def _message(descriptor: "Descriptor", outer: tuple[str, ...]) -> tuple[T.DataType, Get]:
     """Return the type of a message, and how to get its value."""
     if descriptor.full_name == _TIMESTAMP:
-        return TimestampType(), _microseconds
+        return T.TimestampType(), _microseconds
     if descriptor.full_name in outer:
         raise OptionError(f"option valueMessage: message {descriptor.full_name} contains itself")
     outer = (*outer, descriptor.full_name)
-    fields: list[StructField] = []
+    fields: list[T.StructField] = []
     getters: list[tuple[str, Get]] = []
     for one in descriptor.fields:
         kind, get = _field(one, outer)
-        fields.append(StructField(one.name, kind))
+        fields.append(T.StructField(one.name, kind))
         getters.append((one.name, get))
-    return StructType(fields), lambda message: {name: get(message) for name, get in getters}
+    return T.StructType(fields), lambda message: {name: get(message) for name, get in getters}
 
 
-def _field(field: "FieldDescriptor", outer: tuple[str, ...]) -> tuple[DataType, Get]:
+def _field(field: "FieldDescriptor", outer: tuple[str, ...]) -> tuple[T.DataType, Get]:
     name = field.name
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         key, key_of = _value(inner.fields_by_name["key"], outer)
         value, value_of = _value(inner.fields_by_name["value"], outer)
-        return MapType(key, value), lambda message: {
+        return T.MapType(key, value), lambda message: {
             key_of(one): value_of(other) for one, other in getattr(message, name).items()
         }
     kind, convert = _value(field, outer)
     if field.is_repeated:
-        return ArrayType(kind), lambda message: [convert(one) for one in getattr(message, name)]
+        return T.ArrayType(kind), lambda message: [convert(one) for one in getattr(message, name)]
     if field.has_presence:
         return kind, lambda message: convert(getattr(message, name)) if message.HasField(name) else None
     return kind, lambda message: convert(getattr(message, name))
 
 
-def _value(field: "FieldDescriptor", outer: tuple[str, ...]) -> tuple[DataType, Get]:
+def _value(field: "FieldDescriptor", outer: tuple[str, ...]) -> tuple[T.DataType, Get]:
     """Return the type of one value of a field, and how to convert it."""
     kinds = type(field)
     match field.cpp_type:
@@ -130,18 +115,18 @@ def _value(field: "FieldDescriptor", outer: tuple[str, ...]) -> tuple[DataType, 
             return _message(field.message_type, outer)
         case kinds.CPPTYPE_ENUM:
             names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
-            return StringType(), lambda number: names.get(number) or str(number)
+            return T.StringType(), lambda number: names.get(number) or str(number)
         case kinds.CPPTYPE_UINT64:
-            return DecimalType(20, 0), Decimal
+            return T.DecimalType(20, 0), Decimal
         case kinds.CPPTYPE_STRING:
-            return (BinaryType() if field.type == kinds.TYPE_BYTES else StringType()), _same
+            return (T.BinaryType() if field.type == kinds.TYPE_BYTES else T.StringType()), _same
     return {
-        kinds.CPPTYPE_BOOL: BooleanType(),
-        kinds.CPPTYPE_INT32: IntegerType(),
-        kinds.CPPTYPE_UINT32: LongType(),
-        kinds.CPPTYPE_INT64: LongType(),
-        kinds.CPPTYPE_FLOAT: FloatType(),
-        kinds.CPPTYPE_DOUBLE: DoubleType(),
+        kinds.CPPTYPE_BOOL: T.BooleanType(),
+        kinds.CPPTYPE_INT32: T.IntegerType(),
+        kinds.CPPTYPE_UINT32: T.LongType(),
+        kinds.CPPTYPE_INT64: T.LongType(),
+        kinds.CPPTYPE_FLOAT: T.FloatType(),
+        kinds.CPPTYPE_DOUBLE: T.DoubleType(),
     }[field.cpp_type], _same
 
 
