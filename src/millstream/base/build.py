@@ -95,6 +95,7 @@ COMPILED_MODULES: Final = (
     "millstream.broker.outlet",
     "millstream.jetstream.resources",
     "millstream.jetstream.publish.dedupe",
+    "millstream.jetstream.publish.ttl",
     "millstream.jetstream.publish.batch_fast_path",
     "millstream.jetstream.publish.ingest",
     "millstream.jetstream.stream.waiters",
