@@ -8,8 +8,8 @@ costs a check of the time and size of its source.
     bundle.use(path)      in another process, before it imports
 
 The bundle is a copy: without it, with another version of Python, for a source that has changed, or if the
-bundle itself was copied or moved with its package, Python imports as usual.  It is stored where Python keeps its own bytecode (``path_of``); the build of the package
-writes it.
+bundle itself was copied or moved with its package, Python imports as usual.  It is stored where Python keeps
+its own bytecode (``path_of``); the build of the package writes it.
 """
 
 from __future__ import annotations
