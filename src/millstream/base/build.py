@@ -53,6 +53,7 @@ COMPILED_MODULES: Final = (
     "millstream.store.index",
     "millstream.store.subject_list",
     "millstream.store.waypoints",
+    "millstream.store.subject_links",
     "millstream.store.segment",
     "millstream.store.recent",
     "millstream.store.stretches",

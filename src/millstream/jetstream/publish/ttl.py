@@ -32,6 +32,7 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream.stream import Stream
+    from millstream.store.log import Log
 
 NEVER: Final = -1
 
@@ -123,7 +124,7 @@ class TtlExpiry:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._log = stream.log
+        self._log: Log = stream.log
         self._buckets: dict[int, array[int]] = {}
         self._order: list[int] = []  # a heap of the buckets' numbers
         self._count = 0  # sequences in all buckets
