@@ -1,4 +1,4 @@
-"""What `make build` leaves when it is killed: nothing that the next one takes for finished."""
+"""Killed builds leave nothing that the next `make build` takes for finished."""
 
 import importlib.machinery
 import os
