@@ -177,6 +177,9 @@ class Stream(StreamCommits):
         if self.ingest.bounded or config.discard is DiscardPolicy.NEW:
             self.ingest.set_bounds(*limits.book.bounds(self))
         self.ingest.transform = self.transform.apply if self.transform is not None else None
+        may_roll_up = config.allow_rollup_hdrs and not config.deny_purge
+        self.ingest.roll_up = self.rollups.remove_few if may_roll_up else None
+        self.ingest.answers = not config.no_ack
         self.ingest.expiry = self.expiry if config.allow_msg_ttl else None
         self.ingest.counters = self.counters if config.allow_msg_counter else None
         is_interest = config.retention is RetentionPolicy.INTEREST
