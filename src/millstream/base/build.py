@@ -33,6 +33,7 @@ COMPILED_MODULES: Final = (
     "millstream.base.paged_map",
     "millstream.base.numbers",
     "millstream.subjects.match",
+    "millstream.subjects.overlap",
     "millstream.subjects.tree",
     "millstream.protocol.digits",
     "millstream.protocol.ack_subject",
