@@ -95,6 +95,7 @@ COMPILED_MODULES: Final = (
     "millstream.broker.subscriptions",
     "millstream.broker.outlet",
     "millstream.jetstream.resources",
+    "millstream.jetstream.stride",
     "millstream.jetstream.publish.dedupe",
     "millstream.jetstream.publish.batch_fast_path",
     "millstream.jetstream.publish.ingest",
