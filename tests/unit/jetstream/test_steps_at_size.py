@@ -356,32 +356,6 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("delete a stream", few_subjects, lambda site: site.ask("STREAM.DELETE.M")),
     ("delete a stream with many consumers", consumers, lambda site: site.ask("STREAM.DELETE.M")),
     ("delete one of many streams", streams, lambda site: site.ask("STREAM.DELETE.S3")),
-    (
-        "create a stream with many subjects",
-        configured,
-        lambda site: site.ask("STREAM.CREATE.T", {"name": "T", "subjects": _subjects(2000, "t")}),
-    ),
-    (
-        "exchange many subjects",
-        configured,
-        lambda site: site.ask("STREAM.UPDATE.S", {"name": "S", "subjects": _subjects(2000, "t")}),
-    ),
-    (
-        "update a stream beside one with many subjects",
-        configured,
-        lambda site: site.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s"]}),
-    ),
-    ("delete a stream with many subjects", configured, lambda site: site.ask("STREAM.DELETE.S")),
-    (
-        "the last of each before another",
-        direct,
-        lambda site: get_directly(site, b'{"multi_last":["m.*"],"up_to_seq":2500}'),
-    ),
-    (
-        "too many last ones",
-        replaceable,
-        lambda site: get_directly(site, b'{"multi_last":["m.*"],"up_to_seq":1}'),
-    ),
     ("purge all", messages, lambda site: site.ask("STREAM.PURGE.M")),
     ("purge half", messages, lambda site: site.ask("STREAM.PURGE.M", {"keep": 2500})),
     ("purge subjects", messages, lambda site: site.ask("STREAM.PURGE.M", {"filter": "m.*"})),
@@ -466,8 +440,36 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
         lambda site: site.leave(),
     ),
 ]
-if not pure_requested():  # interpreted, reading the requests and writing the removals takes too long itself
-    OPERATIONS.append(("many requests wait for one commit", few_subjects, delete_in_one_commit))
+if not pure_requested():  # interpreted, reading the requests takes too long itself
+    OPERATIONS += [
+        (
+            "create a stream with many subjects",
+            configured,
+            lambda site: site.ask("STREAM.CREATE.T", {"name": "T", "subjects": _subjects(2000, "t")}),
+        ),
+        (
+            "exchange many subjects",
+            configured,
+            lambda site: site.ask("STREAM.UPDATE.S", {"name": "S", "subjects": _subjects(2000, "t")}),
+        ),
+        (
+            "update a stream beside one with many subjects",
+            configured,
+            lambda site: site.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s"]}),
+        ),
+        ("delete a stream with many subjects", configured, lambda site: site.ask("STREAM.DELETE.S")),
+        (
+            "the last of each before another",
+            direct,
+            lambda site: get_directly(site, b'{"multi_last":["m.*"],"up_to_seq":2500}'),
+        ),
+        (
+            "too many last ones",
+            replaceable,
+            lambda site: get_directly(site, b'{"multi_last":["m.*"],"up_to_seq":1}'),
+        ),
+        ("many requests wait for one commit", few_subjects, delete_in_one_commit),
+    ]
 
 NAMES = [name for name, _, _ in OPERATIONS]
 CHANGING = NAMES[NAMES.index("create a stream") :]

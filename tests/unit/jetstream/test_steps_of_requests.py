@@ -24,6 +24,8 @@ from tests.kits.large_site import (
     subscriptions,
 )
 
+pytestmark = pytest.mark.compiled
+
 
 def delivered(site: Site, scale: int) -> None:
     """A stream with many messages, and a consumer that waits for acknowledgements."""
