@@ -199,7 +199,7 @@ class PushDelivery:
                 self._stride.took(feed.sent, looked - began)
                 if looked > end:
                     break
-            most = min(left, self._stride.messages, consumer.keeper.room(consumer.wake))
+            most = min(left, self._stride.messages, consumer.room())
             if most == 0:
                 return _TOO_BIG  # the keeper wakes
             room = left_bytes
