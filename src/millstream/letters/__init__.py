@@ -4,8 +4,8 @@
     page = await read_letters(link, "DLQ", limit=50)
     outcome = await redrive(link, "DLQ", page.letters[0].seq)
 
-Millstream's pipelines write letters (jobs `dead-letters` and `transform`, and the sink's
-`onBadRow=deadLetter`).  The advisories of a server about such messages are no letters, and are lost unless a
+Consumers with the metadata `millstream.dead_letter` write letters, and so do Millstream's pipelines (jobs
+`dead-letters` and `transform`, and the sink's `onBadRow=deadLetter`).  The advisories of a server about such messages are no letters, and are lost unless a
 pipeline keeps them.
 """
 
