@@ -25,7 +25,7 @@ from millstream.golang.time import Time
 from millstream.jetstream.consumers.ack_sink import Acknowledging
 from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
-from millstream.jetstream.consumers.dead_letters import DeadLetters, letters_of
+from millstream.jetstream.consumers.dead_letters import LetterWriter, letters_of
 from millstream.jetstream.consumers.delivery import Delivery
 from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
@@ -80,7 +80,7 @@ class Consumer:
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
         )
         self.acknowledging = Acknowledging(self)
-        self.letters: DeadLetters | None = None
+        self.letters: LetterWriter | None = None
         self.pauses = PauseTimer(self)
         self.inactivity = Inactivity(self)
         self.last_delivery_ns = 0

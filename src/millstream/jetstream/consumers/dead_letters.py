@@ -58,7 +58,7 @@ TERMINATED: Final = "terminated"
 TOO_LARGE: Final = "too_large"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Condemned(msgspec.Struct, frozen=True):
     """The decision that a message becomes a letter."""
 
     sseq: int
@@ -67,7 +67,7 @@ class Verdict(msgspec.Struct, frozen=True):
     unsent: bool = False  # its first delivery was only recorded
 
 
-class DeadLetters:
+class LetterWriter:
     """The dead letters of one consumer."""
 
     def __init__(self, consumer: Consumer, subject: str) -> None:
@@ -93,7 +93,7 @@ class DeadLetters:
 
     def give_up(self, sseq: int) -> None:
         """Make a letter of a message that reached `max_deliver`."""
-        self._begin(Verdict(sseq, MAX_DELIVER, partial(self._tell_spent, sseq)))
+        self._begin(Condemned(sseq, MAX_DELIVER, partial(self._tell_spent, sseq)))
 
     def terminate(self, sseq: int, dseq: int, deliveries: int, reason: str, reply: bytes) -> bool:
         """Make a letter of a terminated message; return False if it is not pending here.
@@ -106,7 +106,7 @@ class DeadLetters:
         if sseq not in ledger.aside:
             why = f"{TERMINATED}: {reason}" if reason else TERMINATED
             tell = partial(advisories.terminated, dseq, sseq, deliveries, reason)
-            self._begin(Verdict(sseq, why, tell))
+            self._begin(Condemned(sseq, why, tell))
         if reply and sseq in ledger.aside:
             self._owed.setdefault(sseq, []).append(reply)
         return True
@@ -122,7 +122,7 @@ class DeadLetters:
         if not sseq:
             return False
         why = f"{TOO_LARGE}: {size} bytes, and requests may have {most}"
-        self._begin(Verdict(sseq, why, _nothing, unsent=unsent))
+        self._begin(Condemned(sseq, why, _nothing, unsent=unsent))
         consumer.delivered(now)
         return True
 
@@ -131,10 +131,10 @@ class DeadLetters:
 
     # -- storing ----------------------------------------------------------------------------------
 
-    def _begin(self, verdict: Verdict) -> None:
+    def _begin(self, message: Condemned) -> None:
         """Deliver a pending message no more, and append its letter when its delivery is durable."""
         consumer = self._consumer
-        ledger, sseq = consumer.ledger, verdict.sseq
+        ledger, sseq = consumer.ledger, message.sseq
         if sseq in ledger.aside:
             return
         if self._error and consumer.world.steady_ns() < self._retry_at:
@@ -142,11 +142,11 @@ class DeadLetters:
             return
         ledger.put_aside(sseq)
         consumer.keeper.touch()
-        consumer.keeper.when_known(partial(self._append, verdict, ledger.resets))
+        consumer.keeper.when_known(partial(self._append, message, ledger.resets))
 
-    def _append(self, verdict: Verdict, resets: int) -> None:
+    def _append(self, message: Condemned, resets: int) -> None:
         """Append the letter; if that fails, try again later."""
-        consumer, sseq = self._consumer, verdict.sseq
+        consumer, sseq = self._consumer, message.sseq
         ledger, committer = consumer.ledger, self._account.committer
         if ledger.resets != resets:
             return
@@ -158,10 +158,10 @@ class DeadLetters:
             if not consumer.stream.log.get(sseq, self._record):
                 ledger.aside.discard(sseq)
                 consumer.message_removed(sseq)
-                self._settle(verdict)
+                self._settle(message)
                 return
             target = self._find_target()
-            letter = self._store(target, verdict)
+            letter = self._store(target, message)
         except (ApiError, StoreError) as error:
             self._fail(error, sseq)
             return
@@ -177,7 +177,7 @@ class DeadLetters:
                 ledger.ack(sseq)
                 consumer.keeper.touch()
             consumer.stream.consumers.interest.settled((sseq,))
-            self._settle(verdict)
+            self._settle(message)
 
         stored = consumer.keeper.keep_letter(letter, settled)
 
@@ -195,22 +195,22 @@ class DeadLetters:
         self._refused.add(sseq)
         self._consumer.expiry.put_off(sseq, max(self._retry_at - self._consumer.world.steady_ns(), 0))
 
-    def _settle(self, verdict: Verdict) -> None:
+    def _settle(self, message: Condemned) -> None:
         self._consumer.last_ack_ns = self._consumer.world.steady_ns()
-        for reply in self._owed.pop(verdict.sseq, ()):
+        for reply in self._owed.pop(message.sseq, ()):
             self._consumer.acknowledging.answer_when_durable(reply)
-        guard.alone("telling of a dead letter", verdict.tell)
+        guard.alone("telling of a dead letter", message.tell)
         self._consumer.unblock()
 
-    def _store(self, target: Stream, verdict: Verdict) -> OpenLetter:
+    def _store(self, target: Stream, message: Condemned) -> OpenLetter:
         """Append the letter in `_record` to its stream, whose commits wait until ``release``."""
         consumer, committer = self._consumer, self._account.committer
         waits = consumer.keeper.durable
         if waits:
             committer.hold(target)
         try:
-            block, payload = self._block(verdict), self._record.payload()
-            message = target.publishing.insert(self.subject.encode(), block, payload)
+            block, payload = self._block(message), self._record.payload()
+            stored = target.publishing.insert(self.subject.encode(), block, payload)
         except BaseException:
             if waits:
                 committer.release(target)
@@ -218,27 +218,27 @@ class DeadLetters:
         return OpenLetter(
             consumer.name,
             consumer.created_ns,
-            verdict.sseq,
+            message.sseq,
             target.identity,
             target.log.last_seq,
-            message.subject,
-            message.block,
-            message.payload,
+            stored.subject,
+            stored.block,
+            stored.payload,
         )
 
-    def _block(self, verdict: Verdict) -> bytes:
+    def _block(self, message: Condemned) -> bytes:
         """Return the headers of the letter in `_record`: the publisher's, the origin, and the reason."""
         consumer, record = self._consumer, self._record
         published = headers.read_pairs(record.headers())
         pairs = [pair for pair in published if names.is_own_header(pair[0])]
         pairs += [
             (names.ORIG_STREAM, consumer.stream.name),
-            (names.ORIG_SEQ, str(verdict.sseq)),
+            (names.ORIG_SEQ, str(message.sseq)),
             (names.ORIG_TIME, format_time(record.timestamp)),
             (names.ORIG_SUBJECT, headers.text_of(record.subject())),
             (names.DLQ_CONSUMER, consumer.name),
-            (names.DLQ_DELIVERIES, str(consumer.ledger.deliveries(verdict.sseq) - verdict.unsent)),
-            (names.DLQ_REASON, " ".join(verdict.reason.split())),
+            (names.DLQ_DELIVERIES, str(consumer.ledger.deliveries(message.sseq) - message.unsent)),
+            (names.DLQ_REASON, " ".join(message.reason.split())),
         ]
         return headers.make_text(pairs)
 
@@ -275,12 +275,12 @@ class DeadLetters:
 def _nothing() -> None: ...
 
 
-def letters_of(consumer: Consumer, before: DeadLetters | None) -> DeadLetters | None:
+def letters_of(consumer: Consumer, before: LetterWriter | None) -> LetterWriter | None:
     """Return the dead letters that the consumer's configuration asks for, or None; keep those of `before`."""
     subject = subject_of(consumer.stream.name, consumer.name, consumer.config)
     if not subject:
         return None
-    return before if before is not None and before.subject == subject else DeadLetters(consumer, subject)
+    return before if before is not None and before.subject == subject else LetterWriter(consumer, subject)
 
 
 def subject_of(stream: str, name: str, config: ConsumerConfig) -> str:
