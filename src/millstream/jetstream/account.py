@@ -473,14 +473,16 @@ class AccountJetStream:
                 guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
         for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)
+            flushed = False
             try:
                 self.committer.flush(stream)
+                flushed = True
             except StoreError as error:
                 _log.error("stream %s: %s", stream.name, error)
             except Exception as error:
                 guard.report(f"the last commit of stream {stream.name}", error)
             try:
-                stream.consumers.stop()
+                stream.consumers.stop(records=flushed)
             except StoreError as error:
                 _log.error("consumers of stream %s: %s", stream.name, error)
             except Exception as error:
