@@ -470,6 +470,7 @@ class AccountJetStream:
         self.committer.stopping = True
         for stream in self.streams.values():  # before the letters themselves are durable
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
+                guard.alone("keeping removals", self.committer.flush, stream)
                 guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
         for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)

@@ -157,8 +157,9 @@ class LetterWriter:
         try:
             if not consumer.stream.log.get(sseq, self._record):
                 ledger.aside.discard(sseq)
-                consumer.message_removed(sseq)
-                self._settle(message)
+                self._owed.pop(sseq, None)
+                if not consumer.stream.log.gone:  # otherwise the removal is not durable; it will be told
+                    consumer.message_removed(sseq)
                 return
             target = self._find_target()
             letter = self._store(target, message)
