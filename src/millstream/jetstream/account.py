@@ -370,6 +370,9 @@ class AccountJetStream:
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
+        for stream in list(self.streams.values()):
+            if stream.consumers.journal is not None and stream.consumers.journal.letters:
+                parts.store_letters(stream)
 
     def _is_stream(self, name: str) -> bool:
         try:
@@ -491,6 +494,10 @@ class AccountJetStream:
     def stop_in_slices(self) -> Pieces[None]:
         """Stop one stream after the other, so that other accounts have their turn."""
         self.committer.stopping = True
+        for stream in self.streams.values():  # before the letters themselves are durable
+            if stream.consumers.journal is not None and stream.consumers.journal.letters:
+                guard.alone("keeping removals", self.committer.flush, stream)
+                guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
         for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)
             flushed = False

@@ -210,6 +210,9 @@ class PullDelivery:
             waiting.served(request, feed.sent_bytes, now, feed.sent)
             consumer.delivered(now)
             self.tell()
+        letters = consumer.letters if stopped == _TOO_BIG and request.bytes_left > 0 else None
+        if letters is not None and letters.take_oversized(now):
+            return _DONE
         if stopped == _TOO_BIG:
             waiting.too_big(request)
             self.tell()
