@@ -19,6 +19,7 @@ cdef class Consumer:
     cdef readonly object expiry
     cdef readonly Feed feed
     cdef readonly object acknowledging
+    cdef readonly object letters
     cdef readonly object pauses
     cdef readonly object inactivity
     cdef public long long last_delivery_ns
@@ -35,6 +36,7 @@ cdef class Consumer:
     cdef bint _pumping
 
     cpdef pump(self)
+    cpdef Py_ssize_t room(self) except -1
     cpdef await_commit(self)
     cpdef rest(self)
     cpdef fill(self)
