@@ -3,6 +3,7 @@ cimport cython
 from millstream.base.buffer cimport equal_bytes
 from millstream.jetstream.publish.dedupe cimport Dedupe
 from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, BatchStaging
+from millstream.jetstream.publish.ttl cimport TtlExpiry
 from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
@@ -21,6 +22,7 @@ cdef bytes _MSG_ID
 cdef bytes _EXPECTED
 cdef bytes _EXPECTED_LAST
 cdef bytes _TTL
+cdef bytes _ROLLUP
 cdef bytes _INCREMENT
 cdef bytes _END_OF_HEADERS
 cdef Py_ssize_t _OVERHEAD
@@ -46,8 +48,10 @@ cdef class Ingest:
     cdef readonly Py_ssize_t most_of_subject
     cdef readonly bint bounded
     cdef public object counters
-    cdef public object expiry
+    cdef public TtlExpiry expiry
     cdef public object transform
+    cdef public object roll_up
+    cdef public bint answers
     cdef Log _log
     cdef Dedupe _dedupe
     cdef BatchStaging _staging
@@ -60,6 +64,7 @@ cdef class Ingest:
     cdef Py_ssize_t _id_start
     cdef Py_ssize_t _id_size
     cdef long long _ttl_s
+    cdef bint _rolls_up
 
     @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t, published=bytes, marks=int)
     cpdef take(self, bytes subject, Frame frame)
