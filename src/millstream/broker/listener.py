@@ -188,7 +188,9 @@ class ClientListener:
         return min(options.max_payload, max(options.max_control_line, _UNKNOWN_MESSAGE))
 
     def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
-        cookies = ConnectOptions(user=upgrade.username, password=upgrade.password, auth_token=upgrade.token)
+        cookies = ConnectOptions(
+            user=upgrade.username, password=upgrade.password, auth_token=upgrade.token, jwt=upgrade.jwt
+        )
         return self._broker.new_connection(ConnectionType.WEBSOCKET, cookies, upgrade.client_ip)
 
     # -- TLS --------------------------------------------------------------------------------------

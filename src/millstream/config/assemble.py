@@ -136,6 +136,11 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
     tls: TlsOptions | None = settings.get("tls")
     if tls and settings.get("allow_non_tls"):
         tls = replace(tls, allow_non_tls=True)
+    trust = None
+    if settings.get("operators") or settings.get("trusted_keys") or settings.get("default_sentinel"):
+        from millstream.config.operator import assemble_trust
+
+        trust = assemble_trust(settings, notes)
     system_account = _system_account(settings, blocks, notes)
     broker = BrokerOptions(
         **values,
@@ -143,6 +148,7 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
         tls=tls,
         websocket=settings.get("websocket"),
         system_account=system_account,
+        trust=trust,
         accounts=tuple(block.account for block in blocks),
         authorization=_authorization(settings, blocks, system_account, notes),
     )
@@ -153,6 +159,14 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
 def _system_account(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Notes) -> str:
     names = {block.account.name for block in blocks}
     name: str = settings.get("system_account", "")
+    if settings.get("operators") or settings.get("trusted_keys"):
+        from millstream.config.operator import system_account_of
+
+        return (
+            name
+            or system_account_of(settings)
+            or ("" if settings.get("no_system_account") else SYSTEM_ACCOUNT)
+        )
     if name and name not in names and name != SYSTEM_ACCOUNT:
         notes.error(f'system_account: there is no account "{name}"', settings.at("system_account"))
     if name:
@@ -325,7 +339,9 @@ def _jetstream(
             "JetStream cannot be enabled on the system account",
             next(block.at for block in blocks if block.account.name == system_account),
         )
-    if all(block.account.name == system_account for block in blocks):
+    if settings.get("operators") or settings.get("trusted_keys"):
+        accounts = {}  # the tokens of accounts say it
+    elif all(block.account.name == system_account for block in blocks):
         accounts = {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
     return JetStreamOptions(
         enabled=settings.get("jetstream", False),

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
 from millstream.base.ids import nuid
@@ -22,7 +22,7 @@ from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.meta import STREAM_FILES
 from millstream.jetstream.stream.start_sync import sync_streams
-from millstream.jsapi.account_types import AccountInfo, AccountLimits, ApiStats
+from millstream.jsapi.account_types import AccountInfo, AccountLimits, AccountTier, ApiStats
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import API_LEVEL
@@ -578,26 +578,39 @@ class AccountJetStream:
         )
 
     def info(self) -> AccountInfo:
-        limits = self.options
+        """Return usage and limits; those of a tier stand under its name."""
+        usage: dict[str, Any] = {
+            "memory": self.used(StorageType.MEMORY),
+            "storage": self.used(StorageType.FILE),
+            "reserved_memory": self.reserved(StorageType.MEMORY),
+            "reserved_storage": self.reserved(StorageType.FILE),
+            "streams": len(self.streams),
+            "consumers": self.consumers,
+        }
+        limits, tiers = self._shown_limits(), {}
+        if self.options.tier:
+            if self.options.has_tier or self.streams:
+                tiers = {self.options.tier: AccountTier(**usage, limits=limits)}
+            limits = AccountLimits()
         return AccountInfo(
-            memory=self.used(StorageType.MEMORY),
-            storage=self.used(StorageType.FILE),
-            reserved_memory=self.reserved(StorageType.MEMORY),
-            reserved_storage=self.reserved(StorageType.FILE),
-            streams=len(self.streams),
-            consumers=self.consumers,
-            limits=AccountLimits(
-                max_memory=limits.max_memory,
-                max_storage=limits.max_store,
-                max_streams=limits.max_streams,
-                max_consumers=limits.max_consumers,
-                max_ack_pending=limits.max_ack_pending,
-                memory_max_stream_bytes=limits.memory_max_stream_bytes,
-                storage_max_stream_bytes=limits.store_max_stream_bytes,
-                max_bytes_required=limits.max_bytes_required,
-            ),
+            **usage,
+            limits=limits,
             domain=self.domain,
             api=ApiStats(level=API_LEVEL, total=self.api_total, errors=self.api_errors),
+            tiers=tiers,
+        )
+
+    def _shown_limits(self) -> AccountLimits:
+        limits = self.options
+        return AccountLimits(
+            max_memory=limits.max_memory,
+            max_storage=limits.max_store,
+            max_streams=limits.max_streams,
+            max_consumers=limits.max_consumers,
+            max_ack_pending=limits.max_ack_pending,
+            memory_max_stream_bytes=limits.memory_max_stream_bytes,
+            storage_max_stream_bytes=limits.store_max_stream_bytes,
+            max_bytes_required=limits.max_bytes_required,
         )
 
 

@@ -172,6 +172,10 @@ class Server:
         )
         self._watch_no_more = self.broker.turns.watchdog.watch_collections()
         self._announce()
+        if self.broker.options.trust is not None:
+            from millstream.server.operator import start_operator
+
+            start_operator(self)
         self.events = SystemEvents(self)
         self.broker.observer = self.events
         self.jetstream = JetStreamService(self)
