@@ -33,7 +33,7 @@ class BadProxyHeader(MillstreamError):
 
 
 class ProxyHeader(msgspec.Struct, frozen=True):
-    """What a connection begins with."""
+    """The size of a header, and whom it names."""
 
     size: int  # bytes, 0: there is no header
     host: str = ""  # empty: the peer itself
