@@ -11,12 +11,14 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer
 
 HERE = Path(__file__).parent
 build = runpy.run_path(str(HERE / "src/millstream/base/build.py"))
@@ -52,6 +54,7 @@ TRANSLATION: dict[str, Any] = {
         "binding": False,
     },
 }
+C_ENDS_WITH = b"#endif /* Py_PYTHON_H */\n"  # what Cython writes last
 SAY_EVERY_S = 3.0
 
 
@@ -70,6 +73,26 @@ def extensions() -> list[Extension]:
     ]
     # The large ones first, so that no core waits for the last one.
     return sorted(modules, key=lambda module: Path(module.sources[0]).stat().st_size, reverse=True)
+
+
+def make_whole(path: str, make: Callable[[str], object]) -> None:
+    """Make a file under another name, and rename it when it is finished.
+
+    A build decides by its time whether a file is up to date, so one that is killed leaves no part of a file
+    under the name.
+    """
+    unfinished = f"{path}.unfinished"
+    Path(unfinished).unlink(missing_ok=True)
+    make(unfinished)
+    os.replace(unfinished, path)
+
+
+def drop_unfinished_translation(ext: Extension) -> None:
+    """Remove a C file that Cython has not written to its end: it looks newer than its source."""
+    [source] = ext.sources
+    path = Path(TRANSLATION["build_dir"], source).with_suffix(".c")
+    if path.exists() and not path.read_bytes().endswith(C_ENDS_WITH):
+        path.unlink()
 
 
 class Compile(build_ext):
@@ -93,6 +116,12 @@ class Compile(build_ext):
         self.missing = sum(not Path(self.get_ext_fullpath(ext.name)).exists() for ext in self.extensions)
         if self.missing:
             self.say(f"compiling {self.missing} modules")
+        link = self.compiler.link_shared_object
+
+        def link_whole(objects: list[str], path: str, **options: Any) -> None:
+            make_whole(path, lambda unfinished: link(objects, unfinished, **options))
+
+        self.compiler.link_shared_object = link_whole
         with ProcessPoolExecutor(self.parallel) as self.translators:
             self.translators.submit(cythonize, [], **TRANSLATION).result()  # forks before there are threads
             super().build_extensions()
@@ -100,6 +129,7 @@ class Compile(build_ext):
     def build_extension(self, ext: Extension) -> None:
         from Cython.Build import cythonize
 
+        drop_unfinished_translation(ext)
         [translated] = self.translators.submit(cythonize, [ext], **TRANSLATION).result()
         ext.sources = translated.sources
         path = Path(self.get_ext_fullpath(ext.name))
@@ -113,6 +143,14 @@ class Compile(build_ext):
                 # with some modules there already, nobody knows how many of those are out of date
                 fresh = self.missing == len(self.extensions)
                 self.say(f"compiled {self.compiled}{f' of {self.missing}' if fresh else ''} modules")
+
+    def copy_file(self, infile: str, outfile: str, *options: Any, **named: Any) -> tuple[str, bool]:
+        """Copy a module beside its source, where `--inplace` wants it."""
+        if not self.force and not newer(infile, outfile):
+            return outfile, False
+        copy = super().copy_file
+        make_whole(outfile, lambda unfinished: copy(infile, unfinished, *options, **named))
+        return outfile, True
 
     def say(self, text: str) -> None:
         self.said = time.monotonic()

@@ -1,5 +1,7 @@
 """Archives of streams in Iceberg tables, written without Spark."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +23,8 @@ COLUMNS: Final = pa.schema(
         ("data", pa.binary()),
     ]
 )
+NOON: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+SIZE: Final = 10  # rows of a batch of `add`
 FORM: Final = TableForm(
     kind="archive",
     columns=COLUMNS,
@@ -48,3 +52,51 @@ def archive(
 
     target.commit_batch(stream, batch, written.column("path").to_pylist(), advance=advance)
     return target
+
+
+def rows(first: int, count: int = SIZE, stream: str = "S", step_s: int = 1) -> pa.RecordBatch:
+    """Return made-up messages."""
+    numbers = range(first, first + count)
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "stream": stream,
+                "subject": "s.x",
+                "seq": n,
+                "time": NOON + timedelta(seconds=step_s * n),
+                "headers": [("Number", [str(n)])],
+                "data": b"%d" % n,
+            }
+            for n in numbers
+        ],
+        schema=COLUMNS,
+    )
+
+
+def files_of(table: LakeTable, batch: int, *batches: pa.RecordBatch) -> list[str]:
+    """Write the files of a batch, which are in no snapshot yet."""
+    [result] = write_rows(iter(batches), table.file_target(batch), 0)
+    paths: list[str] = result.column("path").to_pylist()
+    return paths
+
+
+def after(query: str, batch: int, stream: str = "S") -> Callable[[Progress], QueryProgress]:
+    """Return the progress after a batch of `SIZE` rows."""
+    start = batch * SIZE + 1
+
+    def advance(before: Progress) -> QueryProgress:
+        ranges = {stream: ("made", start, start + SIZE)}
+        return archived("archive", batch, before.get(query), ranges, ())
+
+    return advance
+
+
+def add(table: LakeTable, batch: int, query: str = "q", stream: str = "S") -> None:
+    """Add a batch of made-up messages as a query does."""
+    paths = files_of(table, batch, rows(batch * SIZE + 1, stream=stream))
+    table.commit_batch(query, batch, paths, advance=after(query, batch, stream))
+
+
+def sequences(table: LakeTable) -> list[int]:
+    """Return the sequences of all rows, sorted."""
+    return sorted(table.load().scan().to_arrow().column("seq").to_pylist())

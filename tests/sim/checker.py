@@ -7,26 +7,29 @@ right; what a client was told is true.
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
 from tests.sim.history import (
     AckSent,
-    BatchOutcome,
     Copy,
     Delivery,
-    Final,
     History,
     Publish,
-    Removal,
     Stored,
 )
-from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Plan
+from tests.sim.stream_view import (
+    LATE_S,
+    UNCERTAIN,
+    StreamView,
+    as_published,
+    code,
+    covers,
+    life_s,
+    may_be_gone,
+    seconds,
+)
 
-LATE_S = 20.0  # a request without an answer happens within this time, or never
-UNCERTAIN = (10077,)  # the disk failed: what was asked for may still happen when it works again
 SETTLES = ("+ACK", "+TERM")
 
 
@@ -59,79 +62,6 @@ def check(plan: Plan, history: History) -> list[str]:
     return found
 
 
-class StreamView:
-    """The history of one stream."""
-
-    def __init__(self, plan: Plan, history: History, name: str) -> None:
-        self.name = name
-        self.config = plan.streams.get(name, {})
-        self.history = history
-        self.final: Final = history.final[name]
-        self.read_at = (history.read_at_ns - START_NS) / SECOND_NS
-        self.content: dict[int, Stored] = {each.seq: each for each in self.final.content}
-        self.publishes = [each for each in history.publishes if each.stream == name]
-        self.removals = [each for each in history.removals if each.stream == name and not _is_refused(each)]
-        self.deliveries = [each for each in history.deliveries if each.stream == name]
-        self.batches = [each for each in history.batches if each.stream == name]
-        self.acked = [each for each in self.publishes if each.seq and not each.duplicate]
-        self.by_uid: dict[int, list[Publish]] = defaultdict(list)
-        for each in self.publishes:
-            self.by_uid[each.uid].append(each)
-        self.stored_as: dict[int, list[Stored]] = defaultdict(list)
-        for stored in self.final.content:
-            self.stored_as[stored.uid].append(stored)
-        limits = [self.config.get("max_msgs", 0)]
-        limits += history.limits if name == "L" else []
-        self.most = min(limits)  # messages that the stream certainly had room for; 0: any number
-        self.plain = self.config.get("retention", "limits") == "limits"
-        self.damages = [rot for rot in history.rot if rot.stream == name and rot.of_messages]
-        self.excused: set[int] = set()  # sequences that were lost by damage
-        if self.damages:
-            told = self.acked + [
-                _as_published(self.by_uid[each.uid][0], each.seq)
-                for each in self.deliveries
-                if each.uid in self.by_uid
-            ]
-            self.excused = {each.seq for each in told if not self.is_there_or_gone(each)}
-
-    def is_there_or_gone(self, publish: Publish) -> bool:
-        """Return True if a message is stored, or may have been removed."""
-        return publish.seq in self.content or not self.plain or _may_be_gone(self, publish)
-
-    def may_be_removed(self, seq: int, subject: str, at: float) -> bool:
-        """Return True if a request may have removed a message that was published at `at`."""
-        return any(_covers(each, seq, subject, at) for each in self.removals)
-
-    def must_be_removed(self, publish: Publish) -> bool:
-        """Return True if a client was told that the message is gone."""
-        assert publish.answered_at is not None
-        return any(
-            each.happened
-            and each.at > publish.answered_at
-            and not each.request.get("keep")
-            and _covers(each, publish.seq, publish.subject, publish.at)
-            for each in self.removals
-        )
-
-
-def _is_refused(removal: Removal) -> bool:
-    return removal.refused and _code(removal) not in UNCERTAIN
-
-
-def _covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
-    request = removal.request
-    sure = removal.answered_at is not None and not removal.refused
-    end = removal.answered_at if sure else removal.at + LATE_S
-    assert end is not None
-    if at > end:
-        return False
-    if request["endpoint"] == "STREAM.MSG.DELETE":
-        return bool(request["seq"] == seq)
-    if "filter" in request:
-        return bool(request["filter"] == subject)
-    return seq < request["seq"] if "seq" in request else True
-
-
 # -- streams --------------------------------------------------------------------------------------------
 
 
@@ -159,7 +89,7 @@ def _sound(view: StreamView) -> Iterator[str]:
     for one, two in itertools.pairwise(content):
         if two.seq <= one.seq:
             yield f"sequence {two.seq} is listed after {one.seq}"
-        if _seconds(two.time) < _seconds(one.time):
+        if seconds(two.time) < seconds(one.time):
             yield f"the time of {two.seq} is before that of {one.seq}"
     if state["messages"] != len(content):
         yield f"the state counts {state['messages']} messages, and there are {len(content)}"
@@ -180,7 +110,7 @@ def _kept(view: StreamView) -> Iterator[str]:
             yield f"message {each.uid} was acknowledged as {each.seq}, which is message {stored.uid}"
         if stored is not None and view.must_be_removed(each) and not view.damages:
             yield f"message {each.uid} ({each.seq}) was removed and is there again"
-        if stored is None and view.plain and not _may_be_gone(view, each):
+        if stored is None and view.plain and not may_be_gone(view, each):
             yield f"message {each.uid} was acknowledged as {each.seq} and is lost"
     for uid, stored_as in view.stored_as.items():
         sent = view.by_uid.get(uid, [])
@@ -188,22 +118,8 @@ def _kept(view: StreamView) -> Iterator[str]:
             yield f"message {uid} was stored, and nobody sent it"
         elif any(stored.subject != sent[0].subject for stored in stored_as):
             yield f"message {uid} is stored under another subject"
-        elif all(each.refused and _code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
+        elif all(each.refused and code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
             yield f"message {uid} was refused and is stored: {sent[0].answer}"
-
-
-def _may_be_gone(view: StreamView, publish: Publish) -> bool:
-    if publish.seq in view.excused or view.may_be_removed(publish.seq, publish.subject, publish.at):
-        return True
-    if _may_be_too_old(view, publish):
-        return True
-    if view.most:
-        return sum(each.seq > publish.seq for each in view.final.content) >= view.most
-    most = view.config.get("max_msgs_per_subject", 0)
-    if not most:
-        return False
-    later = sum(each.subject == publish.subject and each.seq > publish.seq for each in view.final.content)
-    return later >= most
 
 
 def _once(view: StreamView) -> Iterator[str]:
@@ -215,15 +131,15 @@ def _once(view: StreamView) -> Iterator[str]:
             yield f"message {uid} was sent {len(sent)} times and is stored {len(stored_as)} times"
         if sent and sent[0].msg_id and not view.history.clock_set:
             for one, two in itertools.pairwise(stored_as):
-                if _seconds(two.time) - _seconds(one.time) < window_s:
+                if seconds(two.time) - seconds(one.time) < window_s:
                     yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
     for each in view.publishes:
         if each.seq and each.duplicate:
             stored = view.content.get(each.seq)
             if stored is not None and stored.uid != each.uid:
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is message {stored.uid}"
-            first = _as_published(view.by_uid[each.uid][0], each.seq)
-            if stored is None and view.plain and not _may_be_gone(view, first):
+            first = as_published(view.by_uid[each.uid][0], each.seq)
+            if stored is None and view.plain and not may_be_gone(view, first):
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is lost"
 
 
@@ -243,20 +159,8 @@ def _one_meaning(view: StreamView) -> Iterator[str]:
             sent = view.by_uid.get(each.uid)
             if not sent:
                 yield f"message {each.uid} was delivered, and nobody sent it"
-            elif not _may_be_gone(view, _as_published(sent[0], each.seq)):
+            elif not may_be_gone(view, as_published(sent[0], each.seq)):
                 yield f"message {each.uid} was delivered as {each.seq} and is lost"
-
-
-def _as_published(publish: Publish, seq: int) -> Publish:
-    return Publish(
-        publish.uid,
-        publish.actor,
-        publish.stream,
-        publish.subject,
-        publish.at,
-        publish.connection,
-        answer={"seq": seq},
-    )
 
 
 def _tellings(view: StreamView) -> Iterator[tuple[int, int, str]]:
@@ -295,6 +199,7 @@ def _expectations(view: StreamView) -> Iterator[str]:
     for stored in view.final.content:
         sent = view.by_uid.get(stored.uid)
         known.setdefault(stored.seq, (stored.subject, sent[0].at if sent else 0.0))
+    between: dict[int, str] = {}
     for each in view.acked:
         if each.expected is None:
             continue
@@ -302,7 +207,9 @@ def _expectations(view: StreamView) -> Iterator[str]:
             if each.expected < seq < each.seq and (each.expects == "stream" or subject == each.subject):
                 if each.expects == "subject" and view.may_be_removed(seq, subject, at):
                     continue
-                yield f"{each.uid} expected {each.expected} and has {each.seq}, but {seq} is between"
+                between[seq] = f"{each.uid} expected {each.expected} and has {each.seq}, but {seq} is between"
+    if not view.costs_damage(between.keys()):
+        yield from between.values()
 
 
 def _whole_batches(view: StreamView) -> Iterator[str]:
@@ -326,40 +233,25 @@ def _whole_batches(view: StreamView) -> Iterator[str]:
             yield f"batch {each.name} is stored as {found}"
         elif found and acked and each.answer is not None and each.answer["seq"] != found[-1]:
             yield f"batch {each.name} is stored as {found}, and its ack says {each.answer['seq']}"
-        elif found and not acked and each.answer is not None and _code(each) not in UNCERTAIN:
+        elif found and not acked and each.answer is not None and code(each) not in UNCERTAIN:
             yield f"batch {each.name} was refused and is stored: {each.answer}"
 
 
 def _damage(view: StreamView) -> Iterator[str]:
     """A damaged byte costs one message at most, and it is reported."""
-    if len(view.excused) > len(view.damages):
+    if not view.costs_damage(view.excused):
         yield f"{sorted(view.excused)} are lost, and {len(view.damages)} bytes were damaged"
     told = f"streams/{view.name}/log"
     if view.excused and not any(told in line for line in view.history.reported):
         yield f"{sorted(view.excused)} are lost by damage that was not reported"
 
 
-def _life_s(view: StreamView, publish: Publish) -> tuple[float, float]:
-    """Return how long a message stays at least and at most; 0 if there is no limit."""
-    age = view.config.get("max_age", 0) / SECOND_NS
-    if publish.ttl_s and age:
-        return min(age, publish.ttl_s), max(age, publish.ttl_s)
-    return age, age
-
-
-def _may_be_too_old(view: StreamView, publish: Publish) -> bool:
-    least, _ = _life_s(view, publish)
-    if not least:
-        return False
-    return view.history.clock_set or view.read_at - publish.at >= least
-
-
 def _ages(view: StreamView) -> Iterator[str]:
     """Check that no message is older than its limit; ``_kept`` checks that it was there until then."""
     for stored in view.final.content:
         sent = view.by_uid.get(stored.uid)
-        _, most = _life_s(view, sent[0]) if sent else (0, 0)
-        old = view.history.read_at_ns / SECOND_NS - _seconds(stored.time)
+        _, most = life_s(view, sent[0]) if sent else (0, 0)
+        old = view.history.read_at_ns / SECOND_NS - seconds(stored.time)
         if most and old > most + LATE_S and not view.history.clock_set:
             yield f"{stored.seq} is {old:.1f} s old, and may be {most} s old"
 
@@ -374,7 +266,7 @@ def _fast(view: StreamView) -> Iterator[str]:
             yield f"fast batch {each.name} is stored as {stored_as}"
         lost = [uid for uid in each.uids[: each.stored] if not view.stored_as.get(uid)]
         first = view.by_uid[each.uids[0]][0]
-        if any(_covers(removal, 0, first.subject, each.at) for removal in view.removals) or view.removals:
+        if any(covers(removal, 0, first.subject, each.at) for removal in view.removals) or view.removals:
             continue
         if len(lost) > len(view.damages):
             yield f"of fast batch {each.name}, {each.stored} are told as stored, and {lost} are lost"
@@ -382,15 +274,13 @@ def _fast(view: StreamView) -> Iterator[str]:
 
 def _incarnations(view: StreamView) -> Iterator[str]:
     """A deleted stream is gone with its messages, and the next one of its name keeps its own."""
-    deaths = [each for each in view.history.incarnations if each.stream == view.name]
     for each in view.acked:
         stored = view.content.get(each.seq)
         is_there = stored is not None and stored.uid == each.uid
-        may_be_gone = any(each.at <= (death.deleted_at or death.at + 2 * LATE_S) for death in deaths)
         must_be_gone = any(
-            death.deleted_at is not None and (each.answered_at or 0.0) < death.at for death in deaths
+            death.deleted_at is not None and (each.answered_at or 0.0) < death.at for death in view.deaths
         )
-        if not is_there and not may_be_gone and not view.damages:
+        if not is_there and not view.may_have_died(each.at) and not view.damages:
             yield f"message {each.uid} was acknowledged as {each.seq} and is lost"
         if is_there and must_be_gone:
             yield f"message {each.uid} ({each.seq}) is there, and its stream was deleted"
@@ -413,7 +303,7 @@ def _copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str]:
         for each in origin.acked
         if (each.answered_at or 0.0) < copy.at
         and (each.seq not in view.content or view.content[each.seq].uid != each.uid)
-        and not _may_be_gone(origin, each)
+        and not may_be_gone(origin, each)
     ]
     if len(lost) > len(view.damages):
         yield f"has no copy of {lost}"
@@ -423,19 +313,21 @@ def _copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str]:
 
 
 def _mirror(view: StreamView, origin: StreamView) -> Iterator[str]:
-    excuses = len(view.damages)
+    missing = [stored.seq for stored in origin.final.content if stored.seq not in view.content]
+    if not view.costs_damage(missing):
+        yield f"has no copy of {missing}"
     for stored in origin.final.content:
         copy = view.content.get(stored.seq)
-        if copy is None and excuses:
-            excuses -= 1
-        elif copy is None:
-            yield f"has no copy of {stored.seq}"
-        elif (copy.uid, copy.subject, copy.time) != (stored.uid, stored.subject, stored.time):
+        if copy is not None and (copy.uid, copy.subject, copy.time) != (
+            stored.uid,
+            stored.subject,
+            stored.time,
+        ):
             yield f"its copy of {stored.seq} is message {copy.uid}, not {stored.uid}"
     for copy in view.final.content:
         if copy.seq not in origin.content and not origin.damages:
             sent = origin.by_uid.get(copy.uid)
-            if not sent or not _may_be_gone(origin, _as_published(sent[0], copy.seq)):
+            if not sent or not may_be_gone(origin, as_published(sent[0], copy.seq)):
                 yield f"has {copy.seq} (message {copy.uid}), which the origin never had"
 
 
@@ -511,8 +403,14 @@ def _delivered_all(view: StreamView, consumer: ConsumerPlan, deliveries: list[De
     got = {each.seq for each in deliveries}
     if _may_give_up(view, consumer):
         return
+    # A delivery that the network lost is settled with a later one, if an ack is for all before it.
+    kinds = [
+        each for each in view.history.acks if each.stream == view.name and each.consumer == consumer.name
+    ]
+    settled_below = max((each.seq for each in kinds if each.kind in SETTLES), default=0)
+    settles_all = consumer.config["ack_policy"] == "all" and view.history.faults > 0
     for stored in _matching(view, consumer):
-        if stored.seq not in got:
+        if stored.seq not in got and not (settles_all and stored.seq < settled_below):
             yield f"{stored.seq} (message {stored.uid}) was never delivered"
     if not view.plain:
         for each in view.acked:
@@ -604,18 +502,8 @@ def _ordered(view: StreamView, seen: list[tuple[int, int]]) -> Iterator[str]:
     missing = sorted({seq for seq in view.content if seq <= last} - {seq for seq, _ in seen})
     if missing:
         yield f"misses {missing}"
-    if not view.removals and view.content and last != max(view.content):
+    if not view.removals and view.content and last < max(view.content):
         yield f"ends at {last}, and the stream at {max(view.content)}"
-
-
-def _code(record: Publish | BatchOutcome | Removal) -> int:
-    return int(record.answer["error"].get("err_code", 0)) if record.answer else 0
-
-
-def _seconds(text: str) -> float:
-    """Return the time of a message in seconds, from RFC 3339 with up to nine digits."""
-    main, _, fraction = text.rstrip("Z").partition(".")
-    return datetime.fromisoformat(main + "+00:00").timestamp() + float("0." + (fraction or "0"))
 
 
 def summary(violations: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from random import Random
 
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
-from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep
+from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep, _Inode
 
 DEVICE = 1
 _FIRST_DESCRIPTOR = 1_000_000  # no descriptor of this process
@@ -30,6 +30,15 @@ class SimFile(CrashFile, RealFile):
             raise store_error("write", self.path, OSError(errno.ENOSPC, ""))
         self._fs.operation("write", self.path)
         self._inode.write(offset, data)
+
+    def sync(self) -> None:
+        disk = self._fs
+        assert isinstance(disk, SimDisk)
+        if self._inode in disk.unreported:
+            disk.unreported.discard(self._inode)
+            disk.operation("sync", self.path)
+            raise store_error("sync", self.path, OSError(errno.EIO, ""))
+        super().sync()
 
     def read(self, offset: int, size: int) -> bytes:
         disk = self._fs
@@ -49,6 +58,7 @@ class SimDisk(CrashFileSystem):
     def __init__(self, *, space: int | None = None) -> None:
         super().__init__(space=space)
         self.unreadable = False  # every read fails
+        self.unreported: set[_Inode] = set()  # of files whose next sync reports that writes have failed
         self._files: list[SimFile] = []
         self._numbers: dict[SimFile, int] = {}
 
@@ -71,6 +81,10 @@ class SimDisk(CrashFileSystem):
             self.operation("sync", "all")
         except StoreError:
             for inode in self._names.values():
+                if inode.dirty or inode.size_dirty:
+                    self.unreported.add(
+                        inode
+                    )  # as Linux does: syncfs reports the error, and each file does, too
                 inode.forget()
             return errno.EIO
         for inode in self._names.values():
@@ -81,6 +95,12 @@ class SimDisk(CrashFileSystem):
 
     def sync_all(self, folder: str, below: Sequence[str]) -> bool:
         return self.sync_everything() == 0
+
+    def kill(self) -> CrashFileSystem:
+        survivor = super().kill()
+        assert isinstance(survivor, SimDisk)
+        survivor.unreported = self.unreported
+        return survivor
 
     def heal(self) -> None:
         super().heal()

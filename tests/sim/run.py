@@ -238,7 +238,8 @@ class Run:
             info = await auditor.api("STREAM.INFO.S")
             behind = info is None
             if info is not None and info.get("state", {}).get("messages"):
-                last = info["state"]["last_seq"]
+                found = await auditor.api("STREAM.MSG.GET.S", {"last_by_subj": ">"})
+                last = found["message"]["seq"] if found is not None and "message" in found else 0
                 behind = any(reader.last < last for reader in self.ordered) and not self.history.removals
             for name in ("M", "G"):
                 if name in self.plan.streams and info is not None:

@@ -20,7 +20,7 @@ from tests.sim.shrink import shrink
 
 PARTS = 10
 SEEDS = 60 if pure_requested() else 300
-FOUND: tuple[int, ...] = (4043, 5614, 6468)  # seeds that found a bug once
+FOUND: tuple[int, ...] = (1043, 1203, 2925, 4043, 5614, 6468)  # seeds that found a bug once
 
 
 @pytest.mark.parametrize("part", range(PARTS))

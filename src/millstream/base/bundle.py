@@ -7,9 +7,9 @@ costs a check of the time and size of its source.
     bundle.write(path)    after everything was imported
     bundle.use(path)      in another process, before it imports
 
-The bundle is a copy: without it, with another version of Python, or for a source that has changed, Python
-imports as usual.  It is stored where Python keeps its own bytecode (``path_of``); the build of the package
-writes it.
+The bundle is a copy: without it, with another version of Python, for a source that has changed, or if the
+bundle itself was copied or moved with its package, Python imports as usual.  It is stored where Python keeps
+its own bytecode (``path_of``); the build of the package writes it.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ class Bundle:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         size = min(int.from_bytes(os.pread(self._file, _WORD, 0), "little"), os.fstat(self._file).st_size)
         self._start = _WORD + size
-        python, self._entries, known = marshal.loads(os.pread(self._file, size, _WORD))
+        python, place, self._entries, known = marshal.loads(os.pread(self._file, size, _WORD))
         if python != sys.version:
             raise ValueError("made by another Python")
+        if place != os.path.realpath(path):
+            raise ValueError("made for the package at another place")
         patterns.keep(known)
 
     def close(self) -> None:
@@ -137,7 +139,7 @@ def write(path: str) -> None:
         )
         parts.append(code)
         offset += len(code)
-    index = marshal.dumps((sys.version, entries, patterns.compiled()))
+    index = marshal.dumps((sys.version, os.path.realpath(path), entries, patterns.compiled()))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     beside = f"{path}.{os.getpid()}"
     with open(beside, "wb") as file:

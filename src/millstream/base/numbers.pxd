@@ -47,6 +47,10 @@ cdef class Numbers(GrowingBuffer):
     cpdef Py_ssize_t next_flagged(
         self, Py_ssize_t start, Py_ssize_t end, bytes flags, unsigned int mask
     ) noexcept
+    @cython.locals(p="const unsigned char*", index=Py_ssize_t, at=Py_ssize_t, number="unsigned int")
+    cpdef Py_ssize_t next_equal(
+        self, Py_ssize_t start, Py_ssize_t end, unsigned int value, unsigned int mask
+    ) noexcept
     @cython.locals(
         p="const unsigned char*", f="const unsigned char*", known=Py_ssize_t, index=Py_ssize_t,
         at=Py_ssize_t, number="unsigned int", found=Py_ssize_t,

@@ -145,6 +145,21 @@ class Numbers(GrowingBuffer):
                 return index
         return end
 
+    def next_equal(self, start: int, end: int, value: int, mask: int) -> int:
+        """Return the first index from `start` on whose number, masked, is `value`; else `end`.
+
+        For numbers of four bytes.
+        """
+        p = self._store
+        for index in range(start, end):
+            at = 4 * index
+            number = p[at + 3]
+            number = number << 8 | p[at + 2]
+            number = number << 8 | p[at + 1]
+            if (number << 8 | p[at]) & mask == value:
+                return index
+        return end
+
     def count_flagged(self, start: int, end: int, flags: bytes, mask: int) -> int:
         """Return how many numbers from `start` to before `end` have their flag set."""
         p = self._store

@@ -467,14 +467,16 @@ class AccountJetStream:
         self.committer.stopping = True
         for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)
+            flushed = False
             try:
                 self.committer.flush(stream)
+                flushed = True
             except StoreError as error:
                 _log.error("stream %s: %s", stream.name, error)
             except Exception as error:
                 guard.report(f"the last commit of stream {stream.name}", error)
             try:
-                stream.consumers.stop()
+                stream.consumers.stop(records=flushed)
             except StoreError as error:
                 _log.error("consumers of stream %s: %s", stream.name, error)
             except Exception as error:

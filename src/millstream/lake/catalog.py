@@ -84,7 +84,7 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
     """Return the catalog; with `create`, a default catalog that does not exist yet is created."""
     with explained(settings.name):
         try:
-            from pyiceberg.catalog import load_catalog
+            import pyiceberg.catalog  # noqa: F401 - the other imports need it
         except ImportError:
             raise LakeMissing("Iceberg needs PyIceberg: pip install 'millstream[lake]'") from None
         # PyIceberg warns of each column without statistics, and those are chosen by us.
@@ -96,12 +96,27 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                 raise LakeError(f"there is no catalog {settings.file}; archive something to make it")
         for _ in range(_TRIES - 1):
             try:
-                return load_catalog(settings.name, **settings.resolved())
+                return _load(settings)
             except Exception as error:
                 if not settings.is_default or "already exists" not in str(error):
                     raise
                 time.sleep(_TRY_PAUSE_S)
-        return load_catalog(settings.name, **settings.resolved())
+        return _load(settings)
+
+
+def _load(settings: CatalogSettings) -> "Catalog":
+    """Load a catalog with PyIceberg; REST catalogs get timeouts."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
+
+    given = settings.resolved()
+    whole = {**(Config().get_catalog_config(settings.name) or {}), **given}
+    kind = whole.get("type") or ("rest" if str(whole.get("uri", "")).startswith("http") else "")
+    if kind == "rest" and "py-catalog-impl" not in given:
+        from millstream.lake.rest_catalog import PatientRestCatalog
+
+        return PatientRestCatalog(settings.name, **{key: str(value) for key, value in whole.items()})
+    return load_catalog(settings.name, **given)
 
 
 @contextlib.contextmanager

@@ -44,13 +44,13 @@ class FileTarget:
     location: str  # of the table
     schema: "pa.Schema"  # with Iceberg's field ids
     partition: tuple[PartitionColumn, ...]
-    stem: str  # common to the files of one attempt at a batch
+    batch: int
     unmeasured: frozenset[str] = frozenset()  # columns without statistics
     io: Mapping[str, str] = field(default_factory=dict)  # properties of PyIceberg's file access
 
 
-def stem_of(batch: int) -> str:
-    """Return a stem for the files of an attempt; no other attempt has it."""
+def new_stem(batch: int) -> str:
+    """Return a stem for the files of one attempt at a task: a task that is repeated finds its old files."""
     return f"{PREFIX}b{batch:012d}-{uuid.uuid4().hex}"
 
 
@@ -91,7 +91,7 @@ class TaskWriter:
 
     def __init__(self, target: FileTarget, task: int) -> None:
         self._target = target
-        self._task = task
+        self._stem = f"{new_stem(target.batch)}-{task:05d}"
         self._open: dict[tuple[Any, ...], LakeFile] = {}
         self._done: list[WrittenFile] = []
         self._count = 0
@@ -121,7 +121,7 @@ class TaskWriter:
                 f"/{_folder_name(one.name)}={_folder_name(_text(value))}"
                 for one, value in zip(self._target.partition, key, strict=True)
             )
-            name = f"{self._target.stem}-{self._task:05d}-{self._count:05d}.parquet"
+            name = f"{self._stem}-{self._count:05d}.parquet"
             self._count += 1
             found = LakeFile(self._target, f"{self._target.location}/data{folder}/{name}")
         self._open[key] = found

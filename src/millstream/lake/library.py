@@ -48,12 +48,15 @@ class TableLibrary:
             return sorted(tuple(one) for one in self._opened().list_namespaces(tuple(parent)))
 
     def all_namespaces(self) -> Iterator[tuple[str, ...]]:
-        """Yield every namespace, parents first."""
+        """Yield every namespace once, parents first, even if the catalog ignores the parent in a request."""
         waiting = self.namespaces()
+        seen = set(waiting)
         while waiting:
             one = waiting.pop(0)
             yield one
-            waiting += self.namespaces(one)
+            found = [child for child in self.namespaces(one) if child not in seen]
+            seen.update(found)
+            waiting += found
 
     def names(self, namespace: Sequence[str]) -> list[str]:
         """Return the names of the tables of a namespace, sorted; raise TableMissing if there is none."""

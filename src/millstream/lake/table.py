@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.lake.catalog import explain, explained, may_pass
-from millstream.lake.data_files import FileTarget, PartitionColumn, stem_of
+from millstream.lake.data_files import FileTarget, PartitionColumn
 from millstream.lake.errors import LakeUnavailable, TableRefused
 from millstream.lake.progress import KEY, Progress, QueryProgress, StreamProgress, progress_of, to_text
 
@@ -95,7 +95,7 @@ class LakeTable:
         return progress_of(self.load())
 
     def file_target(self, batch: int) -> FileTarget:
-        """Return where the files of one attempt at a batch go."""
+        """Return where the files of a batch go."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
         table = self.load()
@@ -109,7 +109,7 @@ class LakeTable:
             location=table.location().rstrip("/"),
             schema=schema_to_pyarrow(table.schema()),
             partition=partition_columns(table),
-            stem=stem_of(batch),
+            batch=batch,
             unmeasured=frozenset(name.partition(".")[0] for name in unmeasured),
             io=dict(table.io.properties),
         )

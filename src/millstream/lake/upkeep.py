@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.lake.catalog import explained
-from millstream.lake.data_files import PREFIX, FileTarget, LakeFile, conform
+from millstream.lake.data_files import PREFIX, FileTarget, LakeFile, conform, new_stem
 from millstream.lake.errors import LakeError
 from millstream.lake.places import is_local, local_path
 from millstream.lake.progress import KEY, progress_of, to_text
@@ -168,7 +168,7 @@ def _merge_run(table: LakeTable, run: "list[DataFile]") -> bool:
     """Write the rows of some files into one and exchange them; return False if one of them is gone."""
     target = table.file_target(0)
     folder = run[0].file_path.rpartition("/")[0]
-    merged = _copied(target, run, f"{folder}/{target.stem}-00000-00000.parquet")
+    merged = _copied(target, run, f"{folder}/{new_stem(target.batch)}-00000-00000.parquet")
     wanted = {one.file_path for one in run}
     done = False
 

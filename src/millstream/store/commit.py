@@ -89,6 +89,12 @@ class Work:
         return bool(self.overwrites or self.unsummarized or self.doomed or self.jobs)
 
 
+def is_first(buffer: RecordBuffer) -> bool:
+    """Return True if the records are the first of their file."""
+    first: bool = buffer.base == FILE_HEADER_SIZE
+    return first
+
+
 class Commit:
     """One commit: what to make durable."""
 
@@ -138,6 +144,10 @@ class Commit:
                 for segment in self.work.unsynced:
                     self._restore(segment, segment.size)
                     self._sync(segment, segment.size)
+            if sync and self.folder_changed and any(is_first(buffer) for _, buffer in self.parts):
+                # The commit journal only vouches for the newest file: the names of others must be durable.
+                self._fs.sync_folder(self._folder)
+                self.folder_changed = False
             for segment, buffer in self.parts:  # one after the other: no hole before what is on disk
                 self._write(segment, buffer)
                 if sync:
@@ -169,7 +179,7 @@ class Commit:
         return file
 
     def _write(self, segment: Segment, buffer: RecordBuffer) -> None:
-        is_new = buffer.base == FILE_HEADER_SIZE
+        is_new = is_first(buffer)
         file = self._open(segment, create=is_new)
         self._restore(segment, buffer.base)
         buffer.seal()

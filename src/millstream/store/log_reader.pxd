@@ -48,9 +48,11 @@ cdef class LogReader:
     @cython.locals(
         segments=list, segment=Segment, position=Py_ssize_t, ordinal=Py_ssize_t,
         lowest="unsigned long long", highest="unsigned long long", wanted=bytes, near="unsigned long long",
-        close="unsigned long long",
+        close="unsigned long long", literal=bint,
     )
     cpdef unsigned long long next_match(self, unsigned long long seq, bytes pattern) except? 0
+    @cython.locals(number=Py_ssize_t)
+    cdef Py_ssize_t _next_of(self, Segment segment, unsigned long long seq, bytes subject) except -1
     @cython.locals(ordinal=Py_ssize_t, left=Py_ssize_t)
     cdef unsigned long long _match_close(self, Segment segment, unsigned long long seq, bytes pattern) except? 0
     @cython.locals(points=Waypoints, found="unsigned long long")

@@ -169,6 +169,7 @@ class LogReader:
                 close = self._match_near(segment, seq, pattern)
             if close:
                 return close
+        literal = is_literal(pattern)
         lowest, highest = bounds(self._index, pattern, self._state.last_seq)
         if seq < lowest:
             seq = lowest
@@ -185,16 +186,24 @@ class LogReader:
                 if near:
                     return near
                 self.load(segment)
-            close = self._match_close(segment, seq, pattern)
-            if close:
-                return close
-            wanted = wanted_subjects(segment, pattern)
-            if wanted is None:
-                continue
-            ordinal = segment.next_match(segment.next_live(segment.first_not_below(seq)), wanted)
+            if literal:
+                ordinal = self._next_of(segment, seq, pattern)
+            else:
+                close = self._match_close(segment, seq, pattern)
+                if close:
+                    return close
+                wanted = wanted_subjects(segment, pattern)
+                if wanted is None:
+                    continue
+                ordinal = segment.next_match(segment.next_live(segment.first_not_below(seq)), wanted)
             if ordinal < segment.count:
                 return segment.seq_at(ordinal)
         return 0
+
+    def _next_of(self, segment: Segment, seq: int, subject: bytes) -> int:
+        """Return the ordinal of the segment's next message of a subject; `count` if there is none."""
+        number = segment.subject_id(subject)
+        return segment.count if number < 0 else segment.next_of(number, segment.first_not_below(seq))
 
     def _match_close(self, segment: Segment, seq: int, pattern: bytes) -> int:
         """Return the next match if it is among the next messages; 0 if it is not, or tables are not loaded.

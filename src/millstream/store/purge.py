@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STRETCH: Final = 24 if pure_requested() else 1024
 _SUBJECTS: Final = 128 if pure_requested() else 1024  # that are compared with a pattern in a piece
 _ONE_BY_ONE: Final = 16  # messages that are removed one by one, or subjects that are looked up
+_FEW: Final = 64  # messages of a subject: as many as a key has at most
 _COUNTED: Final = 128 if pure_requested() else 256  # subjects of a piece that is only counted
 
 
@@ -158,6 +159,11 @@ def _count(log: Log, pattern: bytes) -> Pieces[int]:
 
 def _of_subject(log: Log, subject: bytes, end: int, most: int) -> Pieces[int]:
     removed = 0
+    if log.count_of(subject) <= _FEW:
+        while removed != most and 0 < (seq := log.first_of(subject)) < end and log.remove(seq):
+            removed += 1
+            yield 1
+        return removed
     seq = log.next_match(log.first_seq, subject)
     while seq and seq < end and removed != most:
         stop = min(log.reader.after(seq, min(most - removed, STRETCH) if most >= 0 else STRETCH), end)

@@ -205,6 +205,8 @@ class Recovery:
         segment.file = file
         found = scan(segment, data, start_seq is not None)
         if start_seq is None:
+            if not segment.count:
+                _begin_behind_removed(segment)
             self._mend_header(segment, data, is_last=is_last)
         for gap in found.gaps:
             self._gaps.append((segment, gap, "damaged record"))
@@ -472,6 +474,16 @@ def _empty_segment(summary: Summary) -> Segment:
     segment = Segment(summary.number, summary.start_seq)
     segment.base_seq = summary.base_seq
     return segment
+
+
+def _begin_behind_removed(segment: Segment) -> None:
+    """Set the first sequence of a segment whose header is lost, and which has no message to tell it.
+
+    In a stream that is empty, no other file knows how far it was.
+    """
+    used = max([segment.last_seq, segment.floor - 1, *segment.removals.to_list()])
+    segment.start_seq = segment.base_seq = used + 1
+    segment.last_seq = used
 
 
 def _count_records(data: bytes, at: int, expected: int) -> int:

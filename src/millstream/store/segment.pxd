@@ -2,6 +2,7 @@ cimport cython
 
 from millstream.base.numbers cimport Numbers
 from millstream.store.record cimport RecordBuffer
+from millstream.store.subject_links cimport SubjectLinks
 from millstream.store.subject_list cimport SubjectList
 from millstream.store.waypoints cimport Waypoints
 
@@ -9,6 +10,8 @@ cdef Py_ssize_t _FILE_HEADER_SIZE
 cdef Py_ssize_t _STRIDE
 cdef unsigned int _HEADER_BIT
 cdef unsigned int _SUBJECT_MASK
+cdef Py_ssize_t _PASSES
+cdef Py_ssize_t _MANY_PASSED
 
 @cython.final
 cdef class Segment:
@@ -50,6 +53,8 @@ cdef class Segment:
     cdef readonly Numbers seqs
     cdef readonly Numbers others
     cdef readonly SubjectList subjects
+    cdef SubjectLinks _links
+    cdef Py_ssize_t _passed
     cdef public Waypoints waypoints
     cdef readonly Numbers timed
     cdef readonly Numbers times
@@ -94,6 +99,10 @@ cdef class Segment:
     cpdef Py_ssize_t end_of(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t size_of(self, Py_ssize_t ordinal) noexcept
     cpdef Py_ssize_t next_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
+    cpdef Py_ssize_t next_of(self, Py_ssize_t number, Py_ssize_t ordinal) except -1
+    @cython.locals(links=SubjectLinks, found=Py_ssize_t)
+    cdef Py_ssize_t _find_of(self, Py_ssize_t number, Py_ssize_t ordinal) except -1
+    cdef _drop_links(self)
     @cython.locals(flags="const unsigned char*", known=Py_ssize_t, number=Py_ssize_t, subject_of=Numbers)
     cpdef Py_ssize_t previous_match(self, Py_ssize_t ordinal, bytes wanted) noexcept
     @cython.locals(found=Py_ssize_t, ordinal=Py_ssize_t)

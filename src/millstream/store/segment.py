@@ -24,6 +24,7 @@ from millstream.base.checksum import crc32c
 from millstream.base.numbers import Numbers
 from millstream.store.fs import File
 from millstream.store.record import RecordBuffer
+from millstream.store.subject_links import SubjectLinks
 from millstream.store.subject_list import SubjectList
 from millstream.store.waypoints import STRIDE, Waypoints
 
@@ -34,6 +35,8 @@ _FILE_HEADER_SIZE = FILE_HEADER_SIZE
 _STRIDE = STRIDE
 _HEADER_BIT = 0x80000000
 _SUBJECT_MASK = 0x7FFFFFFF
+_PASSES = 4  # over a segment in search of subjects, before it gets links
+_MANY_PASSED = 4096  # messages
 
 
 def file_header(start_seq: int) -> bytes:
@@ -89,6 +92,8 @@ class Segment:
         self.seqs: Numbers | None = None
         self.others = Numbers(4)  # where records lie that are no messages
         self.subjects = SubjectList()
+        self._links: SubjectLinks | None = None  # made when searches have passed over many messages
+        self._passed = 0  # so far
         self.waypoints: Waypoints | None = None  # made when the tables are dropped for the first time
         self.timed = Numbers(4)  # ordinals of messages, about one for 4 KiB, of which
         self.times = Numbers(8)  # the time is known; both empty if the tables came from a summary of format 1
@@ -287,6 +292,30 @@ class Segment:
             ordinal = self.subject_of.next_flagged(ordinal + 1, self.count, wanted, _SUBJECT_MASK)
         return ordinal
 
+    def next_of(self, number: int, ordinal: int) -> int:
+        """Return the first live ordinal from `ordinal` on with the subject of this number; else `count`."""
+        ordinal = self._find_of(number, ordinal)
+        while ordinal < self.count and self.is_removed(ordinal):
+            ordinal = self._find_of(number, ordinal + 1)
+        return ordinal
+
+    def _find_of(self, number: int, ordinal: int) -> int:
+        """Do the same as ``next_of`` with removed messages."""
+        links = self._links
+        if links is not None:
+            links.extend(self.subject_of, _SUBJECT_MASK, self.subjects.count)
+            if links.last(number) <= ordinal:
+                return self.count
+            if links.first(number) > ordinal:
+                return links.first(number) - 1
+            if self.subject_of.at(ordinal - 1) & _SUBJECT_MASK == number:
+                return links.next(ordinal - 1) - 1
+        found = self.subject_of.next_equal(ordinal, self.count, number, _SUBJECT_MASK)
+        self._passed += found - ordinal
+        if links is None and self._passed > _PASSES * self.count + _MANY_PASSED:
+            self._links = SubjectLinks()
+        return found
+
     def previous_match(self, ordinal: int, wanted: bytes) -> int:
         """Return the last live ordinal up to `ordinal` whose subject is wanted; -1 if there is none."""
         flags = wanted
@@ -480,6 +509,7 @@ class Segment:
         self.subject_of = subject_of
         self.seqs = seqs
         self.subjects = subjects
+        self._drop_links()
         self.timed = Numbers(4)
         self.times = Numbers(8)
 
@@ -529,13 +559,20 @@ class Segment:
         self.seqs = None
         self.others = Numbers(4)
         self.subjects = SubjectList()
+        self._drop_links()
         self.timed = Numbers(4)
         self.times = Numbers(8)
         self.forget_sums()
 
+    def _drop_links(self) -> None:
+        self._links = None
+        self._passed = 0
+
     def table_bytes(self) -> int:
         """Return the approximate memory of the tables; lists that grew may have as much again to spare."""
         tables = 2 * self.offsets.size + self.others.size + self.subjects.memory()
+        if self._links is not None:
+            tables += self._links.memory()
         return tables + (self.seqs.size if self.seqs is not None else 0)
 
     def forget_sums(self) -> None:

@@ -225,6 +225,31 @@ def test_the_last_messages_numbers_are_not_given_out_again() -> None:
             assert open_log(damaged.fs, "s", segment_size=SEGMENT).last_seq >= COUNT
 
 
+@pytest.mark.parametrize("at", range(FILE_HEADER_SIZE))
+def test_an_empty_log_goes_on_behind_what_it_removed_though_its_header_is_lost(at: int) -> None:
+    fs = CrashFileSystem()
+    log = open_log(fs, "s", segment_size=SEGMENT)
+    for seq in range(1, 4):
+        log.append(b"a", bytes(SEGMENT), 0, 0, SEGMENT, seq, 0)
+    commit(log)
+    for seq in range(1, 4):
+        log.remove(seq)
+        commit(log)
+    logs = [path for path in fs.paths() if path.endswith(".log")]
+    assert len(logs) == 1
+    fs.damage(logs[0], lambda data: data.__setitem__(at, data[at] ^ 1))
+    for _ in range(2):  # the second time with the mended header
+        again = open_log(fs, "s", segment_size=SEGMENT)
+        assert (again.messages, again.last_seq, again.first_seq) == (0, 3, 4)
+
+
+def commit(log: Log) -> None:
+    begun = log.begin_commit()
+    assert begun is not None
+    begun.run()
+    log.end_commit(begun)
+
+
 def test_a_deleted_last_file_is_noticed_and_its_numbers_are_left_out() -> None:
     damaged = Damaged(3)
     path = damaged.choose(LAST)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,15 @@ def test_the_bundle_of_another_python_is_left_alone(place: Path) -> None:
     assert version in whole
     (place / "b").write_bytes(whole.replace(version, version[:-1] + b"?"))
     assert imported(place)[0] == "False SourceFileLoader 1 True"
+
+
+def test_a_copied_bundle_does_not_import_what_it_was_copied_from(place: Path) -> None:
+    copy = place / "copy"
+    shutil.copytree(place / "outer", copy / "outer")
+    shutil.copy2(place / "b", copy / "b")
+    first, second, _ = imported(copy)
+    assert first == "False SourceFileLoader 1 True"
+    assert second.startswith(str(copy))
 
 
 def test_nothing_is_left_beside_a_bundle(place: Path) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import Table
 
 from millstream.lake.catalog import CatalogSettings, open_catalog
-from millstream.lake.data_files import write_rows
+from millstream.lake.data_files import TaskWriter, write_rows
 from millstream.lake.errors import LakeError, LakeUnavailable, TableRefused
-from millstream.lake.progress import Progress, QueryProgress
-from millstream.lake.table import LakeTable, TableForm, archived
-from tests.kits.lake import COLUMNS, FORM
-
-NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-SIZE = 10  # rows of a batch
+from millstream.lake.table import LakeTable, TableForm
+from tests.kits.lake import COLUMNS, FORM, SIZE, add, after, files_of, rows, sequences
 
 
 @pytest.fixture
@@ -40,49 +35,6 @@ def catalog(settings: CatalogSettings) -> Iterator[Catalog]:
 @pytest.fixture
 def table(catalog: Catalog) -> LakeTable:
     return LakeTable.ensure(catalog, "lake.orders", FORM)
-
-
-def rows(first: int, count: int = SIZE, stream: str = "S", step_s: int = 1) -> pa.RecordBatch:
-    numbers = range(first, first + count)
-    return pa.RecordBatch.from_pylist(
-        [
-            {
-                "stream": stream,
-                "subject": "s.x",
-                "seq": n,
-                "time": NOON + timedelta(seconds=step_s * n),
-                "headers": [("Number", [str(n)])],
-                "data": b"%d" % n,
-            }
-            for n in numbers
-        ],
-        schema=COLUMNS,
-    )
-
-
-def files_of(table: LakeTable, batch: int, *batches: pa.RecordBatch) -> list[str]:
-    [result] = write_rows(iter(batches), table.file_target(batch), 0)
-    return result.column("path").to_pylist()
-
-
-def after(query: str, batch: int, stream: str = "S") -> Callable[[Progress], QueryProgress]:
-    """Return the progress after a batch of `SIZE` rows."""
-    start = batch * SIZE + 1
-
-    def advance(before: Progress) -> QueryProgress:
-        ranges = {stream: ("made", start, start + SIZE)}
-        return archived("archive", batch, before.get(query), ranges, ())
-
-    return advance
-
-
-def add(table: LakeTable, batch: int, query: str = "q", stream: str = "S") -> None:
-    paths = files_of(table, batch, rows(batch * SIZE + 1, stream=stream))
-    table.commit_batch(query, batch, paths, advance=after(query, batch, stream))
-
-
-def sequences(table: LakeTable) -> list[int]:
-    return sorted(table.load().scan().to_arrow().column("seq").to_pylist())
 
 
 class Faulty:
@@ -301,3 +253,14 @@ def test_a_catalog_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("this is no database, but long enough to look like one" * 20)
     with pytest.raises(LakeError, match=r"catalog lake: .*file is not a database"):
         open_catalog(CatalogSettings(warehouse=str(tmp_path)))
+
+
+def test_a_task_that_is_repeated_has_files_of_its_own(table: LakeTable) -> None:
+    """A task that was killed cannot remove its file, and Spark repeats it with the same target."""
+    target = table.file_target(0)
+    killed = TaskWriter(target, 0)
+    killed.add(rows(1))  # neither closed nor discarded
+    [written] = write_rows(iter([rows(1)]), target, 0)
+    table.commit_batch("q", 0, written.column("path").to_pylist(), advance=after("q", 0))
+    assert sequences(table) == list(range(1, 11))
+    killed.discard()

@@ -11,19 +11,8 @@ from millstream.lake.errors import LakeError
 from millstream.lake.places import local_path
 from millstream.lake.table import LakeTable
 from millstream.lake.upkeep import expire, merge_files, remove_orphans
-from tests.unit.lake.test_commits import (
-    FORM,
-    SIZE,
-    Faulty,
-    add,
-    catalog,
-    faults,
-    files_of,
-    rows,
-    sequences,
-    settings,
-    table,
-)
+from tests.kits.lake import FORM, SIZE, add, files_of, rows, sequences
+from tests.unit.lake.test_commits import Faulty, catalog, faults, settings, table
 
 __all__ = ["catalog", "faults", "settings", "table"]
 LARGE = 10**9

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import millstream
-import millstream.jetstream.consumers.consumer  # types that know each other are imported from this one
 from millstream.base.build import COMPILED_MODULES, PURE_SWITCH, X86_MODULES, pure_requested
 from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
@@ -64,6 +63,21 @@ def test_this_run_uses_the_build_it_was_asked_for(name: str) -> None:
     else:
         assert file.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
     assert (millstream.BUILD == "pure") is pure_requested()
+
+
+@pytest.mark.soak
+def test_every_compiled_module_can_be_the_first_one_imported() -> None:
+    """Types that know each other are imported when a module is initialised, in the midst of it."""
+    code = f"""
+import asyncio, importlib, msgspec, os  # what takes longest, once
+for name in {COMPILED_MODULES!r}:
+    if (child := os.fork()) == 0:
+        importlib.import_module(name)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]: print(name)
+"""
+    done = run(code, SOURCE, pure="1" if pure_requested() else None)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 _FILES = f"import importlib\nfor name in {COMPILED_MODULES!r}: print(importlib.import_module(name).__file__)"

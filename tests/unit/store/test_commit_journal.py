@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -27,7 +28,7 @@ from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from millstream.store.segment import file_header
-from tests.kits.crashfs import CrashFileSystem, Keep
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.store.batch import encode_batch
 
 MARK = bytes(range(16))
@@ -187,6 +188,24 @@ def test_the_first_file_of_a_log_is_made_again(keep: Keep) -> None:
         survivor = fs.crash(keep, Random(seed))
         replay(survivor, "store", always)
         assert bodies(survivor) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("after", range(1, 8))
+def test_a_file_that_the_journal_vouches_for_is_not_lost_when_the_next_one_is_begun(after: int) -> None:
+    for seed in range(20):
+        fs = CrashFileSystem()
+        life = JournaledLog(fs, segment_size=400)
+        life.put(b"0" * 500)
+        life.commit(sync=False)
+        write_journal(fs, *life.batches)
+        life.put(b"1" * 500)
+        fs.cut_power_at(fs.operations + after)
+        with contextlib.suppress(PowerCut):
+            life.commit(sync=True)
+        survivor = fs.crash(Keep.SECTORS, Random(seed))
+        replay(survivor, "store", always)
+        log = open_log(survivor, FOLDER)
+        assert log.get(1, Record())
 
 
 def test_a_second_power_cut_while_a_journal_is_replayed_changes_nothing() -> None:

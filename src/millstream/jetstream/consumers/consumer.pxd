@@ -35,6 +35,7 @@ cdef class Consumer:
     cdef bint _pumping
 
     cpdef pump(self)
+    cpdef Py_ssize_t room(self) except -1
     cpdef await_commit(self)
     cpdef rest(self)
     cpdef fill(self)

@@ -218,6 +218,15 @@ class Consumer:
         self._read_again = None
         self.pump()
 
+    def room(self) -> int:
+        """Return how many messages may be delivered; if none, the consumer is woken when that changes."""
+        if self.feed.passes_removed():
+            if self.ledger.journaled and not self.stream.consumers.may_pass_removed(self.wake):
+                return 0
+            self.feed.may_pass()
+        room: int = self.keeper.room(self.wake)
+        return room
+
     def await_commit(self) -> None:
         """Mark the consumer as awaiting commit: everything is delivered."""
         self._awaiting_commit.add(self)

@@ -1,13 +1,13 @@
 cimport cython
 
-from millstream.jetstream.consumers.consumer cimport Consumer
 from millstream.jetstream.consumers.ledger cimport Ledger
 
 cdef Py_ssize_t _AT_ONCE
 cdef Py_ssize_t _COST
 
 cdef class Expiry:
-    cdef Consumer _consumer
+    cdef object _consumer
+    cdef object _world
     cdef Ledger _ledger
     cdef object _timer
     cdef long long _due_ns

@@ -17,7 +17,7 @@ from millstream.base.slices import Pieces
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
     from millstream.jetstream.consumers.ledger import Ledger
-    from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.ports import Cancel, World
 
 LONGEST_WAIT_NS: Final = 2**61  # some 70 years; what is due then still has a number
 
@@ -32,6 +32,7 @@ class Expiry:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
+        self._world: World = consumer.world
         self._ledger: Ledger = consumer.ledger
         self._timer: Cancel | None = None
         self._due_ns = 0  # when it fires
@@ -45,7 +46,7 @@ class Expiry:
     def plan(self) -> None:
         """Set the timer after a delivery."""
         ledger = self._ledger
-        now = self._consumer.world.steady_ns()
+        now = self._world.steady_ns()
         if (
             self._timer is not None
             and not ledger.backoff
@@ -62,19 +63,18 @@ class Expiry:
             return
         self.stop()
         self._due_ns = due
-        world = self._consumer.world
-        delay_s = max((due - world.steady_ns()) / _NS, 0.0) + _SHORTEST_TIMER_S
-        self._timer = world.call_later(delay_s, self._expire)
+        delay_s = max((due - self._world.steady_ns()) / _NS, 0.0) + _SHORTEST_TIMER_S
+        self._timer = self._world.call_later(delay_s, self._expire)
 
     def plan_again(self) -> None:
         """Recompute the timer after the waiting times changed."""
         self.stop()
-        slices.begin(self._consumer.world, "planning redeliveries", self._plan_all())
+        slices.begin(self._world, "planning redeliveries", self._plan_all())
         self.plan()
 
     def deliver_all_again(self) -> None:
         """Redeliver all pending messages."""
-        slices.begin(self._consumer.world, "queueing redeliveries", self._queue_all())
+        slices.begin(self._world, "queueing redeliveries", self._queue_all())
 
     def _plan_all(self) -> Pieces[None]:
         ledger, resets, sseq = self._ledger, self._ledger.resets, 0
@@ -88,7 +88,7 @@ class Expiry:
         ledger, resets, sseq = self._ledger, self._ledger.resets, 0
         last = ledger.delivered_sseq
         while ledger.resets == resets and self._consumer.running:
-            sseq, given_up = ledger.queue_some(sseq, self._consumer.world.steady_ns(), _AT_ONCE)
+            sseq, given_up = ledger.queue_some(sseq, self._world.steady_ns(), _AT_ONCE)
             self._give_up_all(given_up)
             if not 0 < sseq < last:
                 break
@@ -98,7 +98,7 @@ class Expiry:
 
     def put_off(self, sseq: int, delay_ns: int) -> None:
         """Redeliver a message after a delay."""
-        due = self._consumer.world.steady_ns() + min(max(delay_ns, 0), LONGEST_WAIT_NS)
+        due = self._world.steady_ns() + min(max(delay_ns, 0), LONGEST_WAIT_NS)
         self._ledger.nak_later(sseq, due)
         self._consumer.keeper.touch()
         self._fire_by(due if self._timer is not None else self._ledger.due())
@@ -115,13 +115,13 @@ class Expiry:
     def _expire(self) -> None:
         self._timer = None
         self._expiring = True
-        slices.begin(self._consumer.world, "redeliveries", self._expire_all())
+        slices.begin(self._world, "redeliveries", self._expire_all())
 
     def _expire_all(self) -> Pieces[None]:
         ledger, consumer = self._ledger, self._consumer
         try:
             while True:
-                given_up = ledger.expire(consumer.world.steady_ns(), _AT_ONCE)
+                given_up = ledger.expire(self._world.steady_ns(), _AT_ONCE)
                 self._give_up_all(given_up)
                 if ledger.next_again():
                     consumer.wake()

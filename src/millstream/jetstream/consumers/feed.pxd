@@ -30,11 +30,14 @@ cdef class Feed:
     cdef Singles _singles
     cdef unsigned long long _counted_to
     cdef long long _removals
+    cdef bint _passes_removed
 
     cdef _move(self, unsigned long long sseq)
     cpdef skip_to(self, unsigned long long sseq)
     @cython.locals(log=Log, delivery=Delivery, removals="long long")
     cpdef long long count(self) except *
+    cpdef bint passes_removed(self) except -1
+    cpdef may_pass(self)
     @cython.locals(unseen="long long")
     cpdef bint passed(self, list gone, long long removals, unsigned long long highest=*) except -1
     @cython.locals(left=Py_ssize_t)

@@ -60,6 +60,7 @@ class Feed:
         self._singles = Singles()  # to begin with
         self._counted_to = 0  # the last sequence that is in ``delivery.pending``
         self._removals = -1  # of the log, when that was counted
+        self._passes_removed = False  # and the removal may not be durable
 
     # -- where it is ------------------------------------------------------------------------------
 
@@ -106,11 +107,21 @@ class Feed:
         if removals != self._removals and not self.passed(log.gone, removals):
             delivery.pending = len(self._singles) + self._cursor.count_from(self._cursor.seq)
             self._removals = removals
+            self._passes_removed = bool(log.gone)
             self.recounts += 1
         elif log.state.committed > self._counted_to:
             delivery.pending += self._cursor.count_from(max(self._counted_to + 1, self._cursor.seq))
         self._counted_to = log.state.committed
         return delivery.pending
+
+    def passes_removed(self) -> bool:
+        """Return True if the next delivery may pass messages whose removal is not durable."""
+        self.count()
+        return self._passes_removed
+
+    def may_pass(self) -> None:
+        """Let the feed pass everything that was removed until now."""
+        self._passes_removed = False
 
     def passed(self, gone: list[int] | None, removals: int, highest: int = 0) -> bool:
         """Return True if all messages removed since the last count were already passed: the count is right.
@@ -192,7 +203,8 @@ class Feed:
             return _DONE
         if not self._log.get(sseq, record):
             ledger.pop_again()
-            self._missing(sseq)
+            if not self._log.gone:  # otherwise the removal is not durable, and `missing` follows
+                self._missing(sseq)
             return _DONE
         size = self._delivery.size_of(record, ledger.deliveries(sseq) + 1, self._delivery.pending)
         if size > most_bytes:

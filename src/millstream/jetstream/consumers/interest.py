@@ -74,13 +74,14 @@ class Interest:
     def not_released(self, gone: list[int]) -> list[int]:
         """Return the messages in `gone` that consumers may wait for.
 
-        `gone` are all messages removed since the last call.  No consumer waits for a message that was
-        removed after an ack.
+        No consumer waits for a message that was removed after an ack.  Each message is asked about once.
         """
-        released, self._released = self._released, set()
-        if not released or self._refiltered:
+        released = self._released
+        if not released:
             return gone
-        return [sseq for sseq in gone if sseq not in released]
+        unsettled = [sseq for sseq in gone if sseq not in released]
+        released.difference_update(gone)
+        return gone if self._refiltered else unsettled
 
     # -- after acks -------------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._gathering: list[LastOfEach] = []  # of consumers that are being made
         self._ended: list[Consumer] = []  # consumers that were stopped because their stream is being deleted
         self._timer: Cancel | None = None
+        self._removals = -1  # of the stream, when its journal began to wait for them
+        self._waiting_to_pass: list[Callable[[], None]] | None = None  # None: the journal does not wait
 
     def __getitem__(self, name: str) -> Consumer:
         return self._by_name[name]
@@ -76,6 +78,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         consumer.keeper = self._keeper_of(consumer)
         consumer.begin(start)
         consumer.keeper.create(config, consumer.created_ns)
+        self.follow_stream()
         self._take_in(consumer)
         consumer.start()
         return consumer
@@ -200,18 +203,25 @@ class ConsumerManager(Mapping[str, Consumer]):
         for consumer in self._by_name.values():
             consumer.start()
 
-    def stop(self) -> None:
-        """Stop all consumers: notify their clients, and write everything."""
+    def stop(self, *, records: bool = True) -> None:
+        """Stop all consumers: notify their clients, and write everything.
+
+        Without `records`, nothing more is written, because removals of the stream are not durable
+        (``follow_stream``).
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.interest.stop()
         for consumer in (*self._by_name.values(), *self._ended):
-            for step in (consumer.mode.shut_down, consumer.stop, consumer.keeper.close):
+            record = consumer.keeper.close if records else consumer.keeper.abandon
+            for step in (consumer.mode.shut_down, consumer.stop, record):
                 guard.alone("stopping a consumer", step)
-        if self.journal is not None:
+        if self.journal is not None and records:
             self.journal.close()
-            self.journal = None
+        elif self.journal is not None:
+            self.journal.abandon()
+        self.journal = None
 
     def end(self) -> Pieces[None]:
         """Stop the consumers of a stream that is about to be deleted; ``abandon`` or ``go_on`` follows."""
@@ -303,11 +313,49 @@ class ConsumerManager(Mapping[str, Consumer]):
                     consumer.keeper.copy_state,
                 )
 
+    # -- what is removed, but not durably ---------------------------------------------------------
+
+    def follow_stream(self) -> None:
+        """Delay the journal's next commit until everything that the stream removed is gone durably.
+
+        Otherwise a power cut could bring back a message that a consumer has passed and will not deliver.
+        """
+        stream, journal = self.stream, self.journal
+        if journal is not None and stream.log.gone:
+            committer = stream.account.committer
+            committer.hold(journal)
+            stream.on_durable(lambda: committer.release(journal))
+
+    def may_pass_removed(self, wake: Callable[[], None]) -> bool:
+        """Return True if a consumer may pass removed messages now; if not, `wake` is called when it may.
+
+        The journal waits for the removals.  While it does, no further ones are passed: where every message
+        displaces another, the journal would wait for ever.
+        """
+        log = self.stream.log
+        removals = log.last_seq - log.messages
+        if self._waiting_to_pass is None:
+            if not log.gone:
+                return True
+            self._removals, self._waiting_to_pass = removals, []
+            self.follow_stream()
+            self.stream.on_durable(self._followed)
+        elif removals != self._removals:
+            self._waiting_to_pass.append(wake)
+            return False
+        return True
+
+    def _followed(self) -> None:
+        waiting, self._waiting_to_pass = self._waiting_to_pass, None
+        for wake in waiting or ():
+            wake()
+
     # -- what the stream says ---------------------------------------------------------------------
 
     def tell_gone(self, sseqs: list[int]) -> None:
-        """Notify consumers of removed messages."""
-        removals = self.stream.log.last_seq - self.stream.log.messages
+        """Notify consumers of messages whose removal is durable."""
+        log = self.stream.log
+        removals = log.last_seq - log.messages - len(log.gone or ())
         waiting = []
         for lasts in self._gathering:
             lasts.removed(sseqs)

@@ -186,7 +186,7 @@ class PullDelivery:
             waiting.gone(request)
             self.tell()
             return _DONE
-        most = min(waiting.run_length(), _BETWEEN_LOOKS, consumer.keeper.room(consumer.wake))
+        most = min(waiting.run_length(), _BETWEEN_LOOKS, consumer.room())
         if most == 0:
             return _TOO_BIG  # the keeper wakes
         if self._pace is not None and feed.next_sseq > self._pace.last_sseq:

@@ -194,7 +194,7 @@ class PushDelivery:
         while left > 0 and left_bytes > 0:
             if left < _MESSAGES_AT_ONCE and self._world.steady_ns() > end:
                 break
-            most = min(left, _BETWEEN_LOOKS, consumer.keeper.room(consumer.wake))
+            most = min(left, _BETWEEN_LOOKS, consumer.room())
             if most == 0:
                 return _TOO_BIG  # the keeper wakes
             room = left_bytes

@@ -3,6 +3,7 @@ cimport cython
 from millstream.base.buffer cimport equal_bytes
 from millstream.jetstream.publish.dedupe cimport Dedupe
 from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, BatchStaging
+from millstream.jetstream.publish.ttl cimport TtlExpiry
 from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
@@ -46,7 +47,7 @@ cdef class Ingest:
     cdef readonly Py_ssize_t most_of_subject
     cdef readonly bint bounded
     cdef public object counters
-    cdef public object expiry
+    cdef public TtlExpiry expiry
     cdef public object transform
     cdef Log _log
     cdef Dedupe _dedupe

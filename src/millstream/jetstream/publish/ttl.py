@@ -3,7 +3,8 @@
 Due times are kept in buckets of an eighth of a second, each an array of sequences, so a message with a TTL
 costs eight bytes until it is due and any other message nothing.  A message removed earlier stays in its
 bucket and is skipped when it is due; if there are too many of those, all buckets are cleaned.  Nothing of
-this is on disk: a restart reads the headers again (``header_recovery``).
+this is on disk: a restart reads the headers again (``header_recovery``).  Compiled, because it is on the path
+of a message.
 
 With `subject_delete_marker_ttl`, the last message of a subject is replaced by a marker when it expires by TTL
 or age: an empty message that states the reason and expires in turn, without a marker.
@@ -31,16 +32,19 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream.stream import Stream
+    from millstream.store.log import Log
 
 NEVER: Final = -1
 
 _NS: Final = 1_000_000_000
-_GRAIN_NS: Final = _NS // 8
+_GRAINS = 8  # of a second
+_GRAIN_NS = 1_000_000_000 // _GRAINS
+_LONGEST_S = 2**59  # in a number of a bucket there is room for so many
 _PIECE: Final = 2 if pure_requested() else 16  # messages removed or replaced one by one
 _LOOKED_UP: Final = 64  # messages or buckets that are looked up
 _NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
-_STALE: Final = 4096  # sequences that may be in the buckets although their messages are gone
+_STALE = 4096  # sequences that may be in the buckets although their messages are gone
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()
 _KV_OPERATION: Final = names.KV_OPERATION.encode()
@@ -51,11 +55,12 @@ _INT64: Final = 2**64
 def ttl_of(block: bytes) -> int:
     """Return the TTL in seconds, 0 without the header, or NEVER; raise ApiError if it is invalid."""
     value = headers.find(block, _TTL) if _TTL in block else None
-    return _seconds(value) if value else 0
+    return seconds_of(value) if value else 0
 
 
 @lru_cache(maxsize=256)  # most messages of a stream have the same few
-def _seconds(text: bytes) -> int:
+def seconds_of(text: bytes) -> int:
+    """Return the TTL of a header's value in seconds, or NEVER; raise ApiError if it is invalid."""
     return parse_ttl(text.decode(errors="replace"))
 
 
@@ -119,6 +124,7 @@ class TtlExpiry:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._log: Log = stream.log
         self._buckets: dict[int, array[int]] = {}
         self._order: list[int] = []  # a heap of the buckets' numbers
         self._count = 0  # sequences in all buckets
@@ -144,14 +150,14 @@ class TtlExpiry:
 
     def add(self, seq: int, timestamp: int, ttl_s: int) -> None:
         """Add a message that was stored, or found at a restart."""
-        number = (timestamp + ttl_s * _NS) // _GRAIN_NS + 1
+        number = timestamp // _GRAIN_NS + min(ttl_s, _LONGEST_S) * _GRAINS + 1
         bucket = self._buckets.get(number)
         if bucket is None:
             bucket = self._buckets[number] = array("Q")
             heapq.heappush(self._order, number)
         bucket.append(seq)
         self._count += 1
-        if self._count > 2 * self._stream.log.messages + _STALE and not self._compacting:
+        if self._count > 2 * self._log.state.messages + _STALE and not self._compacting:
             self._compacting = True
             slices.begin(self._stream.world, "stale times", self._compact())
         if self._running and not self._expiring and (self._timer is None or number < self._timer_bucket):
@@ -160,7 +166,7 @@ class TtlExpiry:
     def plain_ttl(self, text: bytes) -> int:
         """Return the TTL of a message in seconds; 0 if it needs the slow path."""
         try:
-            seconds = _seconds(text.lstrip(b" "))
+            seconds = seconds_of(text.lstrip(b" "))
         except ApiError:
             return 0
         return seconds if seconds >= self._stream.config.subject_delete_marker_ttl // _NS else 0

@@ -28,9 +28,12 @@ cdef class StreamCommits(Committing):
     cdef Replies _durable_acks
     cdef public Py_ssize_t _damages_told
     cdef Py_ssize_t _unwritten
+    cdef list _gone
+    cdef Py_ssize_t _gone_committing
+    cdef Py_ssize_t _gone_durable
     cdef bint _ahead
 
-    @cython.locals(committing=Replies)
+    @cython.locals(committing=Replies, gone=list)
     cpdef commit_begins(self)
     @cython.locals(
         resources=Resources, log=Log, unwritten=Py_ssize_t, gathered="long long", messages_left="long long",
@@ -39,8 +42,9 @@ cdef class StreamCommits(Committing):
     cpdef commit_waits(self)
     @cython.locals(done=Replies)
     cpdef commit_durable(self)
-    @cython.locals(acks=Replies)
+    @cython.locals(acks=Replies, gone=list)
     cpdef commit_ended(self)
+    cdef list _take_gone(self, list gone)
     @cython.locals(log=Log)
     cpdef Py_ssize_t bytes(self) except? -1
     cpdef count_as(self, Py_ssize_t size)

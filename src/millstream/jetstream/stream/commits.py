@@ -69,6 +69,9 @@ class StreamCommits(Committing):
         self._durable_acks = Replies()  # may be sent
         self._damages_told = 0
         self._unwritten = 0  # bytes, when they were counted last
+        self._gone: list[int] | None = None  # of the log: what was removed and consumers were not told
+        self._gone_committing = 0  # so many of them belong to the commit that began last, or to earlier ones
+        self._gone_durable = 0
         self._ahead = False  # then, as much waited for the next commit as one may have
 
     # -- who waits --------------------------------------------------------------------------------
@@ -89,6 +92,11 @@ class StreamCommits(Committing):
             committing.extend(self._waiting_acks)
             self._waiting_acks.clear()
             committing.extend(self.ingest.hand_over())
+        gone = self.log.gone
+        if gone is not self._gone:
+            self._gone = gone
+            self._gone_durable = 0
+        self._gone_committing = len(gone) if gone is not None else 0
         self.waiters.commit_begins()
 
     def commit_waits(self) -> None:
@@ -114,6 +122,7 @@ class StreamCommits(Committing):
     def commit_durable(self) -> None:
         """Set aside the acks of the commit: the next may begin before they are sent."""
         self.waiters.commit_durable()
+        self._gone_durable = self._gone_committing
         done = self._committing_acks
         if self._durable_acks.count:
             self._durable_acks.extend(done)
@@ -141,11 +150,18 @@ class StreamCommits(Committing):
             guard.alone("keeping the limits of a stream", self.plan_ageing)
         gone = self.log.gone
         if gone is not None:  # there are consumers, or some are being made
-            if gone:
-                self.log.gone = []
-                guard.alone("telling consumers what is gone", self.tell_gone, gone)
+            if self._gone_durable and gone is self._gone:
+                guard.alone("telling consumers what is gone", self.tell_gone, self._take_gone(gone))
             self.awaiting_commit.deliver(self.log)
         self.tell_waiters()
+
+    def _take_gone(self, gone: list[int]) -> list[int]:
+        """Split off and return the messages whose removal is durable: a power cut brings back the others."""
+        count = self._gone_durable
+        self.log.gone = self._gone = gone[count:]
+        self._gone_committing -= count
+        self._gone_durable = 0
+        return gone[:count]
 
     def take_unanswered(self) -> Replies:
         """Remove and return the acks of commits that have not ended."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.buffer import equal_bytes
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_SCHEDULE, MARK_TTL
-from millstream.jetstream.publish.ttl import ttl_of
+from millstream.jetstream.publish.dedupe import Dedupe
+from millstream.jetstream.publish.ttl import TtlExpiry, seconds_of
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError
-from millstream.protocol import headers
 from millstream.store.cursor import Cursor
 from millstream.store.marks import add_marks, marked_ranges, with_headers
 from millstream.store.record import Record
@@ -20,8 +21,11 @@ from millstream.store.record import Record
 if TYPE_CHECKING:
     from millstream.jetstream.stream.stream import Stream
 
-_MSG_ID: Final = names.MSG_ID.encode()
-_TTL: Final = names.TTL.encode()
+_MSG_ID = b"\r\n%b:" % names.MSG_ID.encode()
+_TTL = b"\r\n%b:" % names.TTL.encode()
+_CR = ord("\r")
+_LF = ord("\n")
+_BLANK = ord(" ")
 _SCHEDULE: Final = names.SCHEDULE_PREFIX.encode()
 
 
@@ -29,6 +33,7 @@ def restore(stream: Stream) -> None:
     """Fill the duplicate window and the tables of TTLs and schedules, before the stream starts."""
     oldest = stream.world.now_ns() - stream.dedupe.window_ns
     record, cursor = Record(), Cursor(stream.log)
+    dedupe, expiry = stream.dedupe, stream.expiry
     for part in marked_ranges(stream.log):
         wanted = MARK_TTL if stream.config.allow_msg_ttl else 0
         if stream.config.allow_msg_schedules:
@@ -38,31 +43,62 @@ def restore(stream: Stream) -> None:
         wanted &= part.marks
         if not wanted:
             continue
+        marks = 0
         for seq in with_headers(stream.log, part.first):
             if cursor.seq != seq:
                 cursor.move(seq)
             if cursor.next(record) and record.seq == seq:  # otherwise it is damaged
-                add_marks(stream.log, seq, _restore_one(stream, record, wanted, oldest))
+                marks |= _restore_one(stream, dedupe, expiry, record, wanted, oldest)
+        add_marks(stream.log, part.first, marks)
 
 
-def _restore_one(stream: Stream, record: Record, wanted: int, oldest: int) -> int:
+def _restore_one(
+    stream: Stream, dedupe: Dedupe, expiry: TtlExpiry, record: Record, wanted: int, oldest: int
+) -> int:
     """Restore one message; return its marks."""
-    block = record.headers()
     marks = 0
-    if wanted & MARK_MSG_ID and _MSG_ID in block:
-        message_id = headers.find(block, _MSG_ID)
+    if wanted & MARK_MSG_ID:
+        message_id = _value(record, _MSG_ID)
         if message_id:
             marks |= MARK_MSG_ID
             if record.timestamp >= oldest:
-                stream.dedupe.add(message_id, record.seq, record.timestamp)
-    if wanted & MARK_TTL and _TTL in block:
-        try:
-            seconds = ttl_of(block)
-        except ApiError:  # stored when the stream did not allow any
-            seconds = 0
+                dedupe.add(message_id, record.seq, record.timestamp)
+    if wanted & MARK_TTL:
+        text = _value(record, _TTL)
+        seconds = _seconds(text) if text else 0
         if seconds > 0:
             marks |= MARK_TTL
-            stream.expiry.add(record.seq, record.timestamp, seconds)
-    if wanted & MARK_SCHEDULE and _SCHEDULE in block and stream.schedules.restore(record, block):
-        marks |= MARK_SCHEDULE
+            expiry.add(record.seq, record.timestamp, seconds)
+    if wanted & MARK_SCHEDULE:
+        block = record.headers()
+        if _SCHEDULE in block and stream.schedules.restore(record, block):
+            marks |= MARK_SCHEDULE
     return marks
+
+
+def _seconds(text: bytes) -> int:
+    try:
+        return seconds_of(text)
+    except ApiError:  # stored when the stream did not allow any
+        return 0
+
+
+def _value(record: Record, needle: bytes) -> bytes:
+    """Return the value of the header that `needle` introduces, like ``headers.find``; empty if none."""
+    block = record.buf
+    at = record.body_start
+    end = at + record.header_size
+    size = len(needle)
+    while at + size <= end:
+        if block[at] == _CR and equal_bytes(record.buf, at, needle):
+            break
+        at += 1
+    else:
+        return b""
+    start = at + size
+    while start < end and block[start] == _BLANK:
+        start += 1
+    at = start
+    while at < end and not (block[at] == _CR and at + 1 < end and block[at + 1] == _LF):
+        at += 1
+    return record.buf[start:at]

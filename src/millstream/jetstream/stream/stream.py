@@ -345,12 +345,10 @@ class Stream(StreamCommits):
             raise ApiError(Err.STREAM_PURGE_FAILED, err="stream purge not permitted")
         if below > LARGEST_SEQ:
             raise ApiError(Err.STREAM_PURGE_FAILED, err=f"sequence {below} is larger than {LARGEST_SEQ}")
-        # Consumers pass what is removed here.  Their state must not be durable before the removal is, or
-        # they would not deliver messages that a power cut brings back.
         committer, journal = self.account.committer, self.consumers.journal
         if journal is None:
             return (yield from self._purge_in_steps(subject, below, keep))
-        committer.hold(journal)
+        committer.hold(journal)  # consumers pass what is removed, see ``ConsumerManager.follow_stream``
         try:
             return (yield from self._purge_in_steps(subject, below, keep))
         finally:

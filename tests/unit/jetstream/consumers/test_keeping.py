@@ -25,12 +25,12 @@ class Site:
         self.world = FakeWorld()
         self.account = self.world.account(fs=self.disk)
 
-    def add_stream(self) -> Stream:
+    def add_stream(self, *, max_msgs: int = -1) -> Stream:
         return self.account.add(
             StreamConfig(
                 name="S",
                 subjects=["a", "b", "c"],
-                max_msgs=-1,
+                max_msgs=max_msgs,
                 max_bytes=-1,
                 max_msgs_per_subject=-1,
                 max_msg_size=-1,
@@ -186,6 +186,61 @@ def test_a_place_behind_messages_that_a_crash_took_is_not_kept() -> None:
     again = site.killed()
     again.publish(2)
     assert sequences(again.take("C", 5)) == [1, 2]
+
+
+def was_confirmed(site: Site) -> bool:
+    return any(each.subject == b"_INBOX.confirmed" for each in site.world.published)
+
+
+def test_a_message_that_a_failed_commit_displaced_is_delivered_when_it_is_there_again() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream(max_msgs=2)
+    site.add_consumer("C")
+    site.publish(2)
+    disk.full = True
+    site.publish(1)
+    replies = site.take("C", 5)
+    assert sequences(replies) == [2]
+    site.world.send(replies[0], b"+ACK", reply=b"_INBOX.confirmed")
+    site.world.settle()
+    assert not was_confirmed(site)  # the consumer's state would be ahead of the stream's
+    again = site.killed()
+    assert sequences(again.take("C", 5)) == [1, 2]
+
+
+def test_an_ack_behind_displaced_messages_is_confirmed_when_they_are_gone_for_good() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream(max_msgs=2)
+    site.add_consumer("C")
+    site.publish(2)
+    disk.full = True
+    site.publish(1)
+    replies = site.take("C", 5)
+    site.world.send(replies[0], b"+ACK", reply=b"_INBOX.confirmed")
+    disk.full = False
+    site.world.advance(2)
+    assert was_confirmed(site)
+    assert sequences(site.killed().take("C", 5)) == [3]
+
+
+def test_a_pending_message_that_a_failed_commit_displaced_stays_pending() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream(max_msgs=2)
+    site.add_consumer("C")
+    site.publish(2)
+    replies = site.take("C", 2)
+    disk.full = True
+    site.publish(1)
+    site.world.send(replies[0], b"-NAK")
+    site.world.send(replies[1], b"-NAK")
+    site.take("C", 5)
+    assert 1 in site.stream.consumers["C"].ledger.pending
+    disk.full = False
+    site.world.advance(2)
+    assert 1 not in site.stream.consumers["C"].ledger.pending
 
 
 def test_the_last_messages_of_each_subject_are_gone_on_with_after_a_restart() -> None:
