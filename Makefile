@@ -62,6 +62,7 @@ bench: build dev  ## against nats-server, interleaved; ratios are what counts
 
 bench-scale: build dev  ## what grows with size, against nats-server
 	$(BIN)/python -m benchmarks.scale_reads
+	$(BIN)/python -m benchmarks.scale_reads --sizes 100000 300000 --body 1024
 	$(BIN)/python -m benchmarks.scale_subscriptions
 	$(BIN)/python -m benchmarks.scale_waits
 	$(BIN)/python -m benchmarks.scale_start

@@ -23,6 +23,11 @@ class Account:
         self.stream_imports: list[StreamImport] = []
         self.totals = ConnectionTotals()
 
+    @property
+    def tag(self) -> str:
+        """Return the name that monitoring shows beside the account's own."""
+        return self.configured.tag or self.name
+
     def is_full(self) -> bool:
         limit = self.configured.limits.max_connections
         return limit >= 0 and len(self.connections) >= limit

@@ -9,8 +9,8 @@ The first of these that applies decides, and none of the later ones is tried whe
     one token, or one user, is configured                 ->  the token, or the password
 
 A client without any credentials becomes the `no_auth_user`.  The web socket listener may have its own token,
-user and `no_auth_user`, which then replace all three.  JWTs are ignored: without an operator, which is not
-supported, they mean nothing.
+user and `no_auth_user`, which then replace all three.  JWTs are ignored: they mean something in operator mode
+alone, whose users ``operator.authenticator`` knows.
 
 A bcrypt hash takes longer to check than everything else a server does in a second.  So the decision has two
 steps: `candidate` returns at once whom to check the client against, and `Candidate.verify` checks, in a
@@ -21,7 +21,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -61,10 +61,27 @@ class ClientCredentials(msgspec.Struct, frozen=True, kw_only=True):
     password: str = ""
     token: str = ""
     nkey: str = ""
+    jwt: str = ""
     signature: str = ""  # of the nonce, in base64
     nonce: bytes = b""  # as sent in INFO
     connection_type: ConnectionType = ConnectionType.STANDARD
     peer: PeerNames | None = None  # the names in its verified certificate
+    host: str = ""  # the address that it comes from
+
+
+class TokenTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of a login by a signed token."""
+
+    signer: str  # the key that signed it
+    issued_at: int  # seconds of the Unix epoch
+    ends: float | None = None  # the same: when the login ends; None: never
+    max_subscriptions: int = -1
+    max_payload: int = -1
+    bearer: bool = False  # nobody had to prove that the token is theirs
+    has_default_permissions: bool = False  # those of the account
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    token: str = ""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +93,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Permissions | None = None  # None: everything
     nkey: str = ""  # if it was authenticated by one
     connection_types: frozenset[ConnectionType] | None = None  # None: any
+    grant: TokenTerms | None = None  # None: not by a token
 
     @property
     def is_user(self) -> bool:
@@ -97,7 +115,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 class Candidate:
     """An identity that the client may have, to be verified."""
 
-    __slots__ = ("_check", "identity", "secret", "slow")
+    __slots__ = ("_check", "identity", "needs_account", "secret", "slow")
 
     def __init__(
         self,
@@ -106,8 +124,10 @@ class Candidate:
         *,
         secret: str = "",
         slow: bool = False,
+        needs_account: str = "",
     ) -> None:
         self.identity = identity
+        self.needs_account = needs_account  # to be looked up before this can be decided
         self.secret = secret  # the configured password that is asked for
         self.slow = slow  # verify in a worker thread
         self._check = check
@@ -126,8 +146,26 @@ class _Simple(msgspec.Struct, frozen=True):
     no_auth_user: str
 
 
+class BrokerAuthenticator(Protocol):
+    """Knows the users of a server; rebuilt when the configuration changes."""
+
+    required: bool
+    needs_nonce: bool
+    has_plain_passwords: bool
+    has_slow_users: bool
+
+    def required_for(self, kind: ConnectionType) -> bool: ...
+    def announced_for(self, kind: ConnectionType) -> bool: ...
+    def connect_may_be_skipped(self, kind: ConnectionType) -> bool: ...
+    def account_of_user(self, name: str) -> str | None: ...
+    def account_of_nkey(self, nkey: str) -> str | None: ...
+    def secret_of(self, identity: Identity) -> str: ...
+    def still_known(self, identity: Identity) -> Identity | None: ...
+    def candidate(self, credentials: ClientCredentials) -> Candidate | None: ...
+
+
 class ClientAuthenticator:
-    """The users of a server; rebuilt when the configuration changes."""
+    """The users of a configuration."""
 
     def __init__(self, options: BrokerOptions) -> None:
         authorization, websocket = options.authorization, options.websocket

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base import guard
 from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
-from millstream.broker import handshake, options
+from millstream.broker import handshake, long_messages, options
 from millstream.broker.accounts import Account
-from millstream.broker.auth import ClientAuthenticator
+from millstream.broker.auth import BrokerAuthenticator, ClientAuthenticator
 from millstream.broker.backpressure import Backpressure
 from millstream.broker.body_reader import read_bodies
 from millstream.broker.close_reason import CloseReason
@@ -51,6 +51,7 @@ from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
 
 if TYPE_CHECKING:
+    from millstream.broker.operator.registry import Registry
     from millstream.broker.reload import Renewal
 
 _log = logging.getLogger("millstream.broker")
@@ -86,7 +87,8 @@ class Broker:
         self.subscriptions = Subscriptions(self)
         self.commands = Commands(self)
         self.observer = observer or Observer()
-        self.authenticator = ClientAuthenticator(broker_options)
+        self.registry = self._open_registry()
+        self.authenticator = self.make_authenticator(broker_options)
         self.renewal: Renewal | None = None  # of the last reload, while it checks clients
         self.password_checks = PasswordChecks(loop)
         self.connections: dict[int, Connection] = {}
@@ -108,6 +110,24 @@ class Broker:
 
     # -- accounts ---------------------------------------------------------------------------------
 
+    def _open_registry(self) -> Registry | None:
+        trust = self.options.trust
+        if trust is None or trust.resolver is None:
+            return None
+        from millstream.broker.operator.registry import Registry
+        from millstream.broker.operator.tokens import open_tokens
+
+        return Registry(self, trust, open_tokens(trust.resolver))
+
+    def make_authenticator(self, broker_options: BrokerOptions) -> BrokerAuthenticator:
+        """Return what checks the credentials of clients; may be called in any thread."""
+        if broker_options.trust is None:
+            return ClientAuthenticator(broker_options)
+        from millstream.broker.operator.authenticator import OperatorAuthenticator
+
+        accounts = self.registry.accounts if self.registry is not None else {}
+        return OperatorAuthenticator(broker_options.trust, accounts)
+
     def configure_accounts(self) -> list[Account]:
         """Apply the accounts in the options; return those that no longer exist."""
         configured = {account.name: account for account in self.options.accounts}
@@ -118,22 +138,62 @@ class Broker:
         system = self.options.system_account
         if system:
             configured.setdefault(system, options.AccountOptions(name=system))
-        for name, account in configured.items():
-            running = self.accounts.get(name)
-            if running is None:
-                running = Account(account, is_system=name == system, seed=random.getrandbits(31))
-                running.space.fan_out = FanOut(self, running.space)
-                self.accounts[name] = running
-            running.configured = account
-            running.space.traced = account.trace is not None
-            mappings = (*account.mappings, *self.built_in_mappings.get(name, ()))
-            if mappings or running.space.mapping is not None:
-                running.space.mapping = account_mapping(mappings, _chance)
-                running.space.drop_all_routes()
+        if self.registry is not None:  # accounts that tokens describe
+            configured |= {name: account.options for name, account in self.registry.accounts.items()}
+        for account in configured.values():
+            self._configure_account(account)
         gone = [running for name, running in self.accounts.items() if name not in configured]
         for running in gone:
             del self.accounts[running.name]
         return gone
+
+    def _configure_account(self, account: options.AccountOptions) -> Account:
+        running = self.accounts.get(account.name)
+        if running is None:
+            is_system = account.name == self.options.system_account
+            running = Account(account, is_system=is_system, seed=random.getrandbits(31))
+            running.space.fan_out = FanOut(self, running.space)
+            self.accounts[account.name] = running
+        running.configured = account
+        running.space.traced = account.trace is not None
+        mappings = (*account.mappings, *self.built_in_mappings.get(account.name, ()))
+        if mappings or running.space.mapping is not None:
+            running.space.mapping = account_mapping(mappings, _chance)
+            running.space.drop_all_routes()
+        return running
+
+    def put_account(self, account: options.AccountOptions) -> Account:
+        """Apply the options of one account, which may be new; its clients are not checked."""
+        running = self._configure_account(account)
+        self.imports.wire_account(running)
+        return running
+
+    def drop_account(self, name: str) -> Account | None:
+        """Forget an account that nobody may use any more; the caller closes its clients."""
+        running = self.accounts.pop(name, None)
+        if running is not None:
+            self.imports.forget(running)
+        return running
+
+    def renew_some(
+        self, connections: list[Connection], check: Callable[[Connection], None], *, rewires: bool
+    ) -> None:
+        """Check these clients in slices, each at the latest before it sends or gets anything."""
+        from millstream.broker.reload import Renewal
+
+        if self.renewal is not None:
+            self.renewal.add(connections, check, rewires=rewires)
+            return
+        self.renewal = Renewal(self)
+        self.renewal.add(connections, check, rewires=rewires)
+        self.turns.in_slices("checking clients", self.renewal.run())
+
+    def when_renewed(self, callback: Callable[[], None]) -> None:
+        """Call back when no client is left to be checked, perhaps at once."""
+        if self.renewal is None:
+            callback()
+        else:
+            self.renewal.when_done(callback)
 
     @property
     def global_account(self) -> Account:
@@ -408,6 +468,36 @@ class Broker:
         if reply and not is_one_word(reply):
             account.space.refuse(reply)
             return 0
+        if len(payload) >= long_messages.LONG and source is None:
+            return self.publish_parts(account, subject, [payload], reply=reply, headers=headers)
+        return self._publish_copy(account, subject, payload, reply, headers, source)
+
+    def publish_parts(
+        self,
+        account: Account,
+        subject: bytes,
+        parts: list[bytes],
+        *,
+        reply: bytes = b"",
+        headers: bytes | None = None,
+    ) -> int:
+        """Deliver a message of our own like ``publish``; a long one without a copy where that is possible."""
+        size = sum(map(len, parts))
+        if size >= long_messages.LONG:
+            taken = long_messages.deliver(account.space, subject, reply, headers, parts, size)
+            if taken >= 0:
+                return taken
+        return self._publish_copy(account, subject, b"".join(parts), reply, headers, None)
+
+    def _publish_copy(
+        self,
+        account: Account,
+        subject: bytes,
+        payload: bytes,
+        reply: bytes,
+        headers: bytes | None,
+        source: Subscriber | None,
+    ) -> int:
         space, frame = account.space, make_frame(reply, headers, payload)
         if source is None and subject not in space.routes and is_one_word(subject):
             taken = space.deliver_reply(subject, frame)  # most are replies, whose subjects are used once

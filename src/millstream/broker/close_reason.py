@@ -24,5 +24,7 @@ class CloseReason(StrEnum):
     SERVER_SHUTDOWN = "Server Shutdown"
     MISSING_ACCOUNT = "Missing Account"
     NO_RESPONDERS_REQUIRES_HEADERS = "No Responders Requires Headers"
+    AUTHENTICATION_EXPIRED = "Authentication Expired"
+    CREDENTIALS_REVOKED = "Credentials Revoked"
     KICKED = "Kicked"
     INTERNAL_ERROR = "Internal Error"  # ours alone: a defect, which the log tells

@@ -13,11 +13,13 @@ checked in a worker thread while the connection is suspended, see ``password_che
 from __future__ import annotations
 
 import logging
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from millstream.broker.auth import Candidate, ClientAuthenticator, ClientCredentials, Identity
+from millstream.broker.auth import BrokerAuthenticator, Candidate, ClientCredentials, Identity
 from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import Info, encode
@@ -39,12 +41,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.broker")
 
 _DEFAULT_AUTH_TIMEOUT_S: Final = 2.0
+_LONGEST_TIMER_S: Final = 86_400.0  # of a timer for something that comes later
 
 
 def first_info(broker: Broker, connection: Connection) -> bytes:
     """Return the first INFO.  With a usable `no_auth_user` it does not require credentials."""
-    announced = broker.authenticator.announced_for(connection.session.kind)
-    return encode(_info(broker, connection, auth_required=announced))
+    kind = connection.session.kind
+    # The header of a proxy has not arrived yet, so the address may be that of the proxy.
+    hidden = broker.options.proxy_protocol and kind is ConnectionType.STANDARD
+    return encode(
+        _info(
+            broker,
+            connection,
+            auth_required=broker.authenticator.announced_for(kind),
+            client_ip="" if hidden else connection.session.ip,
+        )
+    )
 
 
 def connect_info(broker: Broker, connection: Connection) -> bytes:
@@ -137,10 +149,18 @@ def _introduced(broker: Broker, connection: Connection) -> None:
     _authenticate(broker, connection)
 
 
-def _authenticate(broker: Broker, connection: Connection) -> None:
+def _authenticate(broker: Broker, connection: Connection, *, looked_up: bool = False) -> None:
     candidate = candidate_of(broker.authenticator, connection)
     if candidate is None:
         _refuse_in_time(broker, connection)
+    elif candidate.needs_account:
+        if looked_up or broker.registry is None:
+            _refuse(broker, connection)
+        else:
+            _suspend(connection)
+            again = partial(_authenticate, broker, connection, looked_up=True)
+            resume = partial(broker.turns.soon, _resume, broker, connection, again)
+            broker.registry.look_up(candidate.needs_account, resume)
     elif candidate.slow:
         _suspend(connection)
         check = PasswordCheck(
@@ -174,7 +194,7 @@ def _suspend(connection: Connection) -> None:
     connection.transport.pause_reading()
 
 
-def candidate_of(authenticator: ClientAuthenticator, connection: Connection) -> Candidate | None:
+def candidate_of(authenticator: BrokerAuthenticator, connection: Connection) -> Candidate | None:
     """Return whom to check the client's credentials against; None if there is nobody."""
     try:
         return authenticator.candidate(_credentials(connection))
@@ -192,7 +212,9 @@ def _credentials(connection: Connection) -> ClientCredentials:
         password=given.password or cookies.password,
         token=given.auth_token or cookies.auth_token,
         nkey=given.nkey,
+        jwt=given.jwt or cookies.jwt,
         signature=given.sig,
+        host=session.ip,
         connection_type=session.kind,
         nonce=session.nonce,
         peer=peer_names(session.peer_certificate) if session.peer_certificate is not None else None,
@@ -281,9 +303,27 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
     connection.echo = connect.echo
     connection.no_responders = connect.no_responders
     choose_path(broker, connection)
+    _plan_end(broker, connection)
     broker.observer.client_connected(connection)
     if connect.verbose and not session.connect_skipped:
         connection.send(b"+OK\r\n")
+
+
+def _plan_end(broker: Broker, connection: Connection) -> None:
+    """Close the connection when the token of its user expires, or its hours end."""
+    grant = connection.session.identity.grant
+    if grant is not None and grant.ends is not None:
+        left_s = min(max(grant.ends - time.time(), 0.0), _LONGEST_TIMER_S)
+        connection.session.auth_timer = broker.turns.later(left_s, _ended, broker, connection)
+
+
+def _ended(broker: Broker, connection: Connection) -> None:
+    connection.session.auth_timer = None
+    grant = connection.session.identity.grant
+    if grant is not None and grant.ends is not None and grant.ends > time.time():
+        _plan_end(broker, connection)
+    else:
+        broker.close(connection, CloseReason.AUTHENTICATION_EXPIRED, errors.USER_EXPIRED)
 
 
 def apply_limits(broker: Broker, connection: Connection) -> None:
@@ -296,6 +336,9 @@ def apply_limits(broker: Broker, connection: Connection) -> None:
     limits = connection.account.configured.limits
     session.max_subscriptions = _smaller(broker.options.max_subscriptions or -1, limits.max_subscriptions)
     connection.parser.max_payload = _smaller(broker.options.max_payload, limits.max_payload)
+    if session.identity is not None and (grant := session.identity.grant) is not None:
+        session.max_subscriptions = _smaller(session.max_subscriptions, grant.max_subscriptions)
+        connection.parser.max_payload = _smaller(connection.parser.max_payload, grant.max_payload)
     if session.kind is ConnectionType.WEBSOCKET and connection.transport is not None:
         connection.transport.max_payload = connection.parser.max_payload
 

@@ -36,6 +36,7 @@ from millstream.broker.router import (
 )
 from millstream.protocol import headers
 from millstream.protocol.parser import Frame, make_frame
+from millstream.subjects.functions import TransformError
 from millstream.subjects.match import collide, is_subset, matches
 from millstream.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
 
@@ -238,30 +239,60 @@ class Imports:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._responses: dict[str, Responses] = {}
-        self._services: list[tuple[Account, Subscription]] = []
+        self._services: dict[Account, list[Subscription]] = {}  # by the importing account
         self._ours: dict[Subscription, Account] = {}  # of the server itself, that see what is imported
         self.hops = 0  # borders that the request being delivered has passed
         self.wire()
 
     def wire(self) -> None:
         """Rebuild all imports, and the shadows of our own subscriptions; clients need ``renew_shadows``."""
-        accounts = self._broker.accounts
-        for account, subscription in self._services:
-            account.space.unsubscribe(subscription)
-        self._services.clear()
-        for account in accounts.values():
-            account.stream_imports = []
-            for configured in account.configured.imports:
-                exporter = accounts[configured.account]
-                if configured.kind is ExportKind.STREAM:
-                    account.stream_imports.append(StreamImport(configured, exporter))
-                else:
-                    export = _export_of(exporter, configured.subject)
-                    service = ServiceImport(self._broker, account, exporter, configured, export)
-                    account.space.subscribe(service.subscription)
-                    self._services.append((account, service.subscription))
+        for account in [*self._services]:
+            self.unwire(account)
+        for account in self._broker.accounts.values():
+            self._wire(account)
         for subscription, account in self._ours.items():
             self.renew_shadows(account, [subscription])
+
+    def wire_account(self, account: Account) -> None:
+        """Rebuild the imports of one account, and the shadows of our own subscriptions in it."""
+        if not (account.configured.imports or account.stream_imports or account in self._services):
+            return
+        self.unwire(account)
+        self._wire(account)
+        for subscription, owner in self._ours.items():
+            if owner is account:
+                self.renew_shadows(account, [subscription])
+
+    def unwire(self, account: Account) -> None:
+        """End the imports of an account."""
+        account.stream_imports = []
+        for subscription in self._services.pop(account, ()):
+            account.space.unsubscribe(subscription)
+
+    def forget(self, account: Account) -> None:
+        """End everything of an account that is dropped; one of the same name would be another one."""
+        self.unwire(account)
+        self._responses.pop(account.name, None)
+
+    def _wire(self, account: Account) -> None:
+        account.stream_imports = []
+        for configured in account.configured.imports:
+            try:
+                self._add(account, configured)
+            except TransformError as error:
+                _log.error(
+                    "import of %s by account %s does not work: %s", configured.subject, account.name, error
+                )
+
+    def _add(self, account: Account, configured: Import) -> None:
+        exporter = self._broker.accounts[configured.account]
+        if configured.kind is ExportKind.STREAM:
+            account.stream_imports.append(StreamImport(configured, exporter))
+            return
+        export = _export_of(exporter, configured.subject)
+        service = ServiceImport(self._broker, account, exporter, configured, export)
+        account.space.subscribe(service.subscription)
+        self._services.setdefault(account, []).append(service.subscription)
 
     def renew_shadows(self, account: Account, subscriptions: Iterable[Subscription]) -> None:
         """Replace the shadows of subscriptions by those of the present imports."""

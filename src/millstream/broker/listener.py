@@ -161,7 +161,12 @@ class ClientListener:
     def _make_protocol(self) -> Any:
         if self._kind is ConnectionType.WEBSOCKET:
             return self._make_websocket()
-        return self._broker.new_connection(self._kind)
+        connection = self._broker.new_connection(self._kind)
+        if self._broker.options.proxy_protocol:
+            from millstream.broker.proxied import ProxiedProtocol
+
+            return ProxiedProtocol(self._broker, connection)
+        return connection
 
     def _make_websocket(self) -> WebSocketProtocol:
         from millstream.broker.websocket import WebSocketProtocol
@@ -188,7 +193,9 @@ class ClientListener:
         return min(options.max_payload, max(options.max_control_line, _UNKNOWN_MESSAGE))
 
     def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
-        cookies = ConnectOptions(user=upgrade.username, password=upgrade.password, auth_token=upgrade.token)
+        cookies = ConnectOptions(
+            user=upgrade.username, password=upgrade.password, auth_token=upgrade.token, jwt=upgrade.jwt
+        )
         return self._broker.new_connection(ConnectionType.WEBSOCKET, cookies, upgrade.client_ip)
 
     # -- TLS --------------------------------------------------------------------------------------

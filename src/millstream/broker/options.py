@@ -77,6 +77,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     response_threshold_s: float = 120.0
     account_token_position: int = 0  # 1-based token that must name the importing account; 0: none
     allow_trace: bool = False  # services: message traces of importers go on in the exporting account
+    token_required: bool = False  # importers need an activation token
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +88,7 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = ""  # stream imports only: put before the subject
     share: bool = False  # tell the service who asked
     allow_trace: bool = False  # streams: message traces of the exporter tell who gets the message here
+    activated: bool = False  # by a token that the exporter signed
 
 
 class MapDestination(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,11 +118,54 @@ class AccountTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 class AccountOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str
+    tag: str = ""  # another name, that monitoring shows beside it
     limits: AccountQuota = AccountQuota()
     exports: tuple[Export, ...] = ()
     imports: tuple[Import, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
     trace: AccountTrace | None = None
+
+
+class ResolverKind(StrEnum):
+    """Place of the tokens of accounts."""
+
+    MEMORY = "MEMORY"
+    FULL = "FULL"  # all of them in a folder
+    CACHE = "CACHE"  # some of them in a folder; others are asked for over NATS
+    URL = "URL"
+
+
+class ResolverOptions(msgspec.Struct, frozen=True, kw_only=True):
+    kind: ResolverKind = ResolverKind.MEMORY
+    folder: str = ""
+    allow_delete: bool = False
+    hard_delete: bool = False  # or the file is renamed
+    limit: int = 0  # tokens in the folder; 0: unlimited
+    ttl_s: float = 0.0  # how long a cached token is kept without being used; 0: until it expires
+    interval_s: float = 60.0  # between comparisons with other servers
+    timeout_s: float = 2.0  # to get one token
+    url: str = ""  # with the account's key appended
+    ca_file: str = ""  # that signed the certificate of the URL; empty: any known one
+    cert_file: str = ""  # shown to the URL
+    key_file: str = ""
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """Operator mode: who may sign accounts, and where their tokens are."""
+
+    keys: tuple[str, ...]  # of operators, and their signing keys
+    strict_keys: frozenset[str] = frozenset()  # accounts that these signed sign with signing keys only
+    operator: str = ""  # the first operator; empty with `trusted_keys`
+    operators: tuple[str, ...] = ()  # their tokens
+    resolver: ResolverOptions | None = None
+    preload: dict[str, str] = {}  # account tokens by account
+    pinned_accounts: frozenset[str] | None = None  # the only ones whose users may connect; None: all
+    default_sentinel: str = ""  # the token of clients that bring none
+
+    @property
+    def strict(self) -> bool:
+        """Return True if the operator itself may not sign accounts."""
+        return bool(self.operator) and self.operator not in self.keys
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +220,7 @@ class WebSocketOptions(msgspec.Struct, frozen=True, kw_only=True):
     user_cookie: str = ""
     password_cookie: str = ""
     token_cookie: str = ""
+    jwt_cookie: str = ""
 
 
 class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,10 +241,12 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     write_timeout_retry: bool = False  # `write_timeout: retry`: keep a connection that missed it
     no_fast_producer_stall: bool = False
     headers: bool = True
+    proxy_protocol: bool = False  # connections may begin with the header of a proxy
     lame_duck_duration_s: float = 120.0
     lame_duck_grace_period_s: float = 10.0
     system_account: str = SYSTEM_ACCOUNT  # empty: `no_system_account`
     authorization: Authorization = Authorization()
+    trust: Trust | None = None  # operator mode: accounts and users come from tokens
     accounts: tuple[AccountOptions, ...] = ()  # besides $G and $SYS
     mappings: tuple[SubjectMapping, ...] = ()  # of the global account
     tls: TlsOptions | None = None

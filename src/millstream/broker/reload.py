@@ -20,18 +20,22 @@ from typing import TYPE_CHECKING, Final
 from millstream.base import guard
 from millstream.base.slices import Pieces, finish
 from millstream.broker import handshake
-from millstream.broker.auth import Candidate, ClientAuthenticator, Identity
+from millstream.broker.auth import BrokerAuthenticator, Candidate, Identity
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import BrokerOptions
 from millstream.golang.quote import quoted
 from millstream.protocol import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from millstream.broker.broker import Broker
     from millstream.broker.connection import Connection
     from millstream.broker.router import Subscription
 
 _log = logging.getLogger("millstream.broker")
+
+_Pending = tuple["Connection", "Callable[[Connection], None]", bool]  # client, check, whether it rewires
 
 _CHECKED_AT_ONCE: Final = 32  # subscriptions of one client; more are checked in slices
 _PIECE: Final = 16  # of these
@@ -39,12 +43,12 @@ _PIECE: Final = 16  # of these
 
 def apply(broker: Broker, options: BrokerOptions) -> None:
     """Apply `options`, all of which must be changeable while running, and check all clients at once."""
-    finish(apply_in_slices(broker, options, ClientAuthenticator(options)))
+    finish(apply_in_slices(broker, options, broker.make_authenticator(options)))
     broker.tick.flush()
 
 
 def apply_in_slices(
-    broker: Broker, options: BrokerOptions, authenticator: ClientAuthenticator
+    broker: Broker, options: BrokerOptions, authenticator: BrokerAuthenticator
 ) -> Pieces[None]:
     """Apply `options`, whose `authenticator` may be made in another thread, and check clients in slices."""
     if broker.renewal is not None:
@@ -54,7 +58,7 @@ def apply_in_slices(
     yield from renewal.run()
 
 
-def _exchange(broker: Broker, options: BrokerOptions, authenticator: ClientAuthenticator) -> Renewal:
+def _exchange(broker: Broker, options: BrokerOptions, authenticator: BrokerAuthenticator) -> Renewal:
     """Put the options in force; all clients are outdated afterwards."""
     old, broker.options = broker.options, options
     previous, broker.authenticator = broker.authenticator, authenticator
@@ -69,9 +73,10 @@ def _exchange(broker: Broker, options: BrokerOptions, authenticator: ClientAuthe
         broker.configure_accounts()
     if rewires:
         guard.alone("renewing imports", broker.imports.wire)
-    for connection in broker.connections.values():
-        connection.outdated = connection.filters_deliveries = True
-    return Renewal(broker, previous, access_changed, rewires)
+    check = _Check(broker, previous, access_changed)
+    renewal = Renewal(broker, check.finish)
+    renewal.add(list(broker.connections.values()), check.renew, rewires=rewires)
+    return renewal
 
 
 def _shared(options: BrokerOptions) -> list[object]:
@@ -80,43 +85,72 @@ def _shared(options: BrokerOptions) -> list[object]:
 
 
 class Renewal:
-    """The clients that were connected when the options changed."""
+    """Clients that were connected when the rules for them changed."""
 
-    def __init__(
-        self, broker: Broker, previous: ClientAuthenticator, access_changed: bool, rewires: bool
-    ) -> None:
+    def __init__(self, broker: Broker, ended: Callable[[], Pieces[None]] | None = None) -> None:
+        """`ended` is work to do when all clients were checked."""
         self._broker = broker
-        self._previous = previous
-        self._access_changed = access_changed
-        self._rewires = rewires
-        self._unpinned = 0
+        self._ended = ended
+        self._pending: dict[int, _Pending] = {}  # by the number of the connection
+        self._waiting: list[Callable[[], None]] = []
+
+    def add(
+        self, connections: list[Connection], check: Callable[[Connection], None], *, rewires: bool
+    ) -> None:
+        """Let `check` decide whether these clients stay; `rewires`: their account has other imports."""
+        for connection in connections:
+            if connection.outdated:  # by the rules in between first
+                self.renew(connection)
+            if not connection.closed:
+                connection.outdated = connection.filters_deliveries = True
+                self._pending[connection.cid] = (connection, check, rewires)
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back when all clients are checked."""
+        self._waiting.append(callback)
 
     def run(self) -> Pieces[None]:
         """Check all clients that are still outdated."""
-        broker = self._broker
-        for connection in list(broker.connections.values()):
-            if connection.outdated and not connection.closed:
+        while self._pending:
+            connection = next(iter(self._pending.values()))[0]
+            if connection.closed:
+                del self._pending[connection.cid]
+            else:
                 self.renew(connection)
             yield 1
-        if self._unpinned:
-            _log.info("Disconnect %d clients due to pinned certs reload", self._unpinned)
-        most = broker.options.max_connections
-        if 0 < most < len(broker.connections):
-            for connection in list(broker.connections.values())[most:]:
-                broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
-                yield 1
-        if broker.renewal is self:
-            broker.renewal = None
+        if self._ended is not None:
+            yield from self._ended()
+        if self._broker.renewal is self:
+            self._broker.renewal = None
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            guard.alone("following a renewal", callback)
 
     def renew(self, connection: Connection) -> None:
         """Check a client; close one for which that fails, so that it keeps no old rights."""
         connection.outdated = False
+        pending = self._pending.pop(connection.cid, None)
+        if pending is None:
+            return
+        _, check, rewires = pending
         try:
-            self._renew(connection)
+            check(connection)
+            if not connection.closed:
+                _refresh(self._broker, connection, rewires)
         except Exception as error:
             self._broker.fail(connection, "reloading a connection", error)
 
-    def _renew(self, connection: Connection) -> None:
+
+class _Check:
+    """Checks clients by a new configuration."""
+
+    def __init__(self, broker: Broker, previous: BrokerAuthenticator, access_changed: bool) -> None:
+        self._broker = broker
+        self._previous = previous
+        self._access_changed = access_changed
+        self._unpinned = 0
+
+    def renew(self, connection: Connection) -> None:
         broker = self._broker
         _configure(broker, connection)
         if self._access_changed:
@@ -127,8 +161,17 @@ class Renewal:
         if not connection.closed and not broker.is_pinned(connection.session):
             self._unpinned += 1
             broker.close(connection, CloseReason.TLS_HANDSHAKE_FAILURE)
-        if not connection.closed:
-            _refresh(broker, connection, self._rewires)
+
+    def finish(self) -> Pieces[None]:
+        """Close the most recent clients if there are too many now."""
+        broker = self._broker
+        if self._unpinned:
+            _log.info("Disconnect %d clients due to pinned certs reload", self._unpinned)
+        most = broker.options.max_connections
+        if 0 < most < len(broker.connections):
+            for connection in list(broker.connections.values())[most:]:
+                broker.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
+                yield 1
 
 
 def _configure(broker: Broker, connection: Connection) -> None:
@@ -136,12 +179,14 @@ def _configure(broker: Broker, connection: Connection) -> None:
     connection.keepalive.configure(broker.ping_interval_s(connection.session.kind), broker.options.ping_max)
 
 
-def _check_again(broker: Broker, connection: Connection, previous: ClientAuthenticator) -> None:
+def _check_again(broker: Broker, connection: Connection, previous: BrokerAuthenticator) -> None:
     if connection.session.identity is None:
         return
     if _has_moved(broker, connection):
         broker.close(connection, CloseReason.CLIENT_CLOSED)
         return
+    if connection.session.identity.grant is not None:
+        return  # the registry follows its token
     candidate = handshake.candidate_of(broker.authenticator, connection)
     if candidate is None:
         _settle(broker, connection, None)
@@ -183,11 +228,16 @@ def _settle_later(broker: Broker, connection: Connection, done: asyncio.Future[I
 
 def _settle(broker: Broker, connection: Connection, identity: Identity | None) -> None:
     if identity is None:
-        broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
+        refuse(broker, connection)
     elif identity.account != connection.account.name:
         broker.close(connection, CloseReason.CLIENT_CLOSED)
     else:
         connection.session.identity = identity
+
+
+def refuse(broker: Broker, connection: Connection) -> None:
+    """Close a client whose credentials would be refused today."""
+    broker.close(connection, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
 
 
 def _refresh(broker: Broker, connection: Connection, rewires: bool = False) -> None:

@@ -80,9 +80,10 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     headers: Headers
     cookies: Mapping[str, str]
-    username: str  # from the cookie that the options name, like the next two
+    username: str  # from the cookie that the options name, like the next three
     password: str
     token: str
+    jwt: str
     client_ip: str  # from X-Forwarded-For; empty if there is none
     compressed: bool
     require_mask: bool
@@ -164,6 +165,7 @@ class Upgrader:
             username=cookies.get(options.user_cookie, ""),
             password=cookies.get(options.password_cookie, ""),
             token=cookies.get(options.token_cookie, ""),
+            jwt=cookies.get(options.jwt_cookie, ""),
             client_ip=_forwarded_ip(request),
             compressed=compressed,
             require_mask=not unmasked,

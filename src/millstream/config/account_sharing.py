@@ -1,25 +1,18 @@
-"""Check that the accounts' imports and exports fit together.
+"""Check that the accounts' imports and exports fit together, and note where they do not."""
 
-Every import needs an account that exports the subject to the importer, and no chain of imports may lead
-a message back to its origin.  Messages and rules are nats-server's.
-"""
+from collections.abc import Sequence
 
-from collections.abc import Iterator, Mapping, Sequence
-
-from millstream.broker.options import GLOBAL_ACCOUNT, AccountOptions, Export, ExportKind, Import
+from millstream.broker.options import GLOBAL_ACCOUNT, AccountOptions, ExportKind, Import
+from millstream.broker.sharing import Sharing
 from millstream.config.accounts import AccountBlock
 from millstream.config.errors import Location, Notes
-from millstream.subjects.functions import TransformError
-from millstream.subjects.match import collide, is_subset
-from millstream.subjects.tokens import is_literal, valid_subject
-from millstream.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
 
 
 def check_sharing(blocks: Sequence[AccountBlock], notes: Notes) -> None:
     """Note every export to an account that does not exist and every import that cannot work."""
     accounts = {block.account.name: block.account for block in blocks}
     accounts.setdefault(GLOBAL_ACCOUNT, AccountOptions(name=GLOBAL_ACCOUNT))
-    chains = _Chains(accounts, {name: [] for name in accounts})
+    sharing = Sharing(accounts, {name: [] for name in accounts})
     for block in blocks:
         for export in block.account.exports:
             for name in export.accounts or ():
@@ -30,132 +23,17 @@ def check_sharing(blocks: Sequence[AccountBlock], notes: Notes) -> None:
         for block in blocks:
             for item in block.account.imports:
                 if item.kind is kind:
-                    _check_import(block.account, item, chains, notes, block.places.get(id(item)))
+                    _check_import(block.account, item, sharing, notes, block.places.get(id(item)))
 
 
 def _check_import(
-    importer: AccountOptions, item: Import, chains: "_Chains", notes: Notes, at: Location | None
+    importer: AccountOptions, item: Import, sharing: Sharing, notes: Notes, at: Location | None
 ) -> None:
-    exporter = chains.accounts.get(item.account)
-    if exporter is None:
+    if item.account not in sharing.accounts:
         notes.error(f'"{item.account}" account not defined for {item.kind} import', at)
         return
-    reason = _reason_against(importer, item, exporter, chains)
+    reason = sharing.reason_against(importer, item)
     if reason:
         notes.error(f'Error adding {item.kind} import "{item.subject}": {reason}', at)
     else:
-        chains.accepted[importer.name].append(item)
-
-
-def _reason_against(
-    importer: AccountOptions, item: Import, exporter: AccountOptions, chains: "_Chains"
-) -> str:
-    """Return why the import is refused, or an empty string."""
-    local = local_subject(item)
-    if not _valid(item.subject) or not _valid(local):
-        return "invalid subject"
-    if not _authorized(importer, item, exporter):
-        return f"{item.kind} import not authorized"
-    if item.prefix and not is_literal(item.prefix.encode()):
-        return "stream import prefix can not contain wildcard tokens"
-    others = [other for other in chains.accepted[importer.name] if other.kind is item.kind]
-    others = [other for other in others if other.account == item.account]
-    if item.kind is ExportKind.STREAM:
-        leads_back = any(
-            chains.stream_leads_back(exporter.name, subject, {importer.name})
-            for subject in (local, item.subject)
-        )
-        duplicate = any(other.subject == item.subject for other in others)
-    else:
-        pattern = local if is_literal(item.subject.encode()) else destination_to_pattern(local)
-        leads_back = chains.service_leads_back(exporter.name, pattern, {importer.name})
-        duplicate = any(local_subject(other) == local for other in others)
-    if leads_back:
-        return "import forms a cycle"
-    if duplicate:
-        return f"{item.kind} import already exists"
-    return _transform_problem(item, local)
-
-
-def local_subject(item: Import) -> str:
-    """Return the subject under which the importing account sees the import."""
-    if item.prefix:
-        return f"{item.prefix.removesuffix('.')}.{item.subject}"
-    return item.to or item.subject
-
-
-def _valid(subject: str) -> bool:
-    return valid_subject(subject.encode())
-
-
-def _transform_problem(item: Import, local: str) -> str:
-    """Return why a wildcard import under another name cannot be mapped back, or an empty string."""
-    if local == item.subject or is_literal(item.subject.encode()):
-        return ""
-    try:
-        if item.kind is ExportKind.STREAM:
-            SubjectTransform(item.subject, pattern_to_destination(local), strict=True)
-        else:
-            # A request travels from the local subject to the exporter's.
-            SubjectTransform(destination_to_pattern(local), pattern_to_destination(item.subject), strict=True)
-    except TransformError as error:
-        return f'failed to create mapping transform from "{item.subject}" to "{local}": {error}'
-    return ""
-
-
-def _authorized(importer: AccountOptions, item: Import, exporter: AccountOptions) -> bool:
-    exports = [export for export in exporter.exports if export.kind is item.kind]
-    same = [export for export in exports if export.subject == item.subject]
-    if same:
-        return any(_approved(export, importer, ()) for export in same)
-    tokens = item.subject.split(".")
-    subject = item.subject.encode()
-    return any(
-        is_subset(subject, export.subject.encode()) and _approved(export, importer, tokens)
-        for export in exports
-    )
-
-
-def _approved(export: Export, importer: AccountOptions, tokens: Sequence[str]) -> bool:
-    position = export.account_token_position
-    if position:
-        return position <= len(tokens) and tokens[position - 1] == importer.name
-    return export.accounts is None or importer.name in export.accounts
-
-
-class _Chains:
-    """Follows imports that were already accepted, to find those that lead back to their importer."""
-
-    def __init__(self, accounts: Mapping[str, AccountOptions], accepted: Mapping[str, list[Import]]) -> None:
-        self.accounts = accounts
-        self.accepted = accepted
-
-    def stream_leads_back(self, account: str, subject: str, visited: set[str]) -> bool:
-        """Return True if the stream that `account` exports as `subject` originates in one of `visited`."""
-        exports = (e.subject for e in self.accounts[account].exports if e.kind is ExportKind.STREAM)
-        if not any(is_subset(subject.encode(), export.encode()) for export in exports):
-            return False
-        for item in self._imports(account, ExportKind.STREAM):
-            local = destination_to_pattern(local_subject(item))
-            if collide(subject.encode(), local.encode()):
-                narrowed = local if is_subset(local.encode(), subject.encode()) else subject
-                if item.account in visited or self.stream_leads_back(
-                    item.account, narrowed, visited | {account}
-                ):
-                    return True
-        return False
-
-    def service_leads_back(self, account: str, subject: str, visited: set[str]) -> bool:
-        """Return True if `account` forwards a request to `subject` to one of `visited`."""
-        for item in self._imports(account, ExportKind.SERVICE):
-            if collide(subject.encode(), destination_to_pattern(item.subject).encode()):
-                local = destination_to_pattern(local_subject(item))
-                narrowed = local if is_subset(local.encode(), subject.encode()) else subject
-                if item.account in visited or self.service_leads_back(
-                    item.account, narrowed, visited | {account}
-                ):
-                    return True
-        return False
-
-    def _imports(self, account: str, kind: ExportKind) -> Iterator[Import]:
-        return (item for item in self.accepted[account] if item.kind is kind)
+        sharing.accepted[importer.name].append(item)

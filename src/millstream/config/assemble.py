@@ -51,6 +51,7 @@ _BROKER_FIELDS: Final = (
     "max_traced_message",
     "write_timeout_retry",
     "no_fast_producer_stall",
+    "proxy_protocol",
     "lame_duck_duration_s",
     "mappings",
     "trace",
@@ -136,6 +137,11 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
     tls: TlsOptions | None = settings.get("tls")
     if tls and settings.get("allow_non_tls"):
         tls = replace(tls, allow_non_tls=True)
+    trust = None
+    if settings.get("operators") or settings.get("trusted_keys") or settings.get("default_sentinel"):
+        from millstream.config.operator import assemble_trust
+
+        trust = assemble_trust(settings, notes)
     system_account = _system_account(settings, blocks, notes)
     broker = BrokerOptions(
         **values,
@@ -143,6 +149,7 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
         tls=tls,
         websocket=settings.get("websocket"),
         system_account=system_account,
+        trust=trust,
         accounts=tuple(block.account for block in blocks),
         authorization=_authorization(settings, blocks, system_account, notes),
     )
@@ -153,6 +160,14 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
 def _system_account(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Notes) -> str:
     names = {block.account.name for block in blocks}
     name: str = settings.get("system_account", "")
+    if settings.get("operators") or settings.get("trusted_keys"):
+        from millstream.config.operator import system_account_of
+
+        return (
+            name
+            or system_account_of(settings)
+            or ("" if settings.get("no_system_account") else SYSTEM_ACCOUNT)
+        )
     if name and name not in names and name != SYSTEM_ACCOUNT:
         notes.error(f'system_account: there is no account "{name}"', settings.at("system_account"))
     if name:
@@ -230,6 +245,11 @@ def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) 
         notes.error(
             f"max_payload ({broker.max_payload}) cannot be higher than max_pending ({broker.max_pending})",
             settings.at("max_payload") or settings.at("max_pending"),
+        )
+    if broker.proxy_protocol and broker.tls is not None:
+        notes.error(
+            "proxy_protocol: not supported by Millstream together with tls; let the proxy do TLS",
+            settings.at("proxy_protocol"),
         )
     if " " in broker.server_name:
         notes.error("server_name: a server name cannot contain spaces")
@@ -325,7 +345,9 @@ def _jetstream(
             "JetStream cannot be enabled on the system account",
             next(block.at for block in blocks if block.account.name == system_account),
         )
-    if all(block.account.name == system_account for block in blocks):
+    if settings.get("operators") or settings.get("trusted_keys"):
+        accounts = {}  # the tokens of accounts say it
+    elif all(block.account.name == system_account for block in blocks):
         accounts = {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
     return JetStreamOptions(
         enabled=settings.get("jetstream", False),

@@ -53,6 +53,8 @@ _RELOADABLE: Final = {
     "broker.authorization.password": Area.AUTHORIZATION,
     "broker.authorization.users": Area.AUTHORIZATION,
     "broker.authorization.timeout_s": Area.AUTHORIZATION,
+    "broker.trust.preload": Area.ACCOUNTS,
+    "broker.trust.resolver": Area.ACCOUNTS,
     "broker.tls": Area.TLS,
     "broker.websocket.tls": Area.TLS,
     "monitor.tls": Area.TLS,
@@ -69,9 +71,9 @@ _RELOADABLE: Final = {
     "jetstream.memory_budget": Area.JETSTREAM,
 }
 _PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
-_OPENED: Final = ("broker.authorization", "broker.websocket")  # compared field by field
+_OPENED: Final = ("broker.authorization", "broker.trust", "broker.websocket")  # compared field by field
 _FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
-_SECRET: Final = ("authorization", "websocket", "tls")
+_SECRET: Final = ("authorization", "trust", "websocket", "tls")
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Any
 from millstream.config.accounts import read_accounts, read_mappings
 from millstream.config.errors import Notes
 from millstream.config.fields import (
+    Reader,
     between,
     block,
     boolean,
@@ -22,6 +23,7 @@ from millstream.config.fields import (
     positive,
     read_block,
     refused,
+    secret,
     string,
     strings,
     unsupported,
@@ -37,12 +39,22 @@ from millstream.config.websocket import read_websocket
 _INT32_MAX = 2**31 - 1
 _SHORTEST_LAME_DUCK_S = 30
 _CLUSTER = unsupported("clustering; Millstream is a single server")
-_OPERATOR = unsupported("operator (JWT) mode")
 _PROFILING = unsupported("Go profiling", harmless=(0,))
 
 
 def read_settings(root: Block, notes: Notes) -> FoundSettings:
     return read_block(root, TOP_LEVEL, notes)
+
+
+def _operator(name: str) -> Reader:
+    """Return a reader of operator mode, whose module is imported when a file needs it."""
+
+    def read(entry: TreeEntry, notes: Notes) -> Any:
+        from millstream.config import operator
+
+        return getattr(operator, f"read_{name}")(entry, notes)
+
+    return read
 
 
 def _read_server_name(entry: TreeEntry, notes: Notes) -> str:
@@ -110,6 +122,7 @@ TOP_LEVEL = (
     field("https_port", port, "https_port"),
     field("http_base_path", string, "http_base_path"),
     # Limits for clients.
+    field("proxy_protocol", boolean, "proxy_protocol"),
     field("max_control_line", between(0, _INT32_MAX), "max_control_line"),
     field("max_payload", between(0, _INT32_MAX), "max_payload"),
     field("max_pending", between(0), "max_pending"),
@@ -136,6 +149,14 @@ TOP_LEVEL = (
     field("no_auth_user", string, "no_auth_user"),
     field("system_account system", string, "system_account"),
     field("no_system_account no_system no_sys_acc", boolean, "no_system_account"),
+    # Operator mode.
+    field("operator operators roots root root_operators root_operator", _operator("operators"), "operators"),
+    field("resolver account_resolver accounts_resolver", _operator("resolver"), "resolver"),
+    field("resolver_tls", _operator("resolver_tls")),
+    field("resolver_preload", _operator("preload"), "preload"),
+    field("resolver_pinned_accounts", strings, "pinned_accounts"),
+    field("trusted_keys trusted", _operator("trusted_keys"), "trusted_keys"),
+    field("default_sentinel", secret, "default_sentinel"),
     # JetStream.
     field("jetstream", read_jetstream),
     field("store_dir storedir", string, "store_dir"),
@@ -161,7 +182,6 @@ TOP_LEVEL = (
         "disable_sublist_cache no_sublist_cache",
         unsupported("routing without its cache", harmless=(False,)),
     ),
-    field("proxy_protocol", unsupported("the PROXY protocol", harmless=(False,))),
     field("proxies", unsupported("proxies in front of clients")),
     field("feature_flags", _read_feature_flags),
     field("default_js_domain", _read_js_domains),
@@ -171,13 +191,6 @@ TOP_LEVEL = (
     field("leafnodes leaf", unsupported("leaf nodes")),
     field("connect_error_reports", _CLUSTER),
     field("reconnect_error_reports", _CLUSTER),
-    field("operator operators roots root root_operators root_operator", _OPERATOR),
-    field("resolver account_resolver accounts_resolver", _OPERATOR),
-    field("resolver_tls", _OPERATOR),
-    field("resolver_preload", _OPERATOR),
-    field("resolver_pinned_accounts", _OPERATOR),
-    field("trusted_keys trusted", _OPERATOR),
-    field("default_sentinel", unsupported("operator (JWT) mode", harmless=("",))),
     field("ocsp", unsupported("OCSP", harmless=(False,))),
     field("ocsp_cache", unsupported("OCSP", harmless=(False,))),
     field("prof_port", _PROFILING),

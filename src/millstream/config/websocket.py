@@ -18,7 +18,6 @@ from millstream.config.fields import (
     seconds,
     string,
     strings,
-    unsupported,
 )
 from millstream.config.settings import FoundSettings
 from millstream.config.tls import read_tls
@@ -93,7 +92,7 @@ _WEBSOCKET = (
     field("user_cookie", string, "user_cookie"),
     field("pass_cookie", string, "password_cookie"),
     field("token_cookie", string, "token_cookie"),
-    field("jwt_cookie", unsupported("operator (JWT) mode", harmless=("",))),
+    field("jwt_cookie", string, "jwt_cookie"),
     field("headers", _read_headers, "headers"),
     field("ping_interval", positive(duration), "ping_interval_s"),
 )

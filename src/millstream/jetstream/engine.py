@@ -170,12 +170,19 @@ class Engine:
         for name in self.accounts.keys() - options.accounts.keys():
             yield from self._disable(name)
         for name, account_options in options.accounts.items():
-            running = self.accounts.get(name)
-            if running is None:
-                self._enable(name, account_options)
-            elif running.options != account_options:
-                running.reconfigure(account_options)
-            yield 1
+            yield from self.configure_account(name, account_options)
+
+    def configure_account(self, name: str, account_options: AccountJetStreamOptions | None) -> Pieces[None]:
+        """Apply the limits of one account, which may be new; None: it has no JetStream any more."""
+        running = self.accounts.get(name)
+        if account_options is None:
+            if running is not None:
+                yield from self._disable(name)
+        elif running is None:
+            self._enable(name, account_options)
+        elif running.options != account_options:
+            running.reconfigure(account_options)
+        yield 1
 
     def _enable(self, name: str, account_options: AccountJetStreamOptions) -> None:
         world = self._make_world(name)

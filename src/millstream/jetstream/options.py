@@ -39,6 +39,8 @@ class AccountJetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory_max_stream_bytes: int = -1
     store_max_stream_bytes: int = -1
     max_bytes_required: bool = False  # a stream must set `max_bytes`
+    tier: str = ""  # the limits are those of a tier, as `R1` for streams with one copy
+    has_tier: bool = True  # or there is no such tier, so that no stream can be created
 
 
 class JetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):

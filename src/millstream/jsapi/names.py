@@ -97,6 +97,7 @@ METADATA_PREFIX: Final = "_nats."
 METADATA_REQUIRED_LEVEL: Final = "_nats.req.level"
 METADATA_SERVER_VERSION: Final = "_nats.ver"
 METADATA_SERVER_LEVEL: Final = "_nats.level"
+METADATA_DEAD_LETTER: Final = "millstream.dead_letter"  # of a consumer: the subject of its dead letters
 
 # -- events -----------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from millstream.base.clock import SystemClock
 from millstream.base.slices import Pieces, finish
 from millstream.broker.info import SERVER_VERSION
@@ -18,7 +20,7 @@ from millstream.jsapi.names import API_ALL, domain_mappings
 if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
     from millstream.jetstream.engine import Engine
-    from millstream.jetstream.options import JetStreamOptions
+    from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
     from millstream.server.jetstream_view import EngineView
     from millstream.server.jetstream_world import AccountWorld
     from millstream.server.server import Server
@@ -62,7 +64,7 @@ class JetStreamService:
             broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run, broker.tick
         )
         self.engine = Engine(
-            options,
+            self._with_claimed(options),
             self._make_world,
             server_name=broker.identity.server_name,
             server_id=broker.identity.server_id,
@@ -107,12 +109,13 @@ class JetStreamService:
         assert self._workers is not None
         return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
 
-    def _refuse_others(self, engine: Engine) -> Pieces[None]:
+    def _refuse_others(self, engine: Engine, names: list[str] | None = None) -> Pieces[None]:
         """Refuse requests of accounts without JetStream, unless they import the API of another account."""
         broker = self._server.broker
-        for name, account in list(broker.accounts.items()):
+        for name in list(broker.accounts) if names is None else names:
             yield 1
-            if name == broker.options.system_account:
+            account = broker.accounts.get(name)
+            if account is None or name == broker.options.system_account:
                 continue
             if any(_is_whole_api(each) for each in account.configured.imports):
                 engine.leave_alone(name)
@@ -122,17 +125,45 @@ class JetStreamService:
     def _map_domain(self, options: JetStreamOptions) -> None:
         """Map the API subjects with the domain to those without."""
         broker = self._server.broker
-        mappings: tuple[SubjectMapping, ...] = ()
-        if options.domain:
-            mappings = tuple(
-                SubjectMapping(source=source, destinations=(MapDestination(subject=plain),))
-                for source, plain in domain_mappings(options.domain).items()
-            )
+        mappings = _domain_mappings(options.domain) if options.domain else ()
         names = broker.accounts.keys() - {broker.options.system_account}
         built_in = dict.fromkeys(names | options.accounts.keys(), mappings)
         if built_in != broker.built_in_mappings:
             broker.built_in_mappings = built_in
             broker.configure_accounts()
+
+    def _with_claimed(self, options: JetStreamOptions) -> JetStreamOptions:
+        """Return the options with the accounts that tokens describe."""
+        registry = self._server.broker.registry
+        if registry is None:
+            return options
+        from millstream.server.operator import jetstream_of
+
+        limits = {name: jetstream_of(account) for name, account in registry.accounts.items()}
+        return replace(options, accounts={name: each for name, each in limits.items() if each is not None})
+
+    def follow_account(self, name: str, limits: AccountJetStreamOptions | None) -> None:
+        """Give one account other limits, or take JetStream away from it."""
+        engine, broker = self.engine, self._server.broker
+        if engine is None or name == broker.options.system_account:
+            return
+        if name not in broker.accounts:
+            engine.leave_alone(name)
+        elif engine.options.domain and name not in broker.built_in_mappings:
+            broker.built_in_mappings[name] = _domain_mappings(engine.options.domain)
+            broker.put_account(broker.accounts[name].configured)
+        work = self._follow_account(engine, name, limits)
+        if limits is None and name in engine.accounts:
+            broker.turns.in_slices("JetStream of an account", work)
+        else:
+            finish(work)  # before a client of it asks for anything
+
+    def _follow_account(
+        self, engine: Engine, name: str, limits: AccountJetStreamOptions | None
+    ) -> Pieces[None]:
+        yield from engine.configure_account(name, limits)
+        if limits is None:
+            yield from self._refuse_others(engine, [name])
 
     def reload(self, plan: ReloadPlan) -> Pieces[None]:
         """Apply a changed configuration."""
@@ -144,7 +175,7 @@ class JetStreamService:
             self.start()
         elif self.engine is not None and {Area.JETSTREAM, Area.ACCOUNTS} & plan.areas:
             self._map_domain(options)
-            yield from self.engine.reconfigure(options)
+            yield from self.engine.reconfigure(self._with_claimed(options))
             yield from self._refuse_others(self.engine)
 
 
@@ -158,6 +189,13 @@ def _prepare_folder(store_dir: str) -> threading.Thread | None:
     except RuntimeError:  # the system has no more of them: the engine does it
         return None
     return thread
+
+
+def _domain_mappings(domain: str) -> tuple[SubjectMapping, ...]:
+    return tuple(
+        SubjectMapping(source=source, destinations=(MapDestination(subject=plain),))
+        for source, plain in domain_mappings(domain).items()
+    )
 
 
 def _is_whole_api(imported: Import) -> bool:

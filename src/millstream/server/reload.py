@@ -20,7 +20,8 @@ from millstream.base.errors import MillstreamError
 from millstream.base.reasons import CannotListen, system_reason
 from millstream.base.slices import Pieces, finish
 from millstream.broker import reload as broker_reload
-from millstream.broker.auth import ClientAuthenticator
+from millstream.broker.auth import BrokerAuthenticator
+from millstream.broker.options import BrokerOptions
 from millstream.config.errors import ConfigError
 from millstream.config.load import load
 from millstream.config.options import ServerOptions
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.server")
 
 Ended = Callable[[Exception | None], None]
-_Prepared = tuple[ReloadPlan, ClientAuthenticator]
+_Prepared = tuple[ReloadPlan, BrokerAuthenticator]
 
 
 def reload_configuration(server: Server) -> ReloadPlan:
@@ -40,7 +41,7 @@ def reload_configuration(server: Server) -> ReloadPlan:
 
     Raises ConfigError if that is not possible, or if a part of it failed; the other parts are then in force.
     """
-    prepared = _prepare(server.options)
+    prepared = _prepare(server.options, server.broker.make_authenticator)
     finish(_apply(server, *prepared))
     server.broker.tick.flush()
     return prepared[0]
@@ -64,7 +65,9 @@ class Reloads:
     def _read(self) -> None:
         asked, self._waiting = self._waiting, []
         broker = self._server.broker
-        prepared = broker.loop.run_in_executor(None, partial(_prepare, self._server.options))
+        prepared = broker.loop.run_in_executor(
+            None, partial(_prepare, self._server.options, broker.make_authenticator)
+        )
         broker.turns.when_done(prepared, partial(self._apply, asked))
 
     def _apply(self, asked: list[Ended], prepared: asyncio.Future[_Prepared]) -> None:
@@ -85,21 +88,25 @@ class Reloads:
             self._read()
 
 
-def _prepare(options: ServerOptions) -> _Prepared:
+def _prepare(
+    options: ServerOptions, make_authenticator: Callable[[BrokerOptions], BrokerAuthenticator]
+) -> _Prepared:
     """Read the file and return what to do.  Safe to call in any thread."""
     if not options.config_file:
         raise ConfigError("can only reload config when a file is provided using -c or --config")
     plan = plan_reload(options, load(options.config_file, options.overrides))
-    return plan, ClientAuthenticator(plan.options.broker)
+    return plan, make_authenticator(plan.options.broker)
 
 
-def _apply(server: Server, plan: ReloadPlan, authenticator: ClientAuthenticator) -> Pieces[None]:
+def _apply(server: Server, plan: ReloadPlan, authenticator: BrokerAuthenticator) -> Pieces[None]:
     yield from broker_reload.apply_in_slices(server.broker, plan.options.broker, authenticator)
     server.options = plan.options
     server.configured_ns = time.time_ns()
     problems: list[str] = []
     if Area.TLS in plan.areas:
         problems += yield from _try("certificates", server.renew_certificates)
+    if server.broker.registry is not None:
+        problems += yield from _try("the resolver", lambda: _reload_operator(server, plan))
     problems += yield from _try("JetStream", lambda: server.jetstream.reload(plan))
     problems += yield from _try("the Arrow endpoint", lambda: _follow_jetstream(server))
     for each in list(server.reload_listeners):
@@ -126,6 +133,12 @@ def _try(what: str, step: Callable[[], Pieces[None] | None]) -> Pieces[list[str]
         guard.report(f"reloading {what}", error)
         return [f"{what}: internal error"]
     return []
+
+
+def _reload_operator(server: Server, plan: ReloadPlan) -> Pieces[None] | None:
+    from millstream.server.operator import reload_operator
+
+    return reload_operator(server, plan.options.broker)
 
 
 def _follow_jetstream(server: Server) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from millstream.config import accounts, jetstream, millstream, schema, tls, users, websocket
+from millstream.config import accounts, jetstream, millstream, operator, schema, tls, users, websocket
 from millstream.config.fields import SettingField
 from tests.kits.docs.generated import compare, item
 from tests.kits.paths import DOCS
 
 PAGE = DOCS / "configuration.md"
 TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
-    "Top level": [schema.TOP_LEVEL],
+    "Top level": [schema.TOP_LEVEL, operator._RESOLVER_TLS],
     "authorization": [users._AUTHORIZATION],
     "users": [users._USER],
     "permissions": [users._PERMISSIONS, users._RESPONSES],
@@ -23,6 +23,7 @@ TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "jetstream": [jetstream._JETSTREAM, jetstream._LIMITS, jetstream._BATCH],
     "jetstream of an account": [jetstream._ACCOUNT],
     "millstream": [millstream._MILLSTREAM, millstream._ARROW],
+    "resolver": [operator._FOLDER],
     "tls": [tls._TLS, tls._PAIR],
     "websocket": [websocket._WEBSOCKET, users.SIMPLE_AUTHORIZATION],
 }
@@ -55,7 +56,7 @@ def test_every_refused_key_is_listed_with_the_reason() -> None:
 
 def test_no_table_of_keys_is_forgotten() -> None:
     listed = {id(table) for tables in TABLES.values() for table in tables}
-    for module in (accounts, jetstream, millstream, schema, tls, users, websocket):
+    for module in (accounts, jetstream, millstream, operator, schema, tls, users, websocket):
         for name, value in vars(module).items():
             if isinstance(value, tuple) and value and all(isinstance(each, SettingField) for each in value):
                 assert id(value) in listed, f"{module.__name__}.{name}"

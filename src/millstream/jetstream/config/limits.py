@@ -36,6 +36,8 @@ def check_stream_count(
     config: StreamConfig, streams: Mapping[str, StreamConfig], limits: StreamLimits
 ) -> None:
     """Raise ApiError if the account has no place for another stream."""
+    if not limits.account.has_tier:
+        raise ApiError(Err.NO_LIMITS)
     others = len(streams) - (config.name in streams)
     if 0 < limits.account.max_streams <= others:
         raise ApiError(Err.MAXIMUM_STREAMS_REACHED)

@@ -25,6 +25,7 @@ from millstream.golang.time import Time
 from millstream.jetstream.consumers.ack_sink import Acknowledging
 from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
+from millstream.jetstream.consumers.dead_letters import LetterWriter, letters_of
 from millstream.jetstream.consumers.delivery import Delivery
 from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
@@ -79,6 +80,7 @@ class Consumer:
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
         )
         self.acknowledging = Acknowledging(self)
+        self.letters: LetterWriter | None = None
         self.pauses = PauseTimer(self)
         self.inactivity = Inactivity(self)
         self.last_delivery_ns = 0
@@ -101,6 +103,8 @@ class Consumer:
         ledger.ack_wait = min(config.ack_wait, LONGEST_WAIT_NS)
         ledger.backoff = tuple(min(wait, LONGEST_WAIT_NS) for wait in config.backoff)
         ledger.max_deliver = max(config.max_deliver, 0)
+        self.letters = letters_of(self, self.letters)
+        ledger.keeps_spent = self.letters is not None
         delivery.settles = config.ack_policy is AckPolicy.NONE
         delivery.headers_only = config.headers_only
         delivery.max_pending = max(config.max_ack_pending, 0) if not delivery.settles else 0
@@ -391,6 +395,8 @@ class Consumer:
         if left := self.pauses.left_ns:
             info.paused = True
             info.pause_remaining = left
+        if self.letters is not None:
+            info.dead_letters = self.letters.info()
         self.mode.describe(info)
         return info
 

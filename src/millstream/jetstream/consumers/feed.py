@@ -198,7 +198,10 @@ class Feed:
         sseq = ledger.next_again()
         if ledger.spent(sseq):
             ledger.pop_again()
-            ledger.give_up(sseq)
+            if ledger.keeps_spent:
+                ledger.drop_from_queue(sseq)
+            else:
+                ledger.give_up(sseq)
             self._given_up(sseq)
             return _DONE
         if not self._log.get(sseq, record):
@@ -242,6 +245,25 @@ class Feed:
         self._singles.pop()
         self._note(size)
         return _DONE
+
+    def take_next(self, now: int) -> int:
+        """Record the next message as delivered without sending it; return its sequence, or 0."""
+        ledger = self._ledger
+        sseq = ledger.next_again()
+        if sseq:
+            ledger.pop_again()
+            ledger.drop_from_queue(sseq)
+            return sseq
+        if self._singles.first:
+            sseq = self._singles.first
+            self._singles.pop()
+        elif self._cursor.next(self._record):
+            sseq = self._record.seq
+        else:
+            return 0
+        self._delivery.pending = max(self._delivery.pending - 1, 0)
+        ledger.deliver(sseq, now)
+        return sseq
 
     def _note(self, size: int) -> None:
         self.sent += 1

@@ -34,6 +34,8 @@ cdef class Ledger:
     cdef readonly PagedMap pending
     cdef readonly PagedMap redelivered
     cdef public bint journaled
+    cdef public bint keeps_spent
+    cdef readonly set aside
     cdef readonly bint late
     cdef object _queue
     cdef unsigned long long _timed
@@ -79,6 +81,8 @@ cdef class Ledger:
     cpdef long long due(self) except *
     @cython.locals(entry=Pending, when="long long", sseq="unsigned long long")
     cdef long long _first_planned(self) except *
+    cpdef drop_from_queue(self, unsigned long long sseq)
+    cpdef put_aside(self, unsigned long long sseq)
     cpdef bint has_delayed(self) noexcept
     @cython.locals(entry=Pending, latest="long long")
     cpdef plan_again(self, long long now)

@@ -68,6 +68,8 @@ class Ledger:
         self.pending = PagedMap()  # by sseq
         self.redelivered = PagedMap()  # sseq: deliveries after the first
         self.journaled = False  # somebody calls ``take_changes``
+        self.keeps_spent = False  # spent messages stay pending until the caller settles them
+        self.aside: set[int] = set()  # pending messages that are about to be settled, and not delivered again
         self.late = False  # ``expire`` has more to do at once
         # Made when it is needed: an idle consumer has no use for it, and it is large.
         self._queue: deque[int] | None = None  # to be delivered again; some may be settled
@@ -171,7 +173,8 @@ class Ledger:
     def queue_some(self, after: int, now: int, most: int = _PART) -> tuple[int, list[int]]:
         """Queue at most `most` pending messages above `after`; give up those that reached the limit.
 
-        Returns the last message that was examined, or 0 if there are no more, and the messages given up.
+        Returns the last message that was examined, or 0 if there are no more, and the messages given up,
+        which stay pending if `keeps_spent` is set.
         """
         found = []
         sseq = after
@@ -187,7 +190,8 @@ class Ledger:
     def expire(self, now: int, most: int = _PART) -> list[int]:
         """Queue messages that were not acknowledged in time; give up and return those that reached the limit.
 
-        Examines at most `most` messages; `late` is True if there may be others.
+        These stay pending if `keeps_spent` is set.  Examines at most `most` messages; `late` is True if there
+        may be others.
         """
         late = []
         left = most
@@ -235,12 +239,15 @@ class Ledger:
             self._enqueue(sseq, entry)
             entry.at = now
             self._note_move(sseq, entry)
-        for sseq in given_up:
-            self.give_up(sseq)
+        if not self.keeps_spent:
+            for sseq in given_up:
+                self.give_up(sseq)
         return given_up
 
     def spent(self, sseq: int) -> bool:
         """Return True if a message may not be delivered again."""
+        if self.keeps_spent and sseq in self.aside:
+            return True
         return 0 < self.max_deliver <= self.deliveries(sseq)
 
     def give_up(self, sseq: int) -> None:
@@ -277,6 +284,15 @@ class Ledger:
                 break
             heapq.heappop(self._later)
         return self._later[0][0] if self._later else _NEVER
+
+    def drop_from_queue(self, sseq: int) -> None:
+        """Take a pending message out of the queue for redelivery; the caller settles it or delays it."""
+        self._unqueue(self.pending[sseq])
+
+    def put_aside(self, sseq: int) -> None:
+        """Deliver a pending message no more; the caller settles it soon."""
+        self.drop_from_queue(sseq)
+        self.aside.add(sseq)
 
     def has_delayed(self) -> bool:
         """Return True if a message may be due before the others."""
@@ -515,6 +531,7 @@ class Ledger:
         self.delivered_sseq = self.floor_sseq = sseq - 1
         self.pending = PagedMap()
         self.redelivered = PagedMap()
+        self.aside = set()
         self._queue = None
         self.waiting_again = 0
         self.late = False

@@ -56,7 +56,9 @@ class Access:
         except UnreadableCertificate as error:
             raise ArrowProblem(HTTPStatus.UNAUTHORIZED, str(error)) from None
         user, password, token = _credentials(scheme.lower(), value)
-        given = ClientCredentials(user=user, password=password, token=token, peer=peer)
+        given = ClientCredentials(
+            user=user, password=password, token=token, jwt=token, peer=peer, host=address
+        )
         candidate = self._broker.authenticator.candidate(given)
         identity = await self._verified(candidate, address) if candidate is not None else None
         if identity is None:

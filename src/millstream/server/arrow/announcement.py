@@ -82,7 +82,13 @@ class Announcement:
         session = getattr(client, "session", None)
         identity = getattr(session, "identity", None)
         url = self._url(client, session)
-        if session is None or identity is None or identity.account != account.name or not url:
+        if (
+            session is None
+            or identity is None
+            or identity.grant is not None
+            or identity.account != account.name
+            or not url
+        ):
             return {"version": VERSION, "urls": []}
         secret = self._server.broker.authenticator.secret_of(identity)
         from millstream.golang.time import format_time

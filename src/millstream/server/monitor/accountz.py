@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from millstream.subjects.transform import pattern_to_destination
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
+    from millstream.broker.operator.account import ClaimedAccount
     from millstream.server.server import Server
 
 _WHOLE: Final = 100  # percent
@@ -92,7 +93,12 @@ class AccountDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     mappings: dict[str, list[MappedTo]] = {}
     exports: list[ExportInfo] = []
     imports: list[ImportInfo] = []
+    jwt: str = ""
+    issuer_key: str = ""
     name_tag: str
+    tags: tuple[str, ...] = ()
+    decoded_jwt: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    revoked_user: dict[str, str] = {}
     sublist_stats: TreeStats
 
 
@@ -155,13 +161,16 @@ def account_info(server: Server, name: str) -> Pieces[AccountDetail]:
     account = server.broker.accounts.get(name)
     if account is None:
         raise BadQuery(f"Account {name} does not exist")
+    registry = server.broker.registry
+    claimed = registry.accounts.get(name) if registry is not None else None
+    updated_ns = registry.updated_ns.get(name, 0) if registry is not None else 0
     view = jetstream_of(server)
     return AccountDetail(
         account_name=name,
-        update_time=format_time(server.configured_ns),
+        update_time=format_time(updated_ns or server.configured_ns),
         is_system=account.is_system,
-        expired=False,
-        complete=True,
+        expired=claimed is not None and claimed.expired(),
+        complete=claimed is None or not claimed.wanting,
         jetstream_enabled=view is not None and view.account_enabled(name),
         leafnode_connections=0,
         client_connections=len(account.connections),
@@ -169,9 +178,23 @@ def account_info(server: Server, name: str) -> Pieces[AccountDetail]:
         mappings={mapping.source: _mapped_to(mapping) for mapping in account.configured.mappings},
         exports=_exports(account),
         imports=_imports(account, server.broker.options.system_account),
-        name_tag=name,
+        **_token_fields(claimed),
+        name_tag=account.tag,
         sublist_stats=(yield from tree_stats([account.space])),
     )
+
+
+def _token_fields(account: ClaimedAccount | None) -> dict[str, Any]:
+    if account is None or account.claims is None:
+        return {}
+    token, body = account.claims.token, account.claims.body
+    return {
+        "jwt": token.text,
+        "issuer_key": token.issuer,
+        "tags": token.tags,
+        "decoded_jwt": msgspec.Raw(token.claims),
+        "revoked_user": {key: format_time(at * 10**9) for key, at in body.revocations.items()},
+    }
 
 
 def account_statz(server: Server, options: AccountStatzOptions | None = None) -> Pieces[AccountStatz]:
@@ -200,7 +223,7 @@ def account_stat(account: Account, traffic: Traffic) -> AccountStat:
     connections = len(account.connections)
     return AccountStat(
         acc=account.name,
-        name=account.name,
+        name=account.tag,
         conns=connections,
         leafnodes=0,
         total_conns=connections,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -78,7 +78,10 @@ class ConnectionInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     account: str = ""
     subscriptions_list: Listing | list[None] = []
     subscriptions_list_detail: Listing | list[None] = []
+    jwt: str = ""
+    issuer_key: str = ""
     name_tag: str = ""
+    tags: tuple[str, ...] = ()
 
 
 def subscription_count(entry: Entry) -> int:
@@ -111,6 +114,7 @@ def describe(
     # Computed from the start of the connection, so that it stays the same while nothing happens.
     last_ns = session.started_ns + nanoseconds(max(entry.last_activity - session.started, 0))
     idle_ns = end_ns - last_ns if closed else nanoseconds(moment.monotonic - entry.last_activity)
+    tag = account if isinstance(entry, ClosedConnection) else entry.account.tag
     names_account = account != GLOBAL_ACCOUNT
     held = subscription_count(entry)
     return ConnectionInfo(
@@ -152,8 +156,21 @@ def describe(
             if held and details
             else []
         ),
-        name_tag=account if identity and (names_account or not closed) else "",
+        **(_terms(session) if identity and not closed else {}),
+        name_tag=tag if identity and (names_account or not closed) else "",
     )
+
+
+def _terms(session: ClientSession) -> dict[str, Any]:
+    """Return what a client's token says; a token that anybody could use is not shown."""
+    grant = session.identity.grant if session.identity is not None else None
+    if grant is None:
+        return {}
+    return {
+        "jwt": _REDACTED if grant.bearer else grant.token,
+        "issuer_key": grant.signer,
+        "tags": grant.tags,
+    }
 
 
 def authorized_user(session: ClientSession) -> str:

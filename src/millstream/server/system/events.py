@@ -95,6 +95,12 @@ class SystemEvents(Observer):
         for name in self._counts.keys() - self._broker.accounts.keys():
             self._counts.pop(name).stop()
 
+    def follow_account(self, name: str) -> None:
+        """Answer the requests of an account that is new."""
+        account = self._broker.accounts.get(name)
+        if self._running and account is not None:
+            self._requests.listen_in(account)
+
     # -- what the broker tells --------------------------------------------------------------------
 
     def client_connected(self, connection: Connection) -> None:

@@ -139,11 +139,18 @@ def client_info(connection: Connection, stopped_ns: int | None = None) -> Client
         ver=connect.version,
         rtt=0 if stopped_ns is None else nanoseconds(connection.keepalive.round_trip_s),
         stop="" if stopped_ns is None else format_time(stopped_ns),
-        issuer_key=connection.account.name if session.identity is not None and session.identity.nkey else "",
-        name_tag=connection.account.name,
+        issuer_key=_issuer_of(connection),
+        name_tag=connection.account.tag,
         kind="Client",
         client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
     )
+
+
+def _issuer_of(connection: Connection) -> str:
+    identity = connection.session.identity
+    if identity is None or not (identity.nkey or identity.grant):
+        return ""
+    return str(identity.grant.signer if identity.grant is not None else connection.account.name)
 
 
 def user_of(connection: Connection) -> str:

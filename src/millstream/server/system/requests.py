@@ -25,6 +25,7 @@ from millstream.base.slices import Pieces
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.internal import InternalMessage
+    from millstream.broker.operator.registry import Registry
     from millstream.broker.router import Subscription
     from millstream.server.server import Server
     from millstream.server.system.answers import SystemAnswers
@@ -64,13 +65,19 @@ class SystemRequests:
         for account in [each for each in self._listening if each not in known]:
             self._stop_listening_in(account)
             yield 1
-        for account in [each for each in known if each not in self._listening]:
-            self._listening[account] = []
-            if account.is_system:
-                self._listen_in_system_account(account)
-            else:
-                self._listen_in_account(account)
+        for account in known:
+            self.listen_in(account)
             yield 1
+
+    def listen_in(self, account: Account) -> None:
+        """Subscribe in an account, unless that was done before."""
+        if account in self._listening:
+            return
+        self._listening[account] = []
+        if account.is_system:
+            self._listen_in_system_account(account)
+        else:
+            self._listen_in_account(account)
 
     def stop_listening(self) -> None:
         for account in list(self._listening):
@@ -98,6 +105,28 @@ class SystemRequests:
         )
         self._on(account, "$SYS.REQ.USER.INFO", lambda answers, *asked: answers.user_info(*asked))
         self._on(account, "$SYS.DEBUG.SUBSCRIBERS", lambda answers, *asked: answers.subscribers(*asked))
+
+        if self._broker.registry is not None:
+            self._listen_for_claims(account, self._broker.registry)
+
+    def _listen_for_claims(self, account: Account, registry: Registry) -> None:
+        from millstream.server.system.claims import ClaimsRequests
+
+        requests = ClaimsRequests(self._broker, registry, self._outbox)
+        handlers = {
+            "$SYS.ACCOUNT.*.CLAIMS.UPDATE": requests.update_named,
+            "$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE": requests.update_named,
+        }
+        if registry.tokens.folder:
+            handlers |= {
+                "$SYS.REQ.CLAIMS.UPDATE": requests.update,
+                "$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP": requests.look_up,
+                "$SYS.REQ.CLAIMS.LIST": requests.list_names,
+                "$SYS.REQ.CLAIMS.PACK": requests.pack,
+                "$SYS.REQ.CLAIMS.DELETE": requests.delete,
+            }
+        for subject, handle in handlers.items():
+            self._on(account, subject, lambda _, *asked, handle=handle: handle(*asked))
 
     def _listen_in_account(self, account: Account) -> None:
         for subject, name in (

@@ -51,7 +51,7 @@ def user_info(asker: Connection | None, account: Account) -> UserInfo:
     return UserInfo(
         user=user_of(asker),
         account=asker.account.name,
-        account_name=asker.account.name,
+        account_name=asker.account.tag,
         permissions=_shown(permissions) if permissions is not None else None,
     )
 

@@ -1,0 +1,99 @@
+"""Read the tokens of operators, accounts, users and activations, of version 1 or 2.
+
+A token that is read has a signature that fits and the right kind; ``validation`` checks what it says, and
+whether its time has come or passed.
+"""
+
+import re
+from typing import Final, TypeVar
+
+import msgspec
+
+from millstream.base.nkeys import KeyKind
+from millstream.claims.token import ClaimsError, Token, read_token
+from millstream.claims.types import (
+    UNLIMITED,
+    AccountBody,
+    AccountClaims,
+    ActivationBody,
+    ActivationClaims,
+    OperatorBody,
+    OperatorClaims,
+    Scope,
+    UserBody,
+    UserClaims,
+)
+
+_Body = TypeVar("_Body", bound=msgspec.Struct)
+
+# A file of credentials: each part between two lines of dashes.
+_DECORATED: Final = re.compile(r"\s*-{3,}[^\n]*-{3,}\n(.+?)\r?\n\s*-{3,}[^\n]*-{3,}", re.DOTALL)
+_SCOPED: Final = "user_scope"
+
+
+class _FirstUserBody(UserBody, frozen=True, kw_only=True):
+    """A user of version 1, whose limits are unlimited unless it says otherwise."""
+
+    subs: int = UNLIMITED
+    data: int = UNLIMITED
+    payload: int = UNLIMITED
+
+
+class _FirstActivationBody(msgspec.Struct, frozen=True):
+    subject: str = ""
+    type: str = ""
+
+
+def read_operator(text: str) -> OperatorClaims:
+    token = _read(text, "operator", KeyKind.OPERATOR)
+    return OperatorClaims(token, _body(token, OperatorBody))
+
+
+def read_account(text: str) -> AccountClaims:
+    token = _read(text, "account", KeyKind.ACCOUNT, KeyKind.OPERATOR)
+    body = _body(token, AccountBody)
+    for key in body.signing_keys:
+        if isinstance(key, Scope) and key.kind != _SCOPED:
+            raise ClaimsError(f'unknown signing key scope "{key.kind}"')
+    return AccountClaims(token, body)
+
+
+def read_user(text: str) -> UserClaims:
+    token = _read(text, "user", KeyKind.ACCOUNT)
+    if token.version == 1:
+        body: UserBody = _body(token, _FirstUserBody)
+        return UserClaims(token, body, token.issuer_account)
+    body = _body(token, UserBody)
+    return UserClaims(token, body, body.issuer_account)
+
+
+def read_activation(text: str) -> ActivationClaims:
+    token = _read(text, "activation", KeyKind.ACCOUNT, KeyKind.OPERATOR)
+    if token.version == 1:
+        first = _body(token, _FirstActivationBody)
+        body = ActivationBody(subject=first.subject, kind=first.type, issuer_account=token.issuer_account)
+    else:
+        body = _body(token, ActivationBody)
+    return ActivationClaims(token, body, body.issuer_account)
+
+
+def undecorated(text: str) -> str:
+    """Return the token in a file that `nsc` wrote, with or without its lines of dashes."""
+    found = _DECORATED.search(text)
+    return (found[1] if found is not None else text).strip()
+
+
+def _read(text: str, kind: str, *issuers: KeyKind) -> Token:
+    token = read_token(text, issuers)
+    if token.kind != kind:
+        raise ClaimsError(f"not {kind} claim")
+    if token.version not in (1, 2):
+        raise ClaimsError(f"library supports version 2 or less - received {token.version}")
+    return token
+
+
+def _body(token: Token, kind: type[_Body]) -> _Body:
+    try:
+        return msgspec.json.decode(token.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClaimsError(f"invalid claims: {error}") from None
