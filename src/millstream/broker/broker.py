@@ -172,7 +172,7 @@ class Broker:
         """Forget an account that nobody may use any more; the caller closes its clients."""
         running = self.accounts.pop(name, None)
         if running is not None:
-            self.imports.unwire(running)
+            self.imports.forget(running)
         return running
 
     def renew_some(

@@ -112,12 +112,15 @@ class Registry:
 
     def forget(self, name: str) -> None:
         """Drop an account that the resolver no longer has; its clients are closed."""
-        if self.accounts.pop(name, None) is None:
+        known = self.accounts.pop(name, None)
+        if known is None:
             return
         _log.info('Reloaded: deleting account [removed]: "%s"', name)
         if (timer := self._timers.pop(name, None)) is not None:
             timer.cancel()
         gone = self._broker.drop_account(name)
+        for listener in self.listeners:
+            guard.alone("following an account", listener, replace(known, removed=True))
         for connection in list(gone.connections.values()) if gone is not None else ():
             self._broker.close(connection, CloseReason.CLIENT_CLOSED)
         for importer in list(self._importers.get(name, ())):
@@ -126,7 +129,7 @@ class Registry:
     # -- looking up -------------------------------------------------------------------------------
 
     def look_up_now(self, name: str) -> bool:
-        """Get an account's token, waiting for it; for the start.  Returns True if the account is known."""
+        """Get an account's token, waiting for it, and return True if the account is known."""
         try:
             text = self.tokens.fetch(name)
         except TokenError as error:
@@ -141,10 +144,9 @@ class Registry:
             waiting.append(done)
             return
         if not self.tokens.slow:
-            with suppress(TokenError):
-                if self._found(name, self.tokens.fetch(name)):
-                    done()
-                    return
+            if self.look_up_now(name):
+                done()
+                return
             if not isinstance(self.tokens, FolderTokens):
                 done()
                 return
