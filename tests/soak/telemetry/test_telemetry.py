@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from millstream.lake.catalog import CatalogSettings, open_catalog
 from tests.kits.paths import ROOT
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
 
 READINGS = 60  # of each device: ten minutes
 

@@ -60,7 +60,7 @@ class Acknowledging:
     def acknowledge_all(self, sseq: int, dseq: int) -> None:
         """Acknowledge everything up to here, but no deliveries that never happened."""
         dseq = min(dseq, self._ledger.delivered_dseq)
-        if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
+        if dseq <= 0 or sseq <= self._ledger.floor_sseq:
             return
         self._consumer.last_ack_ns = self._world.steady_ns()
         slices.begin(self._world, "ack of all", self._settle(sseq, dseq))
