@@ -2,10 +2,12 @@
 
 A stream of each size is filled, then messages are read in random order, sixteen requests at a time; a bucket
 is filled with keys, which are then read, overwritten and updated.  Reads are repeated after a restart, when
-nothing is in memory.  What counts is the ratio to nats-server, and that a figure does not fall with size.
+nothing is in memory.  What counts is the ratio to nats-server, and that a figure does not fall with size:
+*growth* is how each figure changed since the first size (below 1: it got worse), ours / theirs.
 
     python -m benchmarks.scale_reads                      # 100,000 and 1,000,000 messages
     python -m benchmarks.scale_reads --sizes 10000000
+    python -m benchmarks.scale_reads --sizes 100000 300000 --body 1024
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ _WINDOW: Final = 4_000  # publishes
 _AT_ONCE: Final = 1_000
 _UPDATED_KEYS: Final = 64
 _PROCESSOR: Final = "processor us"
-_PAYLOAD: Final = b"v" * 126 + b"#~"
+_TIME: Final = "ms"
+_COSTS: Final = ("memory", _PROCESSOR, _TIME)  # names of figures that are better if they are low
+_MARK: Final = b"#~"  # the end of every payload
+_BODY_BYTES: Final = 128
 _STREAM: Final = {"name": "S", "subjects": ["s.>"], "storage": "file", "allow_direct": True}
 _BUCKET: Final = {
     "name": "KV_B",
@@ -50,7 +55,8 @@ _BUCKET: Final = {
 class Caller:
     """A connection that publishes and asks."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, body_bytes: int = _BODY_BYTES) -> None:
+        self.payload = b"v" * (body_bytes - len(_MARK)) + _MARK
         self._socket: socket.socket = dial(Address("127.0.0.1", port), greeting=b"SUB _INBOX.* 1\r\n")
 
     def close(self) -> None:
@@ -88,7 +94,7 @@ class Caller:
 
     def read(self, requests: list[bytes]) -> float:
         """Send requests, each answered with one message, and return how many there were in a second."""
-        mark = _PAYLOAD + b"\r\n"
+        mark = _MARK + b"\r\n"
         began, tail = time.monotonic(), b""
         self._socket.sendall(b"".join(requests[:_UNDER_WAY]))
         sent, seen = _UNDER_WAY, 0
@@ -110,7 +116,8 @@ class Caller:
         last = dict.fromkeys(range(_UPDATED_KEYS), 0)
         began = time.monotonic()
         for _ in range(rounds):
-            self._socket.sendall(b"".join(_update(key, revision) for key, revision in last.items()))
+            updates = (_update(key, revision, self.payload) for key, revision in last.items())
+            self._socket.sendall(b"".join(updates))
             seen = b""
             while seen.count(b'"seq":') < _UPDATED_KEYS:
                 seen += self._more()
@@ -127,14 +134,14 @@ class Caller:
         return data
 
 
-def _publication(subject: bytes) -> bytes:
-    return b"PUB %b _INBOX.ack %d\r\n%b\r\n" % (subject, len(_PAYLOAD), _PAYLOAD)
+def _publication(subject: bytes, payload: bytes) -> bytes:
+    return b"PUB %b _INBOX.ack %d\r\n%b\r\n" % (subject, len(payload), payload)
 
 
-def _update(key: int, revision: int) -> bytes:
+def _update(key: int, revision: int, payload: bytes) -> bytes:
     block = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n\r\n" % revision
-    size = len(block) + len(_PAYLOAD)
-    return b"HPUB $KV.B.u%d _INBOX.ack %d %d\r\n%b%b\r\n" % (key, len(block), size, block, _PAYLOAD)
+    size = len(block) + len(payload)
+    return b"HPUB $KV.B.u%d _INBOX.ack %d %d\r\n%b%b\r\n" % (key, len(block), size, block, payload)
 
 
 def _get(body: object) -> bytes:
@@ -152,27 +159,32 @@ def resident_mib(pid: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def measure(server: ServerProcess, size: int, operations: int) -> Figures:
+def measure(server: ServerProcess, size: int, operations: int, body_bytes: int = _BODY_BYTES) -> Figures:
     """Fill a stream and a bucket of this size on a fresh server, and use them."""
     chance = random.Random(size)
     figures: Figures = {}
-    caller = Caller(server.port)
+    caller = Caller(server.port, body_bytes)
+    payload = caller.payload
     caller.ask("STREAM.CREATE.S", _STREAM)
-    figures["publish"] = caller.publish((_publication(b"s.x") for _ in range(size)), size)
+    figures["publish"] = caller.publish((_publication(b"s.x", payload) for _ in range(size)), size)
     figures["memory in MiB"] = resident_mib(server.pid)
     figures |= _read_stream(caller, server.pid, size, operations, chance, "")
     caller.ask("STREAM.CREATE.KV_B", _BUCKET)
-    figures["key: put new"] = caller.publish((_publication(b"$KV.B.k%d" % key) for key in range(size)), size)
+    figures["key: put new"] = caller.publish(
+        (_publication(b"$KV.B.k%d" % key, payload) for key in range(size)), size
+    )
     random_keys = iter(lambda: chance.randrange(size), None)
     figures["key: put random"] = caller.publish(
-        (_publication(b"$KV.B.k%d" % key) for key in random_keys), operations
+        (_publication(b"$KV.B.k%d" % key, payload) for key in random_keys), operations
     )
     figures["key: update"] = caller.update(operations // _UPDATED_KEYS)
     figures["key: get random"] = caller.read([_get_key(chance.randrange(size)) for _ in range(operations)])
     caller.close()
-    server.stop()
+    server.kill()
+    began = time.monotonic()
     server.start()
-    caller = Caller(server.port)
+    figures[f"{_TIME}, restart after a kill"] = (time.monotonic() - began) * 1e3
+    caller = Caller(server.port, body_bytes)
     figures |= _read_stream(caller, server.pid, size, operations, chance, " after a restart")
     keys = [_get_key(chance.randrange(size)) for _ in range(operations)]
     figures["key: get random after a restart"] = caller.read(keys)
@@ -198,7 +210,7 @@ def _read_stream(
 
 
 def compare(
-    size: int, operations: int, rounds: int, progress: Callable[[str], None]
+    size: int, operations: int, rounds: int, body_bytes: int, progress: Callable[[str], None]
 ) -> dict[ServerKind, list[Figures]]:
     """Measure both servers in turns, each round on fresh ones."""
     found: dict[ServerKind, list[Figures]] = {kind: [] for kind in ServerKind}
@@ -206,29 +218,51 @@ def compare(
         for kind in ServerKind:
             progress(f"{size:,} messages, round {number + 1}: {kind}")
             with ServerProcess(kind, jetstream=True) as server:
-                found[kind].append(measure(server, size, operations))
+                found[kind].append(measure(server, size, operations, body_bytes))
     return found
 
 
+def _quotient(one: float, other: float) -> float:
+    """Return 0 if there is none: processor time is counted in hundredths of a second."""
+    return one / other if other else 0.0
+
+
+def report(size: int, best: dict[str, tuple[float, float]], first: dict[str, tuple[float, float]]) -> None:
+    """Print the table of a size; `first` has the figures of the first size."""
+    print(f"\n{size:,} messages{'':32} Millstream  nats-server  ratio   growth")
+    for name, (mine, other) in best.items():
+        is_cost = name.startswith(_COSTS)
+        ratio = _quotient(other, mine) if is_cost else _quotient(mine, other)
+        digits = 1 if name.startswith(_PROCESSOR) else 0
+        growth = ""
+        if first is not best:
+            pairs = zip((mine, other), first[name], strict=True)
+            changes = (_quotient(was, now) if is_cost else _quotient(now, was) for now, was in pairs)
+            growth = " / ".join(f"{change:.2f}" for change in changes)
+        print(f"{name:48} {mine:12,.{digits}f} {other:12,.{digits}f} {ratio:6.2f}   {growth}")
+    print()
+
+
 def main() -> None:
-    """Print a table for each size: the best of each server's rounds, and the ratio."""
+    """Print a table for each size: the best of each server's rounds, the ratio, and the growth."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--body", type=int, default=_BODY_BYTES, help="bytes of a message")
     options = parser.parse_args()
+    first: dict[str, tuple[float, float]] = {}
     for size in options.sizes:
-        found = compare(size, options.operations, options.rounds, lambda text: print(text, flush=True))
+        found = compare(
+            size, options.operations, options.rounds, options.body, lambda text: print(text, flush=True)
+        )
         ours, theirs = found[ServerKind.MILLSTREAM], found[ServerKind.NATS_SERVER]
-        print(f"\n{size:,} messages{'':32} Millstream  nats-server  ratio")
+        best: dict[str, tuple[float, float]] = {}
         for name in ours[0]:
-            is_cost = name.startswith(("memory", _PROCESSOR))
-            pick = min if is_cost else max
-            mine, other = (pick(each[name] for each in figures) for figures in (ours, theirs))
-            ratio = other / mine if is_cost else mine / other
-            digits = 1 if name.startswith(_PROCESSOR) else 0
-            print(f"{name:48} {mine:12,.{digits}f} {other:12,.{digits}f} {ratio:6.2f}")
-        print()
+            pick = min if name.startswith(_COSTS) else max
+            best[name] = (pick(each[name] for each in ours), pick(each[name] for each in theirs))
+        first = first or best
+        report(size, best, first)
 
 
 if __name__ == "__main__":

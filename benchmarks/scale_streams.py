@@ -109,13 +109,19 @@ def create_streams(server: ServerProcess, count: int = STREAMS, in_flight: int =
     """Create `count` streams, one by one or some at once."""
     requests = [stream_config(name) for name in stream_names(count)]
     seconds, waits = _watched(server, lambda caller: caller.all(requests, in_flight))
-    return {"create per second": count / seconds, "create: longest wait of another, ms": max(waits) * 1e3}
+    return {
+        "create per second": count / seconds,
+        "create: longest wait of another, ms": max(waits) * 1e3,
+    }
 
 
 def delete_streams(server: ServerProcess, count: int = STREAMS, in_flight: int = 1) -> Figures:
     requests = [(f"$JS.API.STREAM.DELETE.{name}", b"") for name in stream_names(count)]
     seconds, waits = _watched(server, lambda caller: caller.all(requests, in_flight))
-    return {"delete per second": count / seconds, "delete: longest wait of another, ms": max(waits) * 1e3}
+    return {
+        "delete per second": count / seconds,
+        "delete: longest wait of another, ms": max(waits) * 1e3,
+    }
 
 
 def publish_over(server: ServerProcess, count: int = STREAMS, messages: int = MESSAGES) -> Figures:
@@ -231,7 +237,7 @@ def _probe(address: Address, subject: str, control: Connection) -> None:
     waits: list[float] = []
     with dial(address, greeting=b"SUB _INBOX.probe 1\r\n") as connection:
         control.send(None)
-        while not control.poll():
+        while not waits or not control.poll():
             started = time.perf_counter()
             connection.sendall(frame)
             _one_answer(connection)
@@ -261,7 +267,10 @@ def jsz(server: ServerProcess) -> Figures:
             page.read()
 
     seconds, waits = _watched(server, read)
-    return {"/jsz?streams=1, ms": seconds * 1e3, "/jsz: longest wait of another, ms": max(waits) * 1e3}
+    return {
+        "/jsz?streams=1, ms": seconds * 1e3,
+        "/jsz: longest wait of another, ms": max(waits) * 1e3,
+    }
 
 
 def noise(server: ServerProcess) -> Figures:
@@ -301,18 +310,34 @@ def measure(step: Step, server: ServerProcess) -> tuple[Figures, float]:
     return figures, _processor_s(server) - (before if server.pid == pid else 0.0)
 
 
+Found = dict[str, list[tuple[float, float, float]]]  # ours, theirs, ratio of processor time
+
+
 def is_rate(name: str) -> bool:
     return "per second" in name
 
 
-def report(found: dict[str, list[tuple[float, float, float]]]) -> None:
-    """Print medians of both servers, the median of the ratios of all pairs, and their spread."""
-    typer.echo(f"{'':42}{'ours':>10}{'nats':>10}{'ratio':>7}  {'spread':12}processor time: ratio")
+def report(found: Found, first: Found) -> None:
+    """Print medians of both servers, the median of the ratios of all pairs, and their spread.
+
+    The growth is how each median changed since the `first` size (below 1: it got worse), ours / theirs.
+    """
+    head = f"{'':42}{'ours':>10}{'nats':>10}{'ratio':>7}  {'spread':12}{'growth':14}"
+    typer.echo(f"{head}processor time: ratio")
     for name, pairs in found.items():
         ratios = [ours / theirs if is_rate(name) else theirs / ours for ours, theirs, _ in pairs]
         ours, theirs, processor = (statistics.median(each[number] for each in pairs) for number in range(3))
         spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-        line = f"{name:42}{ours:10,.1f}{theirs:10,.1f}{statistics.median(ratios):7.2f}  {spread:12}"
+        growth = ""
+        if first is not found:
+            before = [statistics.median(each[number] for each in first[name]) for number in range(2)]
+            pairs_of_medians = zip((ours, theirs), before, strict=True)
+            growth = " / ".join(
+                f"{now / was if is_rate(name) else was / now:.2f}" for now, was in pairs_of_medians
+            )
+        line = (
+            f"{name:42}{ours:10,.1f}{theirs:10,.1f}{statistics.median(ratios):7.2f}  {spread:12}{growth:14}"
+        )
         typer.echo(f"{line}{processor:.2f}")
 
 
@@ -322,9 +347,10 @@ def compare(
     rounds: Annotated[int, typer.Option(min=1, help="How often they are published.")] = 5,
 ) -> None:
     """Measure both servers in turn, step by step."""
+    first: Found = {}
     for count in streams or SIZES:
         typer.echo(f"{count:,} streams")
-        found: dict[str, list[tuple[float, float, float]]] = {}
+        found: Found = {}
         with (
             ServerProcess(ServerKind.MILLSTREAM, jetstream=True, monitor=True) as ours,
             ServerProcess(ServerKind.NATS_SERVER, jetstream=True, monitor=True) as theirs,
@@ -335,7 +361,8 @@ def compare(
                 for name, value in one.items():
                     processor = used_by_other / used if used else 0.0
                     found.setdefault(name, []).append((value, other[name], processor))
-        report(found)
+        first = first or found
+        report(found, first)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ _MSG, _PING, _ERR, _NEED_MORE = int(LinkOp.MSG), int(LinkOp.PING), int(LinkOp.ER
 
 
 def pub(subject: bytes, body: bytes = BODY, reply: bytes = INBOX, headers: bytes = b"") -> bytes:
-    """A publish with a reply subject; `headers` are lines with their ends."""
+    """A publish, with a reply subject unless it is empty; `headers` are lines with their ends."""
+    reply = reply + b" " if reply else b""
     if not headers:
-        return b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(body), body)
+        return b"PUB %b %b%d\r\n%b\r\n" % (subject, reply, len(body), body)
     block = b"NATS/1.0\r\n%b\r\n" % headers
     size = len(block) + len(body)
-    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject, reply, len(block), size, block, body)
+    return b"HPUB %b %b%d %d\r\n%b%b\r\n" % (subject, reply, len(block), size, block, body)
 
 
 def request(subject: str, body: object, reply: bytes = INBOX) -> bytes:

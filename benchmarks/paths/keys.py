@@ -107,6 +107,24 @@ def bucket_history(run: Run) -> None:
         client.exchange(pub(b"$KV.B.k%d" % key, b"", INBOX, head) for key in range(1_000))
 
 
+@path(1_000, 50_000)
+def mortal_keys(run: Run) -> None:
+    """Keys with a TTL each, which leave markers; then keys that nobody overwrites any more are gone."""
+    client = run.client()
+    client.bucket("B", allow_msg_ttl=True, subject_delete_marker_ttl=2_000_000_000)
+    with run.timed("put", run.size):
+        client.exchange(
+            pub(b"$KV.B.k%d" % key, b"v" * 100, INBOX, b"Nats-TTL: 2s\r\n") for key in range(run.size)
+        )
+    with run.timed("put again", run.size):
+        client.exchange(
+            pub(b"$KV.B.k%d" % key, b"v" * 100, INBOX, b"Nats-TTL: 3s\r\n") for key in range(run.size)
+        )
+    with run.timed("end, and their markers end", run.size):
+        while client.info("KV_B")["state"]["messages"]:
+            pass
+
+
 def _with_nats_py(run: Run, work: Callable[[NatsClient, JetStreamContext], Awaitable[None]]) -> None:
     async def connected() -> None:
         connection = await nats.connect(run.server.client_url)

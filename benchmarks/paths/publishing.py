@@ -1,5 +1,7 @@
 """Publishing into streams of many kinds: limits, headers, conditions, batches, sizes."""
 
+from itertools import pairwise
+
 from benchmarks.paths.client import BODY, INBOX, Client, pub
 from benchmarks.paths.run import Run, path
 
@@ -111,6 +113,36 @@ def conditions(run: Run) -> None:
     few = 2_000
     with run.timed("last of a wildcard", few):
         client.exchange([pub(b"x.a.%d" % n, BODY, INBOX, block % n) for n in range(few)])
+
+
+@path(1_000, 100_000)
+def ids_and_conditions(run: Run) -> None:
+    """Publish with an id and an expected sequence of the subject, as an event store does."""
+    client = run.client()
+    client.stream("X", "x.>", duplicate_window=600_000_000_000)
+    client.fill(b"x.%d" % number for number in range(run.size))
+    picked = run.chance.sample(range(run.size), min(run.size, _SOME))
+    head = b"Nats-Msg-Id: id-%d\r\nNats-Expected-Last-Subject-Sequence: %d\r\n"
+    with run.timed("id and last of subject", len(picked)):
+        client.exchange([pub(b"x.%d" % n, BODY, INBOX, head % (n, n + 1)) for n in picked])
+    head = b"Nats-Expected-Stream: X\r\nNats-Expected-Last-Msg-Id: id-%d\r\nNats-Msg-Id: id-%d\r\n"
+    before, few = picked[-1], 5_000
+    numbers = [before, *range(run.size, run.size + few)]
+    with run.timed("name of the stream, last id", few):
+        client.exchange([pub(b"x.0", BODY, INBOX, head % pair) for pair in pairwise(numbers)])
+
+
+@path(20_000, 200_000)
+def no_ack(run: Run) -> None:
+    """Publish to a stream that acknowledges nothing."""
+    client = run.client()
+    client.stream("Q", "q.*", no_ack=True)
+    frames = [pub(b"q.%d" % (number % 100), BODY, b"") for number in range(run.size)]
+    with run.timed("publish", run.size):
+        for start in range(0, run.size, 1_000):
+            client.send(b"".join(frames[start : start + 1_000]))
+        while client.info("Q")["state"]["messages"] < run.size:
+            pass
 
 
 @path(1, 20)

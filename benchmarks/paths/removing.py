@@ -46,6 +46,29 @@ def aging(run: Run) -> None:
         client.ask("STREAM.UPDATE.L", client.info("L")["config"] | {"max_msgs": 10})
 
 
+@path(50_000, 500_000)
+def aging_flow(run: Run) -> None:
+    """Publish without a pause to streams whose messages expire after half a second, one by subject."""
+    client = run.client()
+    for name, subjects in (("FEW", 10), ("MANY", 100_000)):
+        client.stream(name, f"{name}.*", max_age=500_000_000)
+        with run.timed(f"publish and expire, {subjects:,} subjects", run.size):
+            client.fill(b"%b.%d" % (name.encode(), number % subjects) for number in range(run.size))
+
+
+@path(200_000, 1_000_000)
+def single_deletes(run: Run) -> None:
+    """Delete single messages at random, in a stream of this size, and read beside them."""
+    client = run.client()
+    client.stream("D", "d.*")
+    client.fill(b"d.%d" % (number % 100) for number in range(run.size))
+    gone = run.chance.sample(range(1, run.size + 1), 5_000)
+    frames = [pub(b"$JS.API.STREAM.MSG.DELETE.D", b'{"seq":%d,"no_erase":true}' % seq) for seq in gone]
+    with run.timed("delete, 100 at once", len(frames)):
+        client.exchange(frames, 100)
+    run.restart("restart after a kill", kill=True)
+
+
 def _until_empty(client: Client) -> None:
     while client.info("A")["state"]["messages"]:
         pass

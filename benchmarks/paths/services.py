@@ -2,11 +2,12 @@
 
 import socket
 
-from benchmarks.paths.client import BODY, Client
+from benchmarks.paths.client import BODY, Client, pub
 from benchmarks.paths.routing import _plain, _send_all
 from benchmarks.paths.run import Run, path
 
 _SOME = 50_000
+_ACCOUNTS = 200
 
 
 def _login(run: Run, user: str) -> Client:
@@ -48,6 +49,32 @@ accounts {
     { stream: { account: A, subject: "feed.>" }, prefix: "in" } ] }
 }
 """
+
+
+def _many_accounts() -> str:
+    each = "".join(
+        f"A{n} {{ jetstream: enabled, users: [{{user: u{n}, password: p}}] }}\n" for n in range(_ACCOUNTS)
+    )
+    return f"accounts {{\n{each}}}\n"
+
+
+@path(1, _ACCOUNTS, config=_many_accounts)
+def accounts(run: Run) -> None:
+    """Streams of many accounts, one each, with one connection to each account."""
+    clients = [_login(run, f"u{number}") for number in range(run.size)]
+    with run.timed("create", run.size):
+        for client in clients:
+            client.stream("S", "s.*")
+    rounds = 20_000 // run.size
+    with run.timed("publish", rounds * run.size):
+        for client in clients:
+            client.send(pub(b"s.1", BODY, client.inbox) * rounds)
+        for client in clients:
+            client.receive(rounds)
+    with run.timed("account info", 10 * run.size):
+        for client in clients:
+            client.exchange([pub(b"$JS.API.INFO", b"", client.inbox)] * 10, 1)
+    run.restart("restart after a kill", kill=True)
 
 
 @path(1, 10_000, config=_IMPORTS)

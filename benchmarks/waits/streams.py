@@ -12,6 +12,7 @@ from benchmarks.waits.site import (
     Prepare,
     Row,
     Site,
+    frame,
     next_message,
     pull,
     receive,
@@ -241,23 +242,22 @@ def direct_get(body: Any) -> Prepare:
 
     def prepare(site: Site, size: int, kept: ExitStack) -> Operation:
         site.subjects(size, allow_direct=True)
-        text = json.dumps(body).encode()
-
-        def operate() -> None:
-            with dial(site.address, greeting=b"SUB _INBOX.g 1\r\n") as connection:
-                connection.sendall(b"PUB $JS.API.DIRECT.GET.S _INBOX.g %d\r\n%b\r\n" % (len(text), text))
-                seen = b""
-                while (
-                    b" 204 " not in seen
-                    and b" 408" not in seen
-                    and b" 413" not in seen
-                    and b" 404" not in seen
-                ):
-                    seen = seen[-100:] + connection.recv(1 << 20)
-
-        return operate
+        return _get_directly(site, body)
 
     return prepare
+
+
+def _get_directly(site: Site, body: Any) -> Operation:
+    text = json.dumps(body).encode()
+
+    def operate() -> None:
+        with dial(site.address, greeting=b"SUB _INBOX.g 1\r\n") as connection:
+            connection.sendall(b"PUB $JS.API.DIRECT.GET.S _INBOX.g %d\r\n%b\r\n" % (len(text), text))
+            seen = b""
+            while not any(status in seen for status in (b" 204 ", b" 404", b" 408", b" 413")):
+                seen = seen[-100:] + connection.recv(1 << 20)
+
+    return operate
 
 
 def _snapshot(site: Site) -> tuple[dict[str, Any], list[bytes]]:
@@ -353,6 +353,52 @@ def create_with_subjects(site: Site, size: int, kept: ExitStack) -> Operation:
     return lambda: site.stream("S", names)
 
 
+def delete_with_subjects(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A stream with many subjects in its configuration goes."""
+    site.stream("S", [f"s.{number}" for number in range(size)])
+    return lambda: site.ask("STREAM.DELETE.S")
+
+
+def update_beside_subjects(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A stream is updated beside others that have many subjects together."""
+    for number in range(size // 2_000):
+        site.stream(f"O{number}", [f"o.{number}.{each}" for each in range(2_000)], "memory")
+    site.stream("S", ["s.*"])
+    return lambda: site.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.*", "t"]})
+
+
+def list_with_subjects(site: Site, size: int, kept: ExitStack) -> Operation:
+    """Streams are listed whose configurations have a hundred kilobytes each."""
+    for number in range(size):
+        names = [f"s.{number}.{each}." + "x" * 80 for each in range(1_000)]
+        site.stream(f"S{number}", names, "memory")
+    return lambda: site.ask("STREAM.LIST")
+
+
+def atomic_batch(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A batch of so many messages is committed."""
+    site.stream("S", ["s.*"], allow_atomic=True)
+    head = "Nats-Batch-Id: b\r\nNats-Batch-Sequence: {0}"
+
+    def operate() -> None:
+        with dial(site.address, greeting=b"SUB _INBOX.f 1\r\n") as connection:
+            for number in range(1, size + 1):
+                last = number == size
+                text = head.format(number) + ("\r\nNats-Batch-Commit: 1" if last else "")
+                connection.sendall(frame(f"s.{number}", text, last))
+            if b'"error"' in (answer := next_message(connection)):
+                raise WireError(f"cannot publish: {answer!r}")
+
+    return operate
+
+
+def lasts_before(site: Site, size: int, kept: ExitStack) -> Operation:
+    """The last messages of many subjects before one in the middle of the stream are asked for."""
+    site.stream("S", ["s.*"], allow_direct=True)
+    site.fill(size, lambda number: f"s.{number % 1_000}")
+    return _get_directly(site, {"multi_last": ["s.*"], "up_to_seq": size // 2})
+
+
 def compaction(site: Site, size: int, kept: ExitStack) -> Operation:
     """Nine of ten messages are gone, so files are written anew."""
     site.stream("S", ["s.*"])
@@ -401,6 +447,10 @@ ROWS: Final[dict[str, Row]] = {
         update(10, subject_transform={"src": "s.*", "dest": "t.{{wildcard(1)}}"}), 1_000_000
     ),
     "create-with-subjects": Row(create_with_subjects, 1_900),
+    "delete-with-subjects": Row(delete_with_subjects, 4_000),
+    "update-beside-subjects": Row(update_beside_subjects, 100_000),
+    "list-with-subjects": Row(list_with_subjects, 100),
+    "atomic-batch": Row(atomic_batch, 1_000),
     "expiry": Row(expiry, 1_000_000),
     "age-ends": Row(age_ends, 1_000_000),
     "lives-end": Row(lives_end("Nats-TTL: {0}s"), 1_000_000),
@@ -413,6 +463,11 @@ ROWS: Final[dict[str, Row]] = {
     "compaction": Row(compaction, 1_000_000),
     "direct-batch": Row(direct_get({"batch": 100_000, "next_by_subj": "s.>"}), 1_000_000),
     "direct-lasts": Row(direct_get({"multi_last": ["s.>"]}), 1_000_000),
+    "direct-lasts-before": Row(lasts_before, 1_000_000),
+    "direct-batch-filter": Row(
+        direct_get({"batch": 1_000, "seq": 10, "next_by_subj": "s.*"}),
+        1_000_000,
+    ),
     "direct-no-match": Row(direct_get({"batch": 10, "next_by_subj": "s.none"}), 1_000_000),
     "snapshot": Row(snapshot, 1_000_000),
     "restore": Row(restore, 1_000_000),

@@ -192,6 +192,9 @@ class FakeTransport:
             self._protocol_paused = True
             self.protocol.pause_writing()
 
+    def writelines(self, parts: list[bytes]) -> None:
+        self.write(b"".join(parts))
+
     def set_protocol(self, protocol: Any) -> None:
         self._must_live("set_protocol")
         self.protocol = protocol

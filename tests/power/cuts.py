@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,10 +42,13 @@ from tests.sim.history import AckSent, ConsumerLook, Delivery, Final, History, P
 from tests.sim.plan import ConsumerPlan, Plan
 
 CUTS_OF_A_STORE = 20  # then it is judged, and another begins
-PUBLISHERS = 3
+PUBLISHERS = 12
+FAULTS = ("fail sync", "fail write", "fail create", "full 3000")
 STREAMS: dict[str, dict[str, Any]] = {
     "S": {"subjects": ["s.>"], "duplicate_window": 120_000_000_000},
     "K": {"subjects": ["k.>"], "max_msgs_per_subject": 1},
+    # So many that small commits go to the commit journal, too.
+    **{f"J{number}": {"subjects": [f"j{number}.>"]} for number in range(10)},
 }
 CONSUMER = ConsumerPlan(
     "S", "c", {"durable_name": "c", "ack_policy": "explicit", "ack_wait": 1_000_000_000, "max_deliver": -1}
@@ -88,7 +93,7 @@ class Mount:
 class Trial:
     """One store and the cuts on it."""
 
-    def __init__(self, seed: int, mount: Mount, server: ServerProcess) -> None:
+    def __init__(self, seed: int, mount: Mount, server: ServerProcess, *, faults: bool) -> None:
         self.random = Random(f"cuts {seed}")
         self.seed = seed
         self.mount = mount
@@ -96,6 +101,7 @@ class Trial:
         self.history = History()
         self.connections = 0
         self.cuts = 0
+        self.faults = faults
 
     @property
     def now(self) -> float:
@@ -107,7 +113,7 @@ class Trial:
         await self._set_up()
         for _ in range(cuts):
             self.mount.tell(f"watch {self.server.pid}")
-            self.mount.tell(f"cut {self.random.choice((3, 10, 30, 60, 120))}")
+            self.mount.tell(f"cut {self.random.choice((3, 30, 120, 500, 2_000))}")
             await self._load()
             self.server.wait()
             self.cuts += 1
@@ -141,20 +147,31 @@ class Trial:
     # -- load -------------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        """Publish and read until the server is dead."""
-        clients = [self._publish(f"p{number}") for number in range(PUBLISHERS)]
-        await asyncio.gather(*clients, self._consume())
+        """Publish and read until the server is dead; in a third of the loads, the disk fails for a while."""
+        clients = [self._as_client(partial(self._publish_one, f"p{number}")) for number in range(PUBLISHERS)]
+        disturbed = self._disturb() if self.faults and self.random.random() < 0.3 else asyncio.sleep(0)
+        await asyncio.gather(*clients, self._as_client(partial(self._fetch, 1.0)), disturbed)
 
-    async def _publish(self, actor: str) -> None:
-        with contextlib.suppress(*_GONE):
-            client, number = await self._connect()
+    async def _disturb(self) -> None:
+        await asyncio.sleep(self.random.random() * 0.5)
+        self.mount.tell(self.random.choice(FAULTS))
+        self.history.faults += 1
+        await asyncio.sleep(self.random.random() * 2)
+        self.mount.tell("heal")
+
+    async def _as_client(self, act: Callable[[Client, int], Awaitable[object]]) -> None:
+        """Repeat an action on a connection, and on another one if that breaks, until the server is dead."""
+        while self.server.running:
             with contextlib.suppress(*_GONE):
-                while client.is_connected and self.server.running:
-                    await self._publish_one(client, number, actor)
-            await client.close()
+                client, number = await self._connect()
+                with contextlib.suppress(*_GONE):
+                    while client.is_connected and self.server.running:
+                        await act(client, number)
+                await client.close()
+            await asyncio.sleep(0.01)
 
-    async def _publish_one(self, client: Client, number: int, actor: str) -> None:
-        stream = self.random.choice("SSK")
+    async def _publish_one(self, actor: str, client: Client, number: int) -> None:
+        stream = self.random.choice(("S", "S", *STREAMS))
         subject = f"{stream.lower()}.{self.random.randint(1, 3)}"
         uid = self.history.next_uid()
         msg_id = f"id{uid}" if stream == "S" else ""
@@ -165,15 +182,7 @@ class Trial:
         answer = await client.request(subject, payload_of(uid, size), timeout=2.0, headers=headers)
         record.answer, record.answered_at = json.loads(answer.data), self.now
 
-    async def _consume(self) -> None:
-        with contextlib.suppress(*_GONE):
-            client, number = await self._connect()
-            with contextlib.suppress(*_GONE):
-                while client.is_connected and self.server.running:
-                    await self._fetch(client, number, 1.0)
-            await client.close()
-
-    async def _fetch(self, client: Client, number: int, wait_s: float) -> bool:
+    async def _fetch(self, wait_s: float, client: Client, number: int) -> bool:
         """Take one message and have its ack confirmed; return False if there was none."""
         inbox = client.new_inbox()
         subscription = await client.subscribe(inbox)
@@ -201,7 +210,7 @@ class Trial:
         client, number = await self._connect()
         empty = 0
         while empty < 3:
-            empty = 0 if await self._fetch(client, number, 1.0) else empty + 1
+            empty = 0 if await self._fetch(1.0, client, number) else empty + 1
         for name in STREAMS:
             self.history.final[name] = await self._content(client, name)
         info = await self._api(client, "CONSUMER.INFO.S.c")
@@ -223,14 +232,14 @@ class Trial:
             seq = message["seq"] + 1
 
 
-def run_trial(kind: ServerKind, seed: int, cuts: int) -> tuple[Trial, list[str]]:
-    """Run one store; return it with the broken promises."""
+def run_trial(kind: ServerKind, seed: int, cuts: int, *, faults: bool = False) -> tuple[Trial, list[str]]:
+    """Run one store; return it with the broken promises.  With `faults`, the disk fails now and then."""
     with tempfile.TemporaryDirectory(prefix="power-") as name:
         mount = Mount(Path(name))
         try:
             server = ServerProcess(kind, jetstream=True, store_dir=mount.path / "store")
             try:
-                trial = Trial(seed, mount, server)
+                trial = Trial(seed, mount, server, faults=faults)
                 return trial, asyncio.run(trial.run(cuts))
             finally:
                 if server.running:
@@ -247,11 +256,13 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=100)
     parser.add_argument("--server", type=ServerKind, default=ServerKind.MILLSTREAM)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--faults", action="store_true", help="writes and syncs fail now and then")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing stays mounted
     done, checked, failed, seed = 0, 0, 0, chosen.seed
     while done < chosen.cuts:
-        trial, violations = run_trial(chosen.server, seed, min(CUTS_OF_A_STORE, chosen.cuts - done))
+        cuts = min(CUTS_OF_A_STORE, chosen.cuts - done)
+        trial, violations = run_trial(chosen.server, seed, cuts, faults=chosen.faults)
         done += trial.cuts
         checked += trial.history.operations
         failed += bool(violations)

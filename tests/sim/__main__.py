@@ -11,6 +11,7 @@ A failure prints its seed, the promises that were broken, and the shortest plan 
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import operator
 import sys
@@ -24,6 +25,7 @@ from tests.sim.shrink import shrink
 
 SHOWN = 200  # lines of a history
 SEEDS_AT_ONCE = 100  # in one process
+GARBAGE = 20_000  # objects between two collections
 _EVERY_S = 60.0
 
 
@@ -58,6 +60,8 @@ class Part(NamedTuple):
 def run_part(seeds: range, *, shrinks: bool) -> Part:
     simulated_s, faults, writes, checked = 0.0, 0, 0, 0
     failed: list[str] = []
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
     for seed in seeds:
         outcome = run_seed(seed)
         simulated_s += outcome.simulated_s

@@ -20,6 +20,8 @@ def payload_of(uid: int, size: int) -> bytes:
 
 
 def uid_of(payload: bytes) -> int:
+    if payload.startswith(b"{"):  # a counter, which is known by its value
+        return int(json.loads(payload)["val"])
     return int(payload.split(b" ", 1)[0] or b"0")
 
 
@@ -48,12 +50,15 @@ class Actor:
         self, stream: str, subject: str, size: int, headers: dict[str, str], **more: Any
     ) -> tuple[Publish, SimFuture]:
         uid = more.pop("uid", None) or self.history.next_uid()
+        payload = more.pop("payload", None)
         record = Publish(
             uid, self.client.name, stream, subject, self.loop.now, self.client.connections, **more
         )
         record.sent = self.client.connected
         self.history.publishes.append(record)
-        future = self.client.ask(subject, payload_of(uid, size), headers, PATIENCE_S)
+        future = self.client.ask(
+            subject, payload_of(uid, size) if payload is None else payload, headers, PATIENCE_S
+        )
         self.note("sends", uid, "to", subject, headers or "", "" if record.sent else "(not connected)")
         return record, future
 
@@ -241,7 +246,10 @@ class Reader(Actor):
         self._acks = acks
         self._inbox += 1
         await self.client.online()
-        request = json.dumps({"batch": batch, "expires": 1_000_000_000}).encode()
+        options: dict[str, Any] = {"batch": batch, "expires": 1_000_000_000}
+        if "priority_groups" in self.consumer.config:
+            options |= {"group": "g", "priority": self._inbox % 3}
+        request = json.dumps(options).encode()
         self._wanted = batch
         self._got = got = self.loop.future()
         reply = f"_PULL.{self.client.name}.{self._inbox}"

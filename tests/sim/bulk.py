@@ -1,14 +1,15 @@
-"""A client that also does what concerns many messages: fast ingest, snapshots, restores, new streams."""
+"""A client that does more than publish: counters, schedules, fast ingest, snapshots and new streams."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.sim.actors import PATIENCE_S, Actor, payload_of
 from tests.sim.client import Message
 from tests.sim.history import Copy, FastBatch, Incarnation, Publish
-from tests.sim.loop import SimFuture
+from tests.sim.loop import SECOND_NS, START_NS, SimFuture
 
 FLOW = 3  # messages between two answers of fast ingest
 START, APPEND, COMMIT = 0, 1, 2  # operations of fast ingest
@@ -16,6 +17,23 @@ START, APPEND, COMMIT = 0, 1, 2  # operations of fast ingest
 
 class BulkActor(Actor):
     """Performs all operations of a publisher's plan."""
+
+    async def count(self, stream: str, subject: str, by: int) -> None:
+        """Add to a counter."""
+        await self.client.online()
+        record, future = self._send(stream, subject, 0, {"Nats-Incr": f"+{by}"}, payload=b"", increment=by)
+        self._answered(record, await future)
+
+    async def schedule(self, stream: str, subject: str, after_s: int) -> None:
+        """Have a message published later, on another subject of the stream."""
+        await self.client.online()
+        due = datetime.fromtimestamp(START_NS // SECOND_NS + int(self.loop.now) + after_s, UTC)
+        headers = {
+            "Nats-Schedule": f"@at {due:%Y-%m-%dT%H:%M:%SZ}",
+            "Nats-Schedule-Target": subject.replace(".in.", ".out."),
+        }
+        record, future = self._send(stream, subject, 20, headers, due=self.loop.now + after_s)
+        self._answered(record, await future)
 
     async def fast(self, stream: str, subject: str, count: int, size: int) -> None:
         """Send messages with fast ingest, all at once; note up to which one they are stored."""

@@ -49,6 +49,9 @@ def check(plan: Plan, history: History) -> list[str]:
         found += [f"{name}: {each}" for each in _stream(view)]
         if name == "M":
             found += [f"M: {each}" for each in _mirror(view, StreamView(plan, history, "S"))]
+        elif name == "MM":
+            view.damages += StreamView(plan, history, "M").damages
+            found += [f"MM: {each}" for each in _mirror(view, StreamView(plan, history, "S"))]
         elif name == "G":
             found += [f"G: {each}" for each in _sourcing(view, StreamView(plan, history, "S"))]
     for consumer in plan.consumers:
@@ -67,7 +70,13 @@ def check(plan: Plan, history: History) -> list[str]:
 
 def _stream(view: StreamView) -> Iterator[str]:
     yield from _sound(view)
-    if view.name in ("M", "G"):
+    if view.name in ("M", "MM", "G"):
+        return
+    if view.name == "C":
+        yield from _counters(view)
+        return
+    if view.name == "P":
+        yield from _schedules(view)
         return
     yield from _damage(view)
     if view.name == "D":
@@ -218,7 +227,7 @@ def _whole_batches(view: StreamView) -> Iterator[str]:
         found = [view.stored_as[uid][0].seq for uid in each.uids if view.stored_as.get(uid)]
         acked = each.answer is not None and "error" not in each.answer
         at = each.at
-        if view.damages and len(found) >= len(each.uids) - len(view.damages):
+        if view.damages and len(found) >= len(each.uids) - view.most_damaged:
             continue
         subject = view.by_uid[each.uids[0]][0].subject if each.uids else ""
         if any(view.may_be_removed(seq, subject, at) for seq in found) or (
@@ -268,8 +277,39 @@ def _fast(view: StreamView) -> Iterator[str]:
         first = view.by_uid[each.uids[0]][0]
         if any(covers(removal, 0, first.subject, each.at) for removal in view.removals) or view.removals:
             continue
-        if len(lost) > len(view.damages):
+        if len(lost) > view.most_damaged:
             yield f"of fast batch {each.name}, {each.stored} are told as stored, and {lost} are lost"
+
+
+def _counters(view: StreamView) -> Iterator[str]:
+    """Check that acknowledged increments count once, and that others count once or not at all."""
+    values = {each.seq: (each.subject, int(each.answer["val"]), each) for each in view.acked if each.answer}
+    for seq, (_, value, each) in values.items():
+        stored = view.content.get(seq)
+        if stored is None and not view.damages:
+            yield f"increment {each.uid} was acknowledged as {seq} and is lost"
+        elif stored is not None and stored.uid != value:
+            yield f"{seq} has the value {stored.uid}, and {value} was acknowledged"
+    for subject in {each.subject for each in view.publishes}:
+        told = sorted(
+            (seq, value, each.increment) for seq, (on, value, each) in values.items() if on == subject
+        )
+        for (one, before, _), (two, after, by) in itertools.pairwise(told):
+            if after < before + by and not view.damages:
+                yield f"{two} adds {by} to {subject} and has {after}, and {one} has {before}"
+        sent = sum(each.increment for each in view.publishes if each.subject == subject)
+        last = max((each.uid for each in view.final.content if each.subject == subject), default=0)
+        acked = sum(by for _, _, by in told)
+        if not (acked <= last <= sent) and not view.damages:
+            yield f"{subject} is {last}: {acked} was acknowledged, and {sent} was sent"
+
+
+def _schedules(view: StreamView) -> Iterator[str]:
+    """Check that what was scheduled and acknowledged is published when it is due."""
+    for each in view.acked:
+        published = any(stored.subject != each.subject for stored in view.stored_as.get(each.uid, []))
+        if each.due + LATE_S < view.read_at and not (published or view.damages or view.history.clock_set):
+            yield f"message {each.uid} was due at {each.due:.1f} and is not published"
 
 
 def _incarnations(view: StreamView) -> Iterator[str]:
@@ -305,7 +345,7 @@ def _copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str]:
         and (each.seq not in view.content or view.content[each.seq].uid != each.uid)
         and not may_be_gone(origin, each)
     ]
-    if len(lost) > len(view.damages):
+    if not view.costs_damage(lost):
         yield f"has no copy of {lost}"
 
 
@@ -348,7 +388,7 @@ def _sourcing(view: StreamView, origin: StreamView) -> Iterator[str]:
     if positions != sorted(set(positions)):
         yield f"positions of the origin are not in order: {positions}"
     missing = [seq for seq in origin.content if seq not in set(positions)]
-    if len(missing) > len(view.damages):
+    if len(missing) > view.most_damaged:
         yield f"has no copy of {missing}"
 
 

@@ -24,6 +24,8 @@ class Publish:
     expected: int | None = None  # the last sequence of the subject, or of the stream
     expects: str = ""  # "subject", "stream", or nothing
     batch: str = ""
+    increment: int = 0  # of a counter
+    due: float = 0.0  # of a scheduled message
     sent: bool = True
     answered_at: float | None = None
     answer: dict[str, Any] | None = None

@@ -26,15 +26,21 @@ from millstream.jetstream.consumers.expiry import Expiry
 from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.consumers.ledger import Ledger
+from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.consumers.state_saver import Keeper
-from millstream.jetstream.publish import fast_batch, rules
+from millstream.jetstream.publish import counter, fast_batch, rules
+from millstream.jetstream.publish.counter import Counters
 from millstream.jetstream.publish.dedupe import Dedupe
+from millstream.jetstream.publish.schedule import Schedules
+from millstream.jetstream.publish.ttl import TtlExpiry
 from millstream.jetstream.sourcing.positions import Positions
 from millstream.jetstream.stream import meta
+from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.retention import Retention
 from millstream.jetstream.stream.ticket import Ticket
-from millstream.store import fill, recovery
+from millstream.server.journal_files import JournalFiles
+from millstream.store import commit_journal, fill, recovery
 from millstream.store.commit import Commit
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
@@ -291,6 +297,75 @@ def _deletion_not_durable() -> list[Replaced]:
     return [(meta, "put_away", put_away)]
 
 
+def _removed_messages_passed_at_once() -> list[Replaced]:
+    return [(ConsumerManager, "may_pass_removed", lambda self, wake: True)]
+
+
+def _removals_told_before_durable() -> list[Replaced]:
+    original = StreamCommits._take_gone
+
+    def take_gone(self: Any, gone: list[int]) -> list[int]:
+        self._gone_durable = len(gone)
+        return original(self, gone)
+
+    return [(StreamCommits, "_take_gone", take_gone)]
+
+
+def _empty_stream_begins_anew() -> list[Replaced]:
+    return [(recovery, "_begin_behind_removed", lambda segment: None)]
+
+
+def _journal_not_replayed() -> list[Replaced]:
+    def replay(fs: Any, folder: str, is_there: Any) -> Any:
+        return commit_journal.Replayed(commit_journal.journals(fs, folder), {})
+
+    return [(commit_journal, "replay", replay)]
+
+
+def _journal_cleared_unsynced() -> list[Replaced]:
+    def sync(self: Any, file: Any) -> None:
+        self._all_synced(file)
+        self._sync_more()
+
+    return [(JournalFiles, "_sync", sync)]
+
+
+def _counter_forgets() -> list[Replaced]:
+    original = Counters.last
+
+    def last(self: Any, subject: bytes) -> Any:
+        return counter.Sum() if self._stream.log.last_seq % 7 == 6 else original(self, subject)
+
+    return [(Counters, "last", last)]
+
+
+def _schedule_forgotten_at_start() -> list[Replaced]:
+    return [(Schedules, "restore", lambda self, record, block: True)]
+
+
+def _ttl_forgotten() -> list[Replaced]:
+    original = TtlExpiry.add
+
+    def add(self: Any, seq: int, timestamp: int, ttl_s: int) -> None:
+        if seq % 2:
+            original(self, seq, timestamp, ttl_s)
+
+    return [(TtlExpiry, "add", add)]
+
+
+def _name_of_file_not_durable() -> list[Replaced]:
+    original = Commit._run
+
+    def run(self: Any, sync: bool) -> None:
+        before, self.folder_changed = self.folder_changed, False
+        try:
+            original(self, sync)
+        finally:
+            self.folder_changed |= before and not sync
+
+    return [(Commit, "_run", run)]
+
+
 MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
     function.__name__.lstrip("_"): function
     for function in (
@@ -323,6 +398,15 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _fast_ingest_acks_too_much,
         _old_messages_stay,
         _deletion_not_durable,
+        _removed_messages_passed_at_once,
+        _removals_told_before_durable,
+        _empty_stream_begins_anew,
+        _journal_not_replayed,
+        _journal_cleared_unsynced,
+        _counter_forgets,
+        _schedule_forgotten_at_start,
+        _ttl_forgotten,
+        _name_of_file_not_durable,
     )
 }
 

@@ -127,6 +127,9 @@ class SimTransport:
             self._paused = True
             self.protocol.pause_writing()
 
+    def writelines(self, parts: list[bytes]) -> None:
+        self.write(b"".join(parts))
+
     def push(self) -> None:
         """Give bytes to the socket as far as it takes them."""
         room = self._link.weather.window - len(self._link.down.under_way)

@@ -241,7 +241,7 @@ class Run:
                 found = await auditor.api("STREAM.MSG.GET.S", {"last_by_subj": ">"})
                 last = found["message"]["seq"] if found is not None and "message" in found else 0
                 behind = any(reader.last < last for reader in self.ordered) and not self.history.removals
-            for name in ("M", "G"):
+            for name in ("M", "MM", "G"):
                 if name in self.plan.streams and info is not None:
                     found = await auditor.api(f"STREAM.INFO.{name}")
                     if found is None or "error" in found:

@@ -55,11 +55,14 @@ class StreamView:
         """Return True if a message is stored, or may have been removed."""
         return publish.seq in self.content or not self.plain or may_be_gone(self, publish)
 
-    def costs_damage(self, lost: Iterable[int]) -> bool:
-        """Return True if the damage can have cost these messages: one for each byte, or a compressed block.
+    @property
+    def most_damaged(self) -> int:
+        """Return how many messages the damage can have cost: one for each byte, or some compressed blocks."""
+        blocks = self.damages and self.config.get("compression") == "s2"
+        return len(self.content) + len(self.publishes) if blocks else len(self.damages)
 
-        The messages of a block have been stored one after the other.
-        """
+    def costs_damage(self, lost: Iterable[int]) -> bool:
+        """Return True if the damage can have cost these messages; those of a block lie side by side."""
         if self.config.get("compression") != "s2":
             return len(set(lost)) <= len(self.damages)
         known = sorted({*self.content, *(each.seq for each in self.acked), *lost})
@@ -120,12 +123,12 @@ def may_be_gone(view: StreamView, publish: Publish) -> bool:
         if each.seq > publish.seq and each.seq not in view.content
     }
     damaged = [seq for seq, subject in later.items() if view.most or subject == publish.subject]
-    damaged = damaged if view.config.get("compression") == "s2" else damaged[: len(view.damages)]
+    damaged = damaged[: view.most_damaged]
     left = sum(
         each.seq > publish.seq and (bool(view.most) or each.subject == publish.subject)
         for each in view.final.content
     )
-    return left + (len(damaged) if view.damages else 0) >= most
+    return left + len(damaged) >= most
 
 
 def may_be_too_old(view: StreamView, publish: Publish) -> bool:
@@ -139,7 +142,7 @@ def life_s(view: StreamView, publish: Publish) -> tuple[float, float]:
     """Return how long a message stays at least and at most; 0 if there is no limit."""
     age = view.config.get("max_age", 0) / SECOND_NS
     if publish.ttl_s and age:
-        return min(age, publish.ttl_s), max(age, publish.ttl_s)
+        return min(age, publish.ttl_s), publish.ttl_s
     return age, age
 
 

@@ -20,7 +20,8 @@ from tests.sim.shrink import shrink
 
 PARTS = 10
 SEEDS = 60 if pure_requested() else 300
-FOUND: tuple[int, ...] = (1043, 1203, 2925, 4043, 5614, 6468)  # seeds that found a bug once
+# Seeds that found a bug once.
+FOUND: tuple[int, ...] = (1043, 1203, 2925, 4043, 5614, 6468, 20184, 20288, 20779, 22542, 22740)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from millstream.base.build import pure_requested
+from millstream.base.untracked import untrack
 
 Item = TypeVar("Item")
 
@@ -72,6 +73,8 @@ class SortedPage(Generic[Item]):
         bucket.sort()
         half = _BUCKET // 2
         parts = [bucket[at : at + half] for at in range(0, len(bucket), half)]
+        for part in parts:
+            untrack(part)  # a collection would visit each of a million items
         self._buckets[number : number + 1] = parts
         self._starts[number:number] = [part[0] for part in parts[1:]]
         return len(parts) - 1

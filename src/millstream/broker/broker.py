@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base import guard
 from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
-from millstream.broker import handshake, options
+from millstream.broker import handshake, long_messages, options
 from millstream.broker.accounts import Account
 from millstream.broker.auth import BrokerAuthenticator, ClientAuthenticator
 from millstream.broker.backpressure import Backpressure
@@ -172,7 +172,7 @@ class Broker:
         """Forget an account that nobody may use any more; the caller closes its clients."""
         running = self.accounts.pop(name, None)
         if running is not None:
-            self.imports.unwire(running)
+            self.imports.forget(running)
         return running
 
     def renew_some(
@@ -401,6 +401,8 @@ class Broker:
         """Close every connection for good; within limits, send what was queued for them."""
         self._shut_down = True  # a socket accepted just now becomes a connection after this
         self.password_checks.close()
+        if self.registry is not None:
+            self.registry.close()
         for connection in list(self.connections.values()):
             guard.alone("closing a connection", self.close, connection, reason)
         if self._lingering:
@@ -468,6 +470,36 @@ class Broker:
         if reply and not is_one_word(reply):
             account.space.refuse(reply)
             return 0
+        if len(payload) >= long_messages.LONG and source is None:
+            return self.publish_parts(account, subject, [payload], reply=reply, headers=headers)
+        return self._publish_copy(account, subject, payload, reply, headers, source)
+
+    def publish_parts(
+        self,
+        account: Account,
+        subject: bytes,
+        parts: list[bytes],
+        *,
+        reply: bytes = b"",
+        headers: bytes | None = None,
+    ) -> int:
+        """Deliver a message of our own like ``publish``; a long one without a copy where that is possible."""
+        size = sum(map(len, parts))
+        if size >= long_messages.LONG:
+            taken = long_messages.deliver(account.space, subject, reply, headers, parts, size)
+            if taken >= 0:
+                return taken
+        return self._publish_copy(account, subject, b"".join(parts), reply, headers, None)
+
+    def _publish_copy(
+        self,
+        account: Account,
+        subject: bytes,
+        payload: bytes,
+        reply: bytes,
+        headers: bytes | None,
+        source: Subscriber | None,
+    ) -> int:
         space, frame = account.space, make_frame(reply, headers, payload)
         if source is None and subject not in space.routes and is_one_word(subject):
             taken = space.deliver_reply(subject, frame)  # most are replies, whose subjects are used once

@@ -26,6 +26,7 @@ cdef Py_ssize_t _LARGE_BODY
 cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
+cdef bytes _CRLF
 cdef bytes _ACK
 cdef bytes _DIRECT_GET
 cdef bytes _TRACE
@@ -133,6 +134,11 @@ cdef class Connection(Subscriber):
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
     @cython.locals(subscription=Subscription, out=OutBuffer, prefix=bytes)
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cpdef bint takes_parts(self) except? -1
+    @cython.locals(subscription=Subscription, prefix=bytes)
+    cpdef bint deliver_parts(
+        self, Target target, bytes reply, bytes block, list parts, long long size
+    ) except? -1
     cdef bint _may_have(self, Target target, Frame frame) except? -1
     cpdef bint behind(self) except? -1
     cpdef bint gone(self) except? -1

@@ -65,6 +65,7 @@ _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
 
 _PONG = b"PONG\r\n"
+_CRLF = b"\r\n"
 _ACK = ACK_START
 _RESERVED_STARTS = (*GATEWAY_PREFIXES, CONSENSUS_PREFIX)
 _RESERVED_FIRST = (b"$", b"_")  # with which all of them begin: most subjects do not
@@ -518,6 +519,39 @@ class Connection(Subscriber):
         self._count(subscription)
         if out.size > _FLUSH_AT:
             self._write()
+        return True
+
+    def takes_parts(self) -> bool:
+        """Return True if ``deliver_parts`` may be called instead of ``deliver``."""
+        restricted = self.filters_deliveries or self.tracks_replies
+        return self.half_closes and self.tracer is None and not restricted
+
+    def deliver_parts(
+        self, target: Target, reply: bytes, block: bytes, parts: list[bytes], size: int
+    ) -> bool:
+        """Write a message whose body has `size` bytes in several parts, without a copy."""
+        subscription = target.subscription
+        prefix = target.prefix()
+        self._write()  # which may close it
+        if self.closed or subscription.closed or len(prefix) == 0:
+            return False
+        if reply:
+            prefix = b"%b%b " % (prefix, reply)
+        if block and self.headers:
+            size += len(block)
+            start = b"H%b%d %d\r\n%b" % (prefix, len(block), size, block)
+        else:
+            start = b"%b%d\r\n" % (prefix, size)
+        self.out_messages += 1
+        self.out_bytes += size
+        self.written += len(start) + size
+        try:
+            self.transport.writelines([start, *parts, _CRLF])
+            if self.write_blocked:
+                self.backpressure.check()
+        except Exception as error:
+            self.broker.fail(self, "writing to a client", error)
+        self._count(subscription)
         return True
 
     def _may_have(self, target: Target, frame: "Frame") -> bool:

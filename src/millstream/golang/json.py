@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NoReturn
 
+import msgspec
+
 from millstream.base.errors import MillstreamError
 
 _BLANKS: Final = b" \t\r\n"
@@ -27,6 +29,8 @@ _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exp
 _BEGUN: Final = re.compile(rb"(?P<fraction>\.)|(?P<exponent>[eE][+-]?)")
 _WORDS: Final = {b"t": b"true", b"f": b"false", b"n": b"null"}
 _SHORT_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LONG_LIST: Final = 4096  # bytes of a list that is worth a try to read it at once
+_TOO_MANY: Final = "there are too many values"
 _MAX_DEPTH: Final = 200  # deeper than anything in the API
 
 MOST_VALUES_OF_STRANGERS: Final = 4096
@@ -54,9 +58,12 @@ class JsonKind(StrEnum):
 
 
 class Value:
-    """One value; only the attribute that fits its kind is filled: `text`, `items` or `members`."""
+    """One value; only the attribute that fits its kind is filled: `text`, `items` or `members`.
 
-    __slots__ = ("_end", "_source", "_start", "items", "kind", "members", "text")
+    A long array of plain strings also has them in `texts`.
+    """
+
+    __slots__ = ("_end", "_items", "_source", "_start", "kind", "members", "text", "texts")
 
     def __init__(
         self,
@@ -67,14 +74,27 @@ class Value:
         text: str = "",
         items: "tuple[Value, ...]" = (),
         members: "tuple[tuple[str, Value], ...]" = (),
+        texts: list[str] | None = None,
     ) -> None:
         self.kind = kind
         self.text = text  # content of a string, unescaped
-        self.items = items
         self.members = members
+        self.texts = texts
+        self._items = items
         self._source = source
         self._start = start
         self._end = end
+
+    @property
+    def items(self) -> "tuple[Value, ...]":
+        """Return the elements of an array."""
+        if self.texts is not None and not self._items:
+            raws = [b'"%b"' % text.encode() for text in self.texts]
+            self._items = tuple(
+                Value(JsonKind.STRING, raw, 0, len(raw), text=text)
+                for raw, text in zip(raws, self.texts, strict=True)
+            )
+        return self._items
 
     @property
     def raw(self) -> bytes:
@@ -153,8 +173,9 @@ class _Scanner:
             members = self._object(depth)
             return Value(JsonKind.OBJECT, self._text, start, self._at, members=members)
         if first == b"[":
-            items = self._array(depth)
-            return Value(JsonKind.ARRAY, self._text, start, self._at, items=items)
+            texts = self._plain_texts() if depth < _MAX_DEPTH else None
+            items = self._array(depth) if texts is None else ()
+            return Value(JsonKind.ARRAY, self._text, start, self._at, items=items, texts=texts)
         if first == b'"':
             self._string()
             return Value(
@@ -213,6 +234,24 @@ class _Scanner:
                 break
         return tuple(items)
 
+    def _plain_texts(self) -> list[str] | None:
+        """Read a long array of plain strings at once; return None if it is none."""
+        end = self._text.find(b"]", self._at) + 1
+        if end - self._at < _LONG_LIST:
+            return None
+        part = self._text[self._at : end]
+        if b"\\" in part or not part.isascii():
+            return None
+        try:
+            texts = msgspec.json.decode(part, type=list[str])
+        except msgspec.MsgspecError:
+            return None
+        self._left -= len(texts)
+        if self._left < 0:
+            raise TooMany(_TOO_MANY)
+        self._at = end
+        return texts
+
     def _plain_items(self, items: list[Value]) -> bool:
         """Read the next elements of an array that are plain strings; return True if the array has ended."""
         text = self._text
@@ -228,7 +267,7 @@ class _Scanner:
     def _count_value(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise TooMany("there are too many values")
+            raise TooMany(_TOO_MANY)
 
     def _string(self) -> None:
         self._at = self._end_of(_STRING)

@@ -83,6 +83,7 @@ class AccountJetStream:
         self._graves = f"{folder}/deleted"  # folders of streams that are being removed
         self._staged = f"{folder}/staging"  # folders of streams that are being created or restored
         self._sync = sync_interval_s is None
+        self._beginning: set[Stream] = set()  # that subscribe to their subjects
         self._ending: dict[str, Pieces[None]] = {}  # deletions under way, by the names of the streams
         self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
         # Sums over all streams; each changes them when it commits or changes (``count_as``).
@@ -113,6 +114,10 @@ class AccountJetStream:
 
         If that fails, the stream is removed, and callbacks of ``Stream.on_outcome`` get the error.
         """
+        return finish(self.begin_in_slices(config))
+
+    def begin_in_slices(self, config: StreamConfig) -> Pieces[Stream]:
+        """Create a stream like ``begin``, which subscribes to its subjects in slices."""
         if config.name in self.unrecovered:
             raise ApiError(Err.STREAM_CREATE_FAILED, err=self.unrecovered[config.name])
         created = self.world.now_ns()
@@ -121,20 +126,34 @@ class AccountJetStream:
         log = parts.new_log(fs, folder, first_seq=max(config.first_seq, 1))
         stream = parts.Stream(self, config, created, log, sync=self._sync, identity=nuid())
         self.streams[config.name] = stream
+        self._beginning.add(stream)
+        self.committer.hold(stream)
         try:
             self._note(stream)
-            stream.start()
+            yield from stream.start_in_slices()
+            if self.streams.get(config.name) is not stream:
+                raise StoreError("create", config.name, "it was deleted meanwhile")
+            self.committer.release(stream)
             if not stream.in_memory:
                 self.committer.create(
                     stream,
                     lambda: self._make_folder(config, _meta_of(stream, config)),
                     lambda error: self._creation_failed(stream, error),
                 )
-        except Exception:
+        except BaseException as error:
             self._undo_start(stream)
+            if not isinstance(error, Exception):
+                error = StoreError("create", config.name, "the server stops")
+            stream.refuse_waiting(error)
             raise
+        finally:
+            self._beginning.discard(stream)
         self._appeared(config.name)
         return stream
+
+    def is_beginning(self, stream: Stream) -> bool:
+        """Return True if the stream is not created yet: what is asked of it waits for its first commit."""
+        return stream in self._beginning or self.committer.creates(stream)
 
     def _appeared(self, name: str) -> None:
         for other in list(self._followers):
@@ -195,9 +214,13 @@ class AccountJetStream:
             _log.warning("account %s: the files of stream %s were moved to %s", self.name, name, aside)
 
     def update(self, stream: Stream, config: StreamConfig) -> None:
-        """Write the configuration, then apply it; if it cannot be applied, the old one stays.
+        """Write the configuration, then apply it; if it cannot be applied, the old one stays."""
+        finish(self.update_in_slices(stream, config))
 
-        It is written first, so that no limit removes messages unless the disk accepted it.
+    def update_in_slices(self, stream: Stream, config: StreamConfig) -> Pieces[None]:
+        """Update a stream like ``update``: everything in one step, then its subscriptions in slices.
+
+        The configuration is written first, so that no limit removes messages unless the disk accepted it.
         """
         before = stream.config
         self.committer.wait(stream)  # a new stream may have no folder yet
@@ -205,21 +228,20 @@ class AccountJetStream:
             raise stream.failure
         self._write_config(stream, config)
         try:
-            self._apply(stream, before, config)
+            yield from self._apply(stream, config)
         except Exception:
             self._write_config(stream, before)
-            self._apply(stream, config, before)
+            finish(self._apply(stream, before))
             raise
 
     def _write_config(self, stream: Stream, config: StreamConfig) -> None:
         if not stream.in_memory:
             meta.write(self._fs, self._stream_folder(stream.name), _meta_of(stream, config))
 
-    def _apply(self, stream: Stream, before: StreamConfig, config: StreamConfig) -> None:
+    def _apply(self, stream: Stream, config: StreamConfig) -> Pieces[None]:
         stream.configure(config)
         self._note(stream)
-        if before.subjects != config.subjects:
-            stream.listen_anew()
+        yield from stream.captures.follow(config.subjects)
 
     def delete(self, stream: Stream) -> None:
         """Delete a stream for good; its files are removed in the background."""
@@ -227,7 +249,7 @@ class AccountJetStream:
         finish(self.delete_in_slices(stream))
 
     def delete_in_slices(self, stream: Stream) -> Pieces[None]:
-        """Delete a stream like ``delete``: stop its consumers in slices, and everything else in one step."""
+        """Delete a stream like ``delete``: consumers and subscriptions in slices, the rest in one step."""
         pieces = self._ending[stream.name] = self._delete_in_slices(stream)
         try:
             yield from pieces
@@ -242,9 +264,11 @@ class AccountJetStream:
 
     def _delete_in_slices(self, stream: Stream) -> Pieces[None]:
         yield from stream.consumers.end()
+        yield from stream.captures.follow(())
         try:
             self._delete(stream)
         except Exception:
+            finish(stream.captures.follow(stream.config.subjects))
             stream.consumers.go_on()
             raise
         yield from stream.consumers.tell_ended()
@@ -255,7 +279,8 @@ class AccountJetStream:
             return  # it could not be created
         if stream.consumers.journal is not None:
             self.committer.wait(stream.consumers.journal)
-        grave = "" if stream.in_memory else self._bury(stream.name)
+        has_folder = not stream.in_memory and stream not in self._beginning
+        grave = self._bury(stream.name) if has_folder else ""
         stream.stop()
         stream.consumers.abandon()
         del self.streams[stream.name]
@@ -265,7 +290,7 @@ class AccountJetStream:
         stream.log.free_subjects()
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM_FILES)
-        else:
+        elif has_folder:
             self._remove_later(grave)
         stream.abandon()
 
@@ -345,6 +370,9 @@ class AccountJetStream:
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
+        for stream in list(self.streams.values()):
+            if stream.consumers.journal is not None and stream.consumers.journal.letters:
+                parts.store_letters(stream)
 
     def _is_stream(self, name: str) -> bool:
         try:
@@ -409,10 +437,11 @@ class AccountJetStream:
         for stop in (stream.stop, stream.consumers.stop):
             with contextlib.suppress(Exception):  # the reason why it did not start is what counts
                 stop()
-        del self.streams[stream.name]
         self.committer.forget(stream)
-        self._unnote(stream)
-        stream.log.close()
+        if self.streams.get(stream.name) is stream:  # otherwise it was deleted
+            del self.streams[stream.name]
+            self._unnote(stream)
+            stream.log.close()
 
     def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
         log = parts.open_log(
@@ -465,6 +494,10 @@ class AccountJetStream:
     def stop_in_slices(self) -> Pieces[None]:
         """Stop one stream after the other, so that other accounts have their turn."""
         self.committer.stopping = True
+        for stream in self.streams.values():  # before the letters themselves are durable
+            if stream.consumers.journal is not None and stream.consumers.journal.letters:
+                guard.alone("keeping removals", self.committer.flush, stream)
+                guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
         for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)
             flushed = False

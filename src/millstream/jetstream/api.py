@@ -101,7 +101,9 @@ _CREATING_CONSUMERS: Final = frozenset(
     {"CONSUMER.CREATE.*", "CONSUMER.CREATE.*.>", "CONSUMER.DURABLE.CREATE.*.*"}
 )
 _CHANGING: Final = frozenset({"STREAM.PURGE.*", "STREAM.MSG.DELETE.*"})
-_ALWAYS_WANTED: Final = _CHANGING | _CREATING_CONSUMERS | {"STREAM.DELETE.*"}
+_ALWAYS_WANTED: Final = (
+    _CHANGING | _CREATING_CONSUMERS | {"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.DELETE.*"}
+)
 
 
 class _Call(msgspec.Struct):
@@ -193,7 +195,7 @@ class AccountApi:
 
     def _must_wait(self, endpoint: str, stream: Stream) -> bool:
         """Return True if a request needs what the next commit of the stream makes durable."""
-        if endpoint != _CREATE and self._account.committer.creates(stream):
+        if endpoint != _CREATE and self._account.is_beginning(stream):
             return True
         return endpoint in _READING and stream.failure is None and stream.log.last_seq > stream.log.committed
 
@@ -257,7 +259,7 @@ class AccountApi:
     def _answer_in_slices(self, call: _Call, pieces: Steps) -> None:
         """Process long requests one after the other, because each may need much memory."""
 
-        def done(response: responses.Response | Encoded | Durable | None, error: Exception | None) -> None:
+        def done(response: Answer, error: Exception | None) -> None:
             def outcome() -> Answer:
                 if error is not None:
                     raise error

@@ -16,7 +16,7 @@ from millstream.golang.json import escape_html
 from millstream.jsapi.codec import encode
 
 if TYPE_CHECKING:
-    from millstream.jetstream.read.lookup import Durable  # noqa: F401 - in the text of ``Steps``
+    from millstream.jetstream.read.lookup import Durable, Later  # noqa: F401 - in the text of ``Steps``
     from millstream.jsapi.go_types import Struct
     from millstream.jsapi.responses import Response
 
@@ -38,18 +38,20 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 # An answer that takes long: others have their turn between its pieces.
-Steps = Pieces["Response | Encoded | Durable"]
+Steps = Pieces["Response | Encoded | Later | Durable"]
 
 
 def listed(answer: Response, field: str, items: Iterable[Struct | None]) -> Pieces[Encoded]:
     """Return the response with `items` in its empty list `field`; None is work without an item."""
-    parts: list[bytes] = []
+    start, found, end = encode(answer).partition(b'"%b":[]' % field.encode())
+    parts = [start, found[:-1]]
     for item in items:
         if item is not None:
-            parts.append(encode(item))
+            parts += (encode(item), b",")
         yield _COST
-    empty = b'"%b":[]' % field.encode()
-    return Encoded(encode(answer).replace(empty, b"%b%b]" % (empty[:-1], b",".join(parts)), 1))
+    if parts[-1] == b",":
+        parts.pop()
+    return Encoded(b"".join((*parts, found[-1:], end)))
 
 
 def counted(counts: dict[str, int]) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from millstream.jetstream.config.limits import StreamLimits as StreamLimits
     from millstream.jetstream.config.values import valid_name as valid_name
+    from millstream.jetstream.consumers.dead_letters import store_letters as store_letters
     from millstream.jetstream.consumers.journal import Journal as Journal
     from millstream.jetstream.publish.atomic_batch import discard_torn as discard_torn
     from millstream.jetstream.sourcing.origin import Asker as Asker
@@ -34,6 +35,7 @@ PLACES: Final = {
     "open_log": "millstream.store.recovery",
     "origins_of": "millstream.jetstream.sourcing.origin",
     "restore": "millstream.jetstream.stream.header_recovery",
+    "store_letters": "millstream.jetstream.consumers.dead_letters",
     "valid_name": "millstream.jetstream.config.values",
 }
 

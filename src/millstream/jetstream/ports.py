@@ -105,6 +105,9 @@ class JournalOfCommits(Protocol):
     def synced(self, key: bytes) -> None:
         """Record that everything of a log is synced, or that the log is gone."""
 
+    def failed(self, key: bytes) -> None:
+        """Record that a commit of a log failed: the journal may have the only copy of earlier ones."""
+
     def holds(self, key: bytes) -> bool:
         """Return True if the journal has content of a log."""
 
@@ -135,6 +138,9 @@ class NoJournal:
         raise AssertionError("there is no commit journal to wait for")
 
     def synced(self, key: bytes) -> None:
+        pass
+
+    def failed(self, key: bytes) -> None:
         pass
 
     def holds(self, key: bytes) -> bool:

@@ -274,8 +274,7 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
     if entry.name == RESERVE:
         return entry.stat(follow_symlinks=False).st_size <= reserve.SIZE and not any(_beginning(entry.path))
     if commit_journal.NAME.fullmatch(entry.name):
-        beginning = _beginning(entry.path)
-        return beginning.startswith(commit_journal.MAGIC) or not any(beginning)
+        return commit_journal.is_journal(_beginning(entry.path))
     return entry.name == MARK  # which is looked at by ``_version``
 
 

@@ -76,6 +76,15 @@ class PriorityGroupState(Struct):
     pinned_ts: Time = always(ZERO_TIME)
 
 
+class DeadLetterState(Struct):
+    """The dead letters of a consumer since the server started."""
+
+    subject: str = always("")
+    stored: UInt64 = always(0)
+    waiting: Int = always(0)  # messages that stay pending because their letters cannot be stored
+    error: str = ""  # why they cannot
+
+
 class ConsumerInfo(Struct):
     stream_name: str = always("")
     name: str = always("")
@@ -93,6 +102,7 @@ class ConsumerInfo(Struct):
     pause_remaining: Duration = 0
     ts: Time = always(ZERO_TIME)
     priority_groups: list[PriorityGroupState] = no_items()
+    dead_letters: DeadLetterState | None = None  # nats-server has none
 
 
 class ConsumerState(msgspec.Struct):

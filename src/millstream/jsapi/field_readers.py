@@ -168,6 +168,8 @@ class _List:
             return []
         if value.kind is not JsonKind.ARRAY:
             raise walk.mismatch(value, self.go_type, path)
+        if value.texts is not None and isinstance(self._item, _Text):
+            return value.texts
         return [
             self._item.read(walk, each, self._empty(), (*path, index))
             for index, each in enumerate(value.items)

@@ -4,9 +4,9 @@
     page = await read_letters(link, "DLQ", limit=50)
     outcome = await redrive(link, "DLQ", page.letters[0].seq)
 
-Millstream's pipelines write letters (jobs `dead-letters` and `transform`, and the sink's
-`onBadRow=deadLetter`).  The advisories of a server about such messages are no letters, and are lost unless a
-pipeline keeps them.
+Consumers with the metadata `millstream.dead_letter` write letters.  So do Millstream's pipelines: the jobs
+`dead-letters` and `transform`, and the sink's `onBadRow=deadLetter`.  The advisories of a server about such
+messages are no letters, and are lost unless a pipeline keeps them.
 """
 
 from millstream.letters.letter import Letter, LetterOrigin, letter_of

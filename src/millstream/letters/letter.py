@@ -3,7 +3,7 @@
 import msgspec
 
 from millstream.golang.time import Time
-from millstream.letters import names
+from millstream.jsapi import letter_headers as names
 from millstream.link.stored import Stored
 from millstream.protocol.headers import Pairs
 

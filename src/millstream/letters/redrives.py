@@ -21,8 +21,8 @@ from millstream.golang.time import format_time
 from millstream.jsapi import headers as wire
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.jsapi.errors import Err
+from millstream.jsapi.letter_headers import is_own_header
 from millstream.letters.letter import Letter
-from millstream.letters.names import is_own_header
 from millstream.letters.streams import read_letter, read_letters
 from millstream.link.errors import LinkApiError, LinkError
 from millstream.link.link import Link

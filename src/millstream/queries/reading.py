@@ -30,6 +30,7 @@ from millstream.tables.stream_range import StreamRange
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+_OF_DUCKDB: Final = frozenset({"information_schema", "main", "pg_catalog"})  # schemas
 _MOST_ROUNDS: Final = 5  # after that, what comes during one short round is left to the next query
 
 
@@ -119,6 +120,10 @@ class QueryReader:
 
     def _table(self, name: RelationName) -> FoundRelation | None:
         if self._access is None:
+            if name.schema.lower() not in _OF_DUCKDB:
+                self._missing = TableMissing(
+                    f"there is no table {name}: no catalog of tables is given (lake)"
+                )
             return None
         table = self._access.find(name.schema, name.name)
         if table is None:

@@ -18,6 +18,7 @@ cdef class CommitJournal:
     cdef object _run_turn
     cdef readonly object files
     cdef readonly object synced
+    cdef readonly object failed
     cdef readonly object holds
     cdef readonly object when_released
     cdef readonly bint ending

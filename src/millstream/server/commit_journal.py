@@ -101,6 +101,7 @@ class CommitJournal:
             disk=self._disk,
         )
         self.synced = self.files.synced
+        self.failed = self.files.failed
         self.holds = self.files.holds
         self.when_released = self.files.when_released
         self.ending = False  # many commits end in this turn, which flushes their output at its end

@@ -58,29 +58,30 @@ class DiskWriters:
         plain = ticket.commit.begin_plain() if self._idle else None
         if plain is None:
             return False
-        pace = self._pace
-        if pace is not None:
+        descriptor, buffer = plain
+        if self._pace is not None:
             if self._busy:
-                pace.disturbed()
-            elif pace.allows(plain[1].size):
-                self._write_now(ticket, plain, pace)
+                self._pace.disturbed()
+            elif self._pace.allows(buffer.size):
+                self._write_now(ticket, descriptor, buffer)
                 return True
         writer = self._idle.pop()
         self._busy[writer] = ticket
-        ticket.begun(lambda _: self._wait(writer))
+        ticket.begun(self._wait_for)
         try:
             alone = len(self._busy) == 1  # many commits go to the journal, which needs no zeros ahead
-            writer.begin(*plain, alone)
+            writer.begin(descriptor, buffer, alone)
         except OSError:  # the write did not begin: report it as failed, so that it is retried
             self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer).tell, None)
         return True
 
-    def _write_now(self, ticket: Ticket, plain: tuple[int, RecordBuffer], pace: SyncPace) -> None:
+    def _write_now(self, ticket: Ticket, descriptor: int, buffer: RecordBuffer) -> None:
         """Write and sync on the loop's thread; the commit ends in this call."""
         writer = self._idle[-1]
         ticket.begun(_is_written)
-        writer.write_now(*plain, True)
-        pace.ended(writer.took_ns, on_loop=True)
+        writer.write_now(descriptor, buffer, True)
+        if self._pace is not None:
+            self._pace.ended(writer.took_ns, True)
         ticket.plain_ended(writer.failed_write, writer.failed_sync)
         ticket.tell(None)
 
@@ -98,6 +99,11 @@ class DiskWriters:
         if writer.collect():
             self._turn(_COMMIT_ENDED, self._end(writer).tell, None)
 
+    def _wait_for(self, ticket: Ticket) -> None:
+        for writer, busy in list(self._busy.items()):
+            if busy is ticket:
+                self._wait(writer)
+
     def _wait(self, writer: DiskWriter) -> None:
         if writer.wait():
             self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer).tell, None)
@@ -106,7 +112,7 @@ class DiskWriters:
         ticket = self._busy.pop(writer)
         self._idle.append(writer)
         if self._pace is not None and not (writer.failed_write or writer.failed_sync):
-            self._pace.ended(writer.took_ns, on_loop=False)
+            self._pace.ended(writer.took_ns, False)
         ticket.plain_ended(writer.failed_write, writer.failed_sync)
         return ticket
 

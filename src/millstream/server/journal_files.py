@@ -145,6 +145,8 @@ class JournalFiles:
         self._turn_timer: asyncio.TimerHandle | None = None
         self._to_sync: deque[bytes] = deque()  # logs of the other file
         self._syncing: set[bytes] = set()
+        # Logs with a failed sync: the system may have dropped what it then reports as synced.
+        self._doubtful: set[bytes] = set()
         self._to_tell: deque[tuple[bytes, Vouched]] = deque()
         self._released: list[tuple[bytes, Callable[[], None]]] = []
         self._making: Joinable | None = None
@@ -214,6 +216,8 @@ class JournalFiles:
                 return  # all of them were synced before by commits of their own
             if error is None and not failed:
                 self._all_synced(file)
+            else:
+                self._doubtful.update(file.unsynced)
             self._to_sync = deque(file.unsynced)
             self._sync_more()
 
@@ -223,8 +227,10 @@ class JournalFiles:
             ended(error)
 
     def _all_synced(self, file: JournalFile) -> None:
-        self._to_tell.extend(file.unsynced.items())
-        file.unsynced = {}
+        sure = [each for each in file.unsynced.items() if each[0] not in self._doubtful]
+        self._to_tell.extend(sure)
+        for key, _ in sure:
+            del file.unsynced[key]
         self._tell_some()
 
     def _tell_some(self) -> None:
@@ -330,11 +336,17 @@ class JournalFiles:
     def synced(self, key: bytes) -> None:
         """Record that all files of a log are synced, or that the log is deleted."""
         self._syncing.discard(key)
+        self._doubtful.discard(key)
         if self.active is not None:
             self.active.unsynced.pop(key, None)
         if self.other is not None:
             self.other.unsynced.pop(key, None)
             self._sync_more()
+
+    def failed(self, key: bytes) -> None:
+        """Record that a commit of a log failed: only a commit of its own writes again what may be lost."""
+        if any(file is not None and key in file.unsynced for file in (self.active, self.other)):
+            self._doubtful.add(key)
 
     def holds(self, key: bytes) -> bool:
         """Return True if a file has commits of a log."""
@@ -357,8 +369,13 @@ class JournalFiles:
         for file in (self.active, self.other):
             if file is None:
                 continue
-            if file.unsynced and self._disk.sync_file_system(file.descriptor) != 0:
+            if file.unsynced and not self._sync_at_end(file):
                 self._disk.close(file.descriptor)
             else:
                 self._disk.discard(file.path, file.descriptor)
         self.active = self.other = None
+
+    def _sync_at_end(self, file: JournalFile) -> bool:
+        """Sync everything at once; return False if the next start needs the file."""
+        sure = self._doubtful.isdisjoint(file.unsynced)
+        return sure and self._disk.sync_file_system(file.descriptor) == 0

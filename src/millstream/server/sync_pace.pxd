@@ -16,4 +16,5 @@ cdef class SyncPace:
     @cython.locals(switches="long long", steps="long long", now=double)
     cpdef bint allows(self, Py_ssize_t size) except *
     cpdef disturbed(self)
+    cpdef ended(self, long long took_ns, bint on_loop)
     cdef _pause(self, long long took_ns)

@@ -88,7 +88,7 @@ class SyncPace:
         """Record that a commit began while another one was running."""
         self._small = 0
 
-    def ended(self, took_ns: int, *, on_loop: bool) -> None:
+    def ended(self, took_ns: int, on_loop: bool) -> None:
         """Record how long a write took."""
         if took_ns < FAST_NS:
             self._fast += 1

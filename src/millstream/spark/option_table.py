@@ -101,11 +101,15 @@ OPTIONS: Final = (
         "valueFormat",
         Use.READ,
         None,
-        "`json` or `variant`: the payload decoded as the column `value`, instead of `data`",
+        "`json`, `variant`, `avro` or `protobuf`: the payload decoded as the column `value`, not `data`",
     ),
     Option(
-        "valueSchema", Use.READ, None, "fields of `valueFormat=json`: columns as in SQL, or a JSON Schema"
+        "valueSchema",
+        Use.READ,
+        None,
+        "json: columns as in SQL, or a JSON Schema; avro: a schema or its file; protobuf: its descriptors",
     ),
+    Option("valueMessage", Use.READ, None, "name of the message in the descriptors of protobuf"),
     Option(
         "onBadValue",
         Use.READ,

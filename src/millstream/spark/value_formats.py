@@ -1,67 +1,41 @@
-"""Payloads as values, decoded in the tasks of the source: JSON of a schema, or any JSON as a variant.
+"""Payloads as values, decoded in the tasks of the source.
 
-    valueFormat=json      a struct by `valueSchema`: columns as in SQL, or a JSON Schema
-    valueFormat=variant   Spark's type for JSON without a schema
+    valueFormat=json       a struct by `valueSchema`: columns as in SQL, or a JSON Schema
+    valueFormat=variant    Spark's type for JSON without a schema
+    valueFormat=avro       `valueSchema`: a schema of Avro's, or the name of its file
+    valueFormat=protobuf   `valueSchema`: the name of a file of descriptors, `valueMessage`: that of a message
 
-Spark parses the schema, so that tasks and plans, which have no session, get it as a type.
+Schemas are read in the driver; tasks and plans, which have no session, get types and texts.
 
-A field that is missing or null is null, one that the schema does not name is left out.  A payload that is no
-JSON, or has a field of another type, is a bad value: it fails the query with its place, or is null beside its
-reason in the column `value_error`, or its row is dropped.
+A payload of another form is a bad value: it fails the query with its place, or is null beside its reason in
+the column `value_error`, or its row is dropped.  Not here: how payloads are decoded (`decoders`).
 """
 
+import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Annotated, Any, Final, Self, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import msgspec
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-    VariantType,
-    VariantVal,
-)
+from pyspark.sql.types import DataType, StructType
 
+from millstream.base.reasons import file_reason
 from millstream.spark import option_values as values
-from millstream.spark.errors import SchemaError
 from millstream.spark.jobs.errors import JobError
 from millstream.spark.jobs.payload_schema import payload_ddl
 from millstream.spark.schema import arrow_schema
 from millstream.tables.errors import OptionError
 
+if TYPE_CHECKING:
+    from millstream.spark.decoders.decoder import Decoder
+
 JSON: Final = "json"
 VARIANT: Final = "variant"
+AVRO: Final = "avro"
+PROTOBUF: Final = "protobuf"
 FAIL: Final = "fail"
 NULL: Final = "null"
 DROP: Final = "drop"
-_ELSEWHERE: Final = {"avro": "from_avro", "protobuf": "from_protobuf"}
-_BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-_PLAIN: Final[dict[type[DataType], Any]] = {
-    StringType: str,
-    BooleanType: bool,
-    FloatType: float,
-    DoubleType: float,
-    TimestampType: datetime,
-    DateType: date,
-    DecimalType: Decimal,
-    BinaryType: bytes,  # base64 in JSON
-}
 
 
 @dataclass(frozen=True)
@@ -69,46 +43,53 @@ class ValueFormat:
     """The form of payloads, and what becomes of those that do not have it."""
 
     name: str
-    schema: str  # columns as DDL; empty for a variant, and where the query's own schema has the type
+    schema: str  # DDL, Avro's JSON, or descriptors in base64; empty if there is none, or the query has it
     on_bad: str
+    message: str = ""  # of Protobuf
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Self | None:
         """Return the format that options choose, by their proper names; None for payloads as they are."""
         named = given.get("valueFormat")
         if named is None:
-            for name in ("valueSchema", "onBadValue"):
+            for name in ("valueSchema", "valueMessage", "onBadValue"):
                 if name in given:
                     raise OptionError(f"option {name} does nothing without valueFormat")
             return None
-        function = _ELSEWHERE.get(named.strip().lower())
-        if function is not None:
-            raise OptionError(
-                f"valueFormat={named} is not supported; read the column data and use {function} of Spark"
-            )
-        name = values.choice("valueFormat", named, (JSON, VARIANT))
+        name = values.choice("valueFormat", named, (JSON, VARIANT, AVRO, PROTOBUF))
         if name == VARIANT and "valueSchema" in given:
-            raise OptionError("option valueSchema is for valueFormat=json, a variant has none")
+            raise OptionError("option valueSchema is for a format with a schema, a variant has none")
+        if (name == PROTOBUF) != ("valueMessage" in given):
+            raise OptionError("valueFormat=protobuf and the option valueMessage need each other")
         on_bad = values.choice("onBadValue", given.get("onBadValue", FAIL), (FAIL, NULL, DROP))
-        return cls(name, _ddl(given.get("valueSchema", "")), on_bad)
+        schema = _schema(name, given.get("valueSchema", ""))
+        form = cls(name, schema, on_bad, given.get("valueMessage", "").strip())
+        form.decoder()  # raises OptionError
+        return form
+
+    def decoder(self) -> "Decoder":
+        """Return the decoder; raise OptionError if there is none for the schema."""
+        match self.name:
+            case "avro":
+                from millstream.spark.decoders.avro_values import AvroDecoder
+
+                return AvroDecoder(self.schema)
+            case "protobuf":
+                from millstream.spark.decoders.protobuf_values import ProtobufDecoder
+
+                return ProtobufDecoder(self.schema, self.message)
+        from millstream.spark.decoders.json_values import JsonDecoder, VariantDecoder
+
+        return VariantDecoder() if self.name == VARIANT else JsonDecoder(self.schema)
 
     @property
     def ddl(self) -> str:
         """The type of the column `value`, for a query without a schema of its own."""
-        if self.name == VARIANT:
-            return "variant"
-        if not self.schema:
-            raise OptionError("valueFormat=json needs the option valueSchema, or a schema with the value")
-        return f"struct<{self.schema}>"
+        return self.decoder().ddl
 
     def check(self, kind: DataType) -> None:
         """Raise SchemaError unless values can be decoded to a type."""
-        if self.name == VARIANT and not isinstance(kind, VariantType):
-            raise SchemaError(f"column value is variant, not {kind.simpleString()}; cast it in the query")
-        if self.name == JSON:
-            if not isinstance(kind, StructType):
-                raise SchemaError(f"column value is a struct, not {kind.simpleString()}")
-            _python_type(kind)
+        self.decoder().check(kind)
 
     def decoded(self, payloads: Any, kind: DataType) -> tuple[Any, list[str | None]]:
         """Return the values of payloads as an Arrow array, and the reason for each that is bad."""
@@ -128,43 +109,35 @@ class ValueFormat:
             return pa.array(rows, form), reasons
 
     def _each(self, payloads: list[bytes | None], kind: DataType) -> Iterator[tuple[Any, str | None]]:
-        decode = _variant if self.name == VARIANT else msgspec.json.Decoder(_python_type(kind)).decode
+        read = self.decoder().reader(kind)
         for payload in payloads:
             if payload is None:
                 yield None, None
                 continue
             try:
-                yield decode(payload), None
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+                yield read(payload), None
+            except Exception as error:  # whatever a decoder makes of a payload, it is the payload's fault
                 yield None, str(error) or type(error).__name__
 
 
-def _ddl(text: str) -> str:
+def _schema(name: str, given: str) -> str:
+    """Return a schema as text: files are read here."""
+    if name == AVRO:
+        if not given.strip():
+            raise OptionError("valueFormat=avro needs the option valueSchema")
+        return given if given.lstrip()[0] in '{["' else _content(given).decode(errors="replace")
+    if name == PROTOBUF:
+        if not given.strip():
+            raise OptionError("valueFormat=protobuf needs the option valueSchema: a file of descriptors")
+        return base64.b64encode(_content(given)).decode()
     try:
-        return payload_ddl(text)
+        return payload_ddl(given)
     except JobError as error:
         raise OptionError(str(error).replace('key "schema"', "option valueSchema")) from None
 
 
-def _variant(payload: bytes) -> dict[str, bytes]:
-    msgspec.json.decode(payload, type=msgspec.Raw)  # its errors are short
-    value = VariantVal.parseJson(payload.decode())
-    return {"value": value.value, "metadata": value.metadata}
-
-
-def _python_type(kind: DataType) -> Any:
-    """Return the type to which msgspec decodes JSON for a column; raise SchemaError if there is none."""
-    bits = _BITS.get(type(kind))
-    if bits is not None:
-        return Annotated[int, msgspec.Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)]
-    if type(kind) in _PLAIN:
-        return _PLAIN[type(kind)]
-    match kind:
-        case ArrayType():
-            return list[_python_type(kind.elementType) | None]  # type: ignore[misc]
-        case MapType() if isinstance(kind.keyType, StringType):
-            return dict[str, _python_type(kind.valueType) | None]  # type: ignore[misc]
-        case StructType():
-            fields = {one.name: _python_type(one.dataType) | None for one in kind.fields}
-            return TypedDict("Fields", fields, total=False)  # type: ignore[operator]
-    raise SchemaError(f"column value: type {kind.simpleString()} cannot be decoded from JSON")
+def _content(file: str) -> bytes:
+    try:
+        return Path(file.strip()).read_bytes()
+    except OSError as error:
+        raise OptionError(f"option valueSchema: cannot read {file.strip()}: {file_reason(error)}") from None

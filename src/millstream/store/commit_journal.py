@@ -80,6 +80,15 @@ def encode_header(mark: bytes) -> bytes:
     return sector * (START // _SECTOR)
 
 
+def is_journal(beginning: bytes) -> bool:
+    """Return True if a file begins as a journal: with a copy of the header, or with zeros only.
+
+    Sectors of a file may be zero if power went while it was made.
+    """
+    copies = range(0, START, _SECTOR)
+    return not any(beginning) or any(beginning.startswith(MAGIC, at) for at in copies)
+
+
 def _mark_of(data: bytes) -> bytes | None:
     """Return the mark in a journal's header; None if no copy of it is valid."""
     for at in range(0, min(START, len(data) - _HEADER.size), _SECTOR):
@@ -230,6 +239,8 @@ def _put_back(file: File, entry: Entry) -> int:
         return 0  # what lies before it was lost, which no crash does
     there = file.read(entry.base, len(entry.data))
     if there == entry.data:
+        # Only memory may have them: the system forgets to write what a sync could not write once.
+        file.overwrite(entry.base, there, sync=False)
         return 0
     data = bytes(entry.data)
     mended = bytearray(there + data[len(there) :])

@@ -363,17 +363,23 @@ def _device(path: str) -> int | None:
 def sync_file_system(descriptor: int) -> int:
     """Sync everything on the file system of this file; return the error number, or 0.
 
-    Includes errors since the descriptor was opened.  Returns ENOSYS on systems that do not report those.
+    Includes errors since the descriptor was opened.  Returns ENOSYS on systems that do not report those, and
+    on file systems that may not pass the call on: FUSE and networks answer it without asking anybody.
     """
     if not _SYNCFS_TELLS:
         return errno.ENOSYS
     import ctypes  # only here, and seldom
 
     try:
-        call = ctypes.CDLL(None, use_errno=True).syncfs
+        library = ctypes.CDLL(None, use_errno=True)
+        about = ctypes.create_string_buffer(_ROOM_FOR_STATFS)
+        if library.fstatfs(descriptor, about) < 0:
+            return ctypes.get_errno()
+        if ctypes.c_long.from_buffer(about).value not in _SYNCED_AS_A_WHOLE:
+            return errno.ENOSYS
+        return ctypes.get_errno() if library.syncfs(descriptor) < 0 else 0
     except (OSError, AttributeError):
         return errno.ENOSYS
-    return ctypes.get_errno() if call(descriptor) < 0 else 0
 
 
 def _syncfs_tells() -> bool:
@@ -383,6 +389,19 @@ def _syncfs_tells() -> bool:
 
 
 _SYNCFS_TELLS: Final = _syncfs_tells()
+_ROOM_FOR_STATFS: Final = 512  # bytes, more than any system fills; the type is the first number
+_SYNCED_AS_A_WHOLE: Final = frozenset(  # types of file systems
+    (
+        0xEF53,  # ext2 to ext4
+        0x58465342,  # XFS
+        0x9123683E,  # Btrfs
+        0xF2F52010,  # F2FS
+        0xCA451A4E,  # bcachefs
+        0x2FC12FC1,  # ZFS
+        0x01021994,  # tmpfs
+        0x794C7630,  # overlay, which asks the file system below
+    )
+)
 
 
 class FolderLock:

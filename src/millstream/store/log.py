@@ -56,7 +56,7 @@ class Log:
         reader = self.reader = LogReader(state, chain, index)
         writer = self.writer = LogAppender(state, chain, index, gathered, segment_size)
         self.commits = LogCommits(state, chain, gathered, writer)
-        self.removal = LogRemoval(state, chain, index, gathered, reader)
+        self.removal = LogRemoval(state, chain, index, gathered, reader, writer)
         self.losses = Losses()  # what was lost by damage
         self.repair = LogRepair(state, chain, index, gathered, reader, writer, self.removal, self.losses)
         self.upkeep = LogUpkeep(state, chain, gathered, reader, writer, self.commits, self.removal)

@@ -5,10 +5,13 @@ from millstream.store.commit cimport Commit
 from millstream.store.index cimport SubjectIndex, SubjectNode
 from millstream.store.log_reader cimport LogReader
 from millstream.store.log_state cimport LogState
+from millstream.store.log_writer cimport LogAppender
 from millstream.store.next_commit cimport NextCommit
 from millstream.store.record cimport Record
 from millstream.store.segment cimport Segment
 from millstream.store.segment_chain cimport SegmentChain
+
+cdef Py_ssize_t _MOST_GATHERED
 
 @cython.final
 cdef class LogRemoval:
@@ -19,6 +22,7 @@ cdef class LogRemoval:
     cdef SubjectIndex _index
     cdef NextCommit _gathered
     cdef LogReader _reader
+    cdef LogAppender _writer
 
     @cython.locals(segment=Segment)
     cpdef retire_written(self, Commit commit)
@@ -43,6 +47,7 @@ cdef class LogRemoval:
     cdef _remove_known(self, bytes subject, unsigned long long below)
     @cython.locals(segment=Segment, ordinal=Py_ssize_t, offset=Py_ssize_t, record=Record)
     cpdef bint erase(self, unsigned long long seq) except -1
+    cdef _write_many(self)
     cpdef overwrite(self, Segment segment, Py_ssize_t offset, bytes data)
     cpdef forget(self, Segment segment, Py_ssize_t ordinal)
     @cython.locals(

@@ -21,6 +21,7 @@ from millstream.store.filters import bounds, is_literal, wanted_subjects
 from millstream.store.index import SubjectIndex, SubjectNode, freeing
 from millstream.store.log_reader import LogReader
 from millstream.store.log_state import LogState
+from millstream.store.log_writer import LogAppender
 from millstream.store.next_commit import NextCommit
 from millstream.store.record import Record, erased_record
 from millstream.store.segment import Segment
@@ -29,6 +30,7 @@ from millstream.store.segment_chain import SegmentChain
 _log = logging.getLogger("millstream.store")
 
 _REMOVED_AT_ONCE = 8  # messages of a subject that has too many
+_MOST_GATHERED = 4096  # removals that wait for the next commit; more are written to its buffer at once
 
 
 class LogRemoval:
@@ -45,6 +47,7 @@ class LogRemoval:
         index: SubjectIndex,
         gathered: NextCommit,
         reader: LogReader,
+        writer: LogAppender,
     ) -> None:
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
         # Gets the work of freeing the tree of subjects when all are gone.
@@ -54,6 +57,7 @@ class LogRemoval:
         self._index = index
         self._gathered = gathered
         self._reader = reader
+        self._writer = writer
 
     # -- removing ---------------------------------------------------------------------------------
 
@@ -80,6 +84,7 @@ class LogRemoval:
         if is_first:
             self._state.first_seq = after
         self.retire(segment)
+        self._write_many()
         return True
 
     def keep_of_newest(self, most: int) -> bool:
@@ -165,6 +170,7 @@ class LogRemoval:
         finally:
             if self._state.messages != before:
                 self.advance_first(self._state.first_seq)
+            self._write_many()
         return before - self._state.messages
 
     def remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> int:
@@ -176,7 +182,13 @@ class LogRemoval:
         self._remove_flagged(segment, start, end, wanted)
         if self._state.messages != before:
             self.advance_first(self._state.first_seq)
+        self._write_many()
         return before - self._state.messages
+
+    def _write_many(self) -> None:
+        """Write which messages were removed, if they are so many that the next commit would begin late."""
+        if len(self._gathered.removing) >= _MOST_GATHERED:
+            self._writer.write_removals()
 
     def _remove_flagged(self, segment: Segment, start: int, end: int, wanted: bytes) -> None:
         ordinal = start = segment.next_match(start, wanted)

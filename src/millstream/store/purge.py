@@ -171,6 +171,7 @@ def _of_subject(log: Log, subject: bytes, end: int, most: int) -> Pieces[int]:
         removed += removed_now
         yield max(removed_now, 1)
         seq = log.next_match(max(stop, log.first_seq), subject)
+        yield 1  # tables may have been loaded
     return removed
 
 

@@ -42,8 +42,15 @@ cdef class RecordBuffer(GrowingBuffer):
     cpdef recycle(self)
     cpdef bytes slice(self, Py_ssize_t start, Py_ssize_t size)
 
-@cython.locals(size="unsigned int", crc="unsigned int")
+@cython.locals(size="unsigned int")
 cdef void seal_records(unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t base) noexcept nogil
+
+@cython.locals(mark=bytearray, p="unsigned char*")
+cpdef bytes end_mark(unsigned long long seq, Py_ssize_t position)
+@cython.locals(i=Py_ssize_t)
+cdef void _put_little(
+    unsigned char* p, Py_ssize_t at, unsigned long long value, Py_ssize_t count
+) noexcept nogil
 
 @cython.locals(buffer=RecordBuffer)
 cpdef blank_record(

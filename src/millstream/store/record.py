@@ -192,11 +192,7 @@ def seal_records(p: bytearray, at: int, end: int, base: int) -> None:
     """Fill in the checksums of the records in ``p[at:end]``, which will be at `base` in their file."""
     while at < end:
         size = (p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)) & _SIZE_MASK
-        crc = _crc_of_record(p, at, size, base + at)
-        p[at + 4] = crc & 0xFF
-        p[at + 5] = (crc >> 8) & 0xFF
-        p[at + 6] = (crc >> 16) & 0xFF
-        p[at + 7] = (crc >> 24) & 0xFF
+        _put_little(p, at + 4, _crc_of_record(p, at, size, base + at), 4)
         at += size
 
 
@@ -206,11 +202,16 @@ def end_mark(seq: int, position: int) -> bytes:
     It looks like the beginning of a record longer than any file, which is always cut off.
     """
     mark = bytearray(_HEADER_SIZE)
-    mark[0:4] = MAX_RECORD.to_bytes(4, "little")
-    mark[8:16] = seq.to_bytes(8, "little")
-    crc = _crc_of_record(mark, 0, _HEADER_SIZE, position)
-    mark[4:8] = int(crc).to_bytes(4, "little")
+    p = mark
+    _put_little(p, 0, _SIZE_MASK, 4)
+    _put_little(p, 8, seq, 8)
+    _put_little(p, 4, _crc_of_record(p, 0, _HEADER_SIZE, position), 4)
     return bytes(mark)
+
+
+def _put_little(p: bytearray, at: int, value: int, count: int) -> None:
+    for i in range(count):
+        p[at + i] = (value >> (8 * i)) & 0xFF
 
 
 def seq_in_mark(data: bytes, at: int) -> int:

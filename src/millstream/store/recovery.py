@@ -204,6 +204,17 @@ class Recovery:
         segment = Segment(number, start_seq or self._log.last_seq + 1)
         segment.file = file
         found = scan(segment, data, start_seq is not None)
+        if is_last and found.gaps and start_seq is not None:
+            end = self._end_before_torn(segment, data, found)
+            if end:
+                file.truncate(end)
+                data = data[:end]
+                segment = Segment(number, start_seq)
+                segment.file = file
+                found = scan(segment, data, True)
+                if not self._refills:
+                    data += self._append_used(segment)
+                    found.end = len(data)
         if start_seq is None:
             if not segment.count:
                 _begin_behind_removed(segment)
@@ -229,6 +240,39 @@ class Recovery:
         self._make_durable(segment)
         self._log.index.add_sums(segment.subjects, segment.counts, segment.firsts, segment.lasts)
         return segment
+
+    def _end_before_torn(self, segment: Segment, data: bytes, found: Scan) -> int:
+        """Return the end of what counts in the last file if power went during its last commit; 0: all counts.
+
+        Removals are written behind the messages of their commit.  Where a sector of the messages was lost,
+        they do not count: what displaced other messages is lost.  An origin sends everything behind a lost
+        sector again.
+        """
+        torn = [gap for gap in found.gaps if has_lost_sector(data, gap.offset, gap.offset + gap.size)]
+        if not torn:
+            return 0
+        at = torn[0].offset
+        if self._refills:
+            return at if self._leave_to_origin(segment.last_seq) else 0
+        others = [offset for offset in segment.others.to_list() if offset > at]
+        if not others or (segment.count and segment.offset_at(segment.count - 1) > others[0]):
+            return 0  # other commits follow
+        record = Record()
+        for offset in others:
+            if record.read(data, offset, len(data), True) != WHOLE or record.kind == _SKIP:
+                return 0
+        return others[0]
+
+    def _append_used(self, segment: Segment) -> bytes:
+        """Write which sequences are used, which also shows that the torn commit was looked at."""
+        segment.note_other(segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0))
+        skip = segment.take_pending()
+        skip.seal()
+        text = bytes(skip.peek())
+        segment.writing = None
+        assert segment.file is not None
+        segment.file.append(text)
+        return text
 
     def _make_durable(self, segment: Segment) -> None:
         """Sync what a killed process may not have synced, because from now on it counts."""

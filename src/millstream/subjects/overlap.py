@@ -5,16 +5,18 @@ pattern looked up visits every branch at its level.  As in ``match``, patterns m
 
 A client can choose patterns for which every lookup visits many branches.  Branches beyond the first are
 therefore counted over all lookups; more than `most_steps` raise TooManySteps.
+
+Compiled, because a configuration has thousands of patterns, and an account millions.
 """
 
-from typing import Final
+from collections.abc import Iterable
 
 from millstream.base.errors import MillstreamError
 
-MOST_STEPS: Final = 200_000
+MOST_STEPS = 200_000
 
-_STAR: Final = b"*"
-_TAIL: Final = b">"
+_STAR = b"*"
+_TAIL = b">"
 
 
 class TooManySteps(MillstreamError):
@@ -22,8 +24,6 @@ class TooManySteps(MillstreamError):
 
 
 class _Node:
-    __slots__ = ("children", "ends")
-
     def __init__(self) -> None:
         self.children: dict[bytes, _Node] = {}
         self.ends = 0  # patterns that end here
@@ -44,6 +44,15 @@ class PatternSet:
                 following = node.children[token] = _Node()
             node = following
         node.ends += 1
+
+    def add_all(self, patterns: Iterable[str]) -> None:
+        for pattern in patterns:
+            self.add(pattern.encode())
+
+    def remove_all(self, patterns: Iterable[str]) -> None:
+        """Remove patterns that were added."""
+        for pattern in patterns:
+            self.remove(pattern.encode())
 
     def remove(self, pattern: bytes) -> None:
         """Remove a pattern that was added."""
@@ -68,7 +77,10 @@ class PatternSet:
         nodes = [self._root]
         for token in pattern.split(b"."):
             if token == _TAIL:
-                return any(node.children for node in nodes)
+                for node in nodes:  # noqa: SIM110 - compiled without a closure
+                    if node.children:
+                        return True
+                return False
             following: list[_Node] = []
             for node in nodes:
                 if _TAIL in node.children:
@@ -83,7 +95,10 @@ class PatternSet:
                 return False
             self._count(len(following) - 1)
             nodes = following
-        return any(node.ends for node in nodes)
+        for node in nodes:  # noqa: SIM110 - compiled without a closure
+            if node.ends > 0:
+                return True
+        return False
 
     def covers_twice(self, subset: bytes) -> bool:
         """Return True if at least two members cover all of `subset`, as defined by ``match.is_subset``.
@@ -107,7 +122,9 @@ class PatternSet:
                 return covering > 1
             self._count(len(following) - 1)
             nodes = following
-        return covering + sum(node.ends for node in nodes) > 1
+        for node in nodes:
+            covering += node.ends
+        return covering > 1
 
     def _count(self, steps: int) -> None:
         self._steps_left -= steps

@@ -1,16 +1,13 @@
 cimport cython
 
 from millstream.base.buffer cimport same_bytes
-from millstream.tables.memory cimport Memory, Texts, find_byte
+from millstream.protocol.header_lines cimport find_lines, lines_start
+from millstream.tables.memory cimport Memory, Texts
 
-cdef unsigned char _CR
-cdef unsigned char _LF
-cdef unsigned char _SPACE
-cdef unsigned char _TAB
-cdef unsigned char _COLON
 cdef unsigned char _DOT
 cdef bytes _FIRST_END
-cdef int _FEW_HEADERS
+cdef int _FEW_LINES
+cdef Py_ssize_t _NUMBERS
 cdef bytes _MESSAGE_ID
 cdef Py_ssize_t _MESSAGE_ID_SIZE
 
@@ -48,7 +45,7 @@ cdef class Columns:
     cdef int _key_count
     cdef int _value_count
     cdef int _token_count
-    cdef Py_ssize_t[128] _places
+    cdef long long[128] _lines
 
     cdef _begin_lists(self)
     @cython.locals(lines=Py_ssize_t)
@@ -57,22 +54,15 @@ cdef class Columns:
         long long time_ns, Py_ssize_t header, Py_ssize_t header_end, Py_ssize_t payload,
         Py_ssize_t payload_size, Py_ssize_t size,
     ) except -1
-    @cython.locals(count=int)
-    cdef int _add_headers(self, const unsigned char* p, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(
-        count=int, at=Py_ssize_t, line_end=Py_ssize_t, colon=Py_ssize_t, value=Py_ssize_t, value_end=Py_ssize_t
-    )
-    cdef int _find_headers(self, const unsigned char* p, Py_ssize_t start, Py_ssize_t end) noexcept
-    @cython.locals(i=int, j=int)
-    cdef int _add_found(self, const unsigned char* p, int count) except -1
     @cython.locals(count=Py_ssize_t)
-    cdef bint _same_name(self, const unsigned char* p, int i, int j) noexcept
-    @cython.locals(found=dict, name=bytes, value=bytes, values=list)
-    cdef int _add_many(self, bytes lines) except -1
-    @cython.locals(at=Py_ssize_t)
-    cdef Py_ssize_t _line_end(self, const unsigned char* p, Py_ssize_t start, Py_ssize_t end) noexcept
-    @cython.locals(line_end=Py_ssize_t, colon=Py_ssize_t, value=Py_ssize_t, known=bint)
-    cdef int _add_id(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef object _add_lines(self, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
+    @cython.locals(i=Py_ssize_t, j=Py_ssize_t, first=Py_ssize_t, other=Py_ssize_t, size=Py_ssize_t)
+    cdef int _add_headers(self, const unsigned char* p, Py_ssize_t count) except -1
+    cdef int _add_value(self, const unsigned char* p, Py_ssize_t line) except -1
+    @cython.locals(i=Py_ssize_t, line=Py_ssize_t, key=Py_ssize_t, size=Py_ssize_t)
+    cdef object _add_id(self, const unsigned char* p, Py_ssize_t count)
+    @cython.locals(found=dict, name=bytes, value=bytes, values=list, ids=list, first=bytes)
+    cdef object _add_many(self, bytes lines)
     @cython.locals(at=Py_ssize_t, i=Py_ssize_t)
     cdef int _add_tokens(self, const unsigned char* p, Py_ssize_t start, Py_ssize_t end) except -1
 

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.base.buffer import same_bytes
-from millstream.tables.memory import Memory, Texts, find_byte
+from millstream.protocol.header_lines import lines_start
+from millstream.tables.memory import Memory, Texts
 
-_CR = ord("\r")
-_LF = ord("\n")
-_SPACE = ord(" ")
-_TAB = ord("\t")
-_COLON = ord(":")
+if not cython.compiled:
+    from millstream.protocol.header_lines import find_lines  # compiled, it takes pointers and only C sees it
+
 _DOT = ord(".")
 
 _FIRST_END = bytes(4)
-_FEW_HEADERS = 32  # compared one by one; more go through a dict
+_FEW_LINES = 32  # compared one by one; more go through a dict
+_NUMBERS = 4  # for a line, see `find_lines`
 _MESSAGE_ID = b"Nats-Msg-Id"
 _MESSAGE_ID_SIZE = len(_MESSAGE_ID)
 
@@ -67,7 +67,7 @@ class Columns:
         self._tokens = Texts()
         self._raw = Texts()
         if not cython.compiled:
-            self._places = [0] * (4 * _FEW_HEADERS)
+            self._lines = [0] * (_NUMBERS * _FEW_LINES)
         self._begin_lists()
 
     def _begin_lists(self) -> None:
@@ -98,9 +98,9 @@ class Columns:
         The header block comes without its final blank line; `size` is that of the stored payload.
         """
         # The first line is not a header; a block without further lines counts as none.
-        lines = find_byte(p, _LF, header, header_end) + 1 if header_end > header else 0
-        if lines <= 0 or lines >= header_end:
-            lines = header = header_end
+        lines = lines_start(p, header, header_end)
+        if lines == header_end:
+            header = header_end
         if self._want_subject:
             self._subjects.add_text(p, subject, subject_size)
         if self._want_seq:
@@ -113,12 +113,8 @@ class Columns:
             self._sizes.add4(size)
         if self._want_data:
             self._data.add(p, payload, payload_size)
-        if self._want_headers:
-            if self._parse_headers and lines < header_end:
-                self._add_headers(p, lines, header_end)
-            self._map_ends.add4(self._key_count)
-        if self._want_id:
-            self._add_id(p, lines, header_end)
+        if self._want_id or self._want_headers:
+            self._add_lines(p, lines, header_end)
         if self._want_tokens:
             self._add_tokens(p, subject, subject + subject_size)
         if self._want_raw:
@@ -129,104 +125,78 @@ class Columns:
         self.rows += 1
         self.volume += subject_size + (header_end - header) + payload_size
 
-    def _add_headers(self, p: bytes | bytearray, start: int, end: int) -> None:
-        """Append all headers of a message; values of one name are together, in their order."""
-        count = self._find_headers(p, start, end)
+    def _add_lines(self, p: bytes | bytearray, start: int, end: int) -> None:
+        """Append the headers and the message id of a message."""
+        count = find_lines(p, start, end, self._lines, _FEW_LINES, False)
         if count < 0:
             self._add_many(p[start:end])
-        else:
-            self._add_found(p, count)
+            return
+        if self._want_id:
+            self._add_id(p, count)
+        if self._want_headers:
+            if self._parse_headers:
+                self._add_headers(p, count)
+            self._map_ends.add4(self._key_count)
 
-    def _find_headers(self, p: bytes | bytearray, start: int, end: int) -> int:
-        """Record the positions of names and values; return their number, or -1 if there are too many."""
-        count = 0
-        at = start
-        while at < end:
-            line_end = self._line_end(p, at, end)
-            colon = find_byte(p, _COLON, at, line_end)
-            if colon > at:
-                if count == _FEW_HEADERS:
-                    return -1
-                self._places[4 * count] = at
-                self._places[4 * count + 1] = colon - at
-                value = colon + 1
-                value_end = line_end
-                while value < value_end and (p[value] == _SPACE or p[value] == _TAB):
-                    value += 1
-                while value_end > value and (p[value_end - 1] == _SPACE or p[value_end - 1] == _TAB):
-                    value_end -= 1
-                self._places[4 * count + 2] = value
-                self._places[4 * count + 3] = value_end - value
-                count += 1
-            at = line_end + 2
-        return count
-
-    def _add_found(self, p: bytes | bytearray, count: int) -> None:
+    def _add_headers(self, p: bytes | bytearray, count: int) -> None:
+        """Append the lines found; values of one name are together, in their order."""
         for i in range(count):
-            if self._places[4 * i + 1] < 0:
+            first = _NUMBERS * i
+            size = self._lines[first + 1] - self._lines[first]
+            if size == 0:
                 continue  # appended with the first header of that name
-            self._keys.add_text(p, self._places[4 * i], self._places[4 * i + 1])
-            self._values.add_text(p, self._places[4 * i + 2], self._places[4 * i + 3])
-            self._value_count += 1
+            self._keys.add_text(p, self._lines[first], size)
+            self._add_value(p, first)
             for j in range(i + 1, count):
-                if self._same_name(p, i, j):
-                    self._values.add_text(p, self._places[4 * j + 2], self._places[4 * j + 3])
-                    self._value_count += 1
-                    self._places[4 * j + 1] = -1
+                other = _NUMBERS * j
+                if self._lines[other + 1] - self._lines[other] == size and same_bytes(
+                    p, self._lines[first], self._lines[other], size
+                ):
+                    self._add_value(p, other)
+                    self._lines[other + 1] = self._lines[other]
             self._list_ends.add4(self._value_count)
             self._key_count += 1
 
-    def _same_name(self, p: bytes | bytearray, i: int, j: int) -> bool:
-        count = self._places[4 * i + 1]
-        if self._places[4 * j + 1] != count:
-            return False
-        return same_bytes(p, self._places[4 * i], self._places[4 * j], count)
+    def _add_value(self, p: bytes | bytearray, line: int) -> None:
+        self._values.add_text(p, self._lines[line + 2], self._lines[line + 3] - self._lines[line + 2])
+        self._value_count += 1
+
+    def _add_id(self, p: bytes | bytearray, count: int) -> None:
+        """Append the first message id; found the way the server finds it."""
+        for i in range(count):
+            line = _NUMBERS * i
+            key = self._lines[line]
+            size = self._lines[line + 1] - key
+            if size == _MESSAGE_ID_SIZE and p[key : key + size] == _MESSAGE_ID:
+                self._ids.add_text(p, self._lines[line + 2], self._lines[line + 3] - self._lines[line + 2])
+                self._ids_known.append(b"\x01")
+                return
+        self._ids.add_text(p, 0, 0)
+        self._ids_known.append(b"\x00")
 
     def _add_many(self, lines: bytes | bytearray) -> None:
-        """Append the headers of a message that has too many to compare each with each."""
+        """Append the headers and the id of a message that has too many to compare each with each."""
         found: dict[bytes, list[bytes]] = {}
         for line in bytes(lines).split(b"\r\n"):
             name, colon, value = line.partition(b":")
             if name and colon:
                 found.setdefault(name, []).append(value.strip(b" \t"))
-        for name, values in found.items():
-            self._keys.add_text(name, 0, len(name))
-            for value in values:
-                self._values.add_text(value, 0, len(value))
-            self._value_count += len(values)
-            self._list_ends.add4(self._value_count)
-            self._key_count += 1
-
-    def _line_end(self, p: bytes | bytearray, start: int, end: int) -> int:
-        """Return the position of the CR LF that ends a header line."""
-        at = start
-        while True:
-            at = find_byte(p, _LF, at, end)
-            if at < 0:
-                return end
-            if at > start and p[at - 1] == _CR:
-                return at - 1
-            at += 1
-
-    def _add_id(self, p: bytes | bytearray, at: int, end: int) -> None:
-        """Append the first message id; found the way the server finds it."""
-        known = 0
-        while at < end:
-            line_end = self._line_end(p, at, end)
-            colon = find_byte(p, _COLON, at, line_end)
-            if colon - at == _MESSAGE_ID_SIZE and p[at:colon] == _MESSAGE_ID:
-                value = colon + 1
-                while value < line_end and (p[value] == _SPACE or p[value] == _TAB):
-                    value += 1
-                while line_end > value and (p[line_end - 1] == _SPACE or p[line_end - 1] == _TAB):
-                    line_end -= 1
-                self._ids.add_text(p, value, line_end - value)
-                known = 1
-                break
-            at = line_end + 2
-        if known == 0:
-            self._ids.add_text(p, 0, 0)
-        self._ids_known.append(b"\x01" if known else b"\x00")
+        if self._want_id:
+            ids = found.get(_MESSAGE_ID)
+            first = ids[0] if ids else b""
+            self._ids.add_text(first, 0, len(first))
+            self._ids_known.append(b"\x01" if ids else b"\x00")
+        if not self._want_headers:
+            return
+        if self._parse_headers:
+            for name, values in found.items():
+                self._keys.add_text(name, 0, len(name))
+                for value in values:
+                    self._values.add_text(value, 0, len(value))
+                self._value_count += len(values)
+                self._list_ends.add4(self._value_count)
+                self._key_count += 1
+        self._map_ends.add4(self._key_count)
 
     def _add_tokens(self, p: bytes | bytearray, start: int, end: int) -> None:
         at = start

@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from millstream.jsapi.names import METADATA_DEAD_LETTER, METADATA_KEY_TOKEN, METADATA_PER_KEY
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import TransferError
 from millstream.transfer.follower import why_not
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config
+
+# Metadata of consumers that another server stores and does not read.
+OUR_KEYS = (METADATA_DEAD_LETTER, METADATA_PER_KEY, METADATA_KEY_TOKEN)
 
 
 class Method(StrEnum):
@@ -86,7 +90,8 @@ async def plan_stream(
     if options.cluster or options.tags:
         changed["placement"] = {"cluster": options.cluster, "tags": list(options.tags)}
     origin = origin_of(info)
-    consumers = [each["name"] for each in await source.consumers(name)]
+    found_consumers = await source.consumers(name)
+    consumers = [each["name"] for each in found_consumers]
     note = freeze_note(info["config"])
     found, problems = Found.NOTHING, []
     there = await target.find_stream(name)
@@ -97,6 +102,7 @@ async def plan_stream(
     if found is Found.STREAM and note is None and not options.replace and (options.live or options.cut_over):
         problems.append("the target has a stream of that name; --replace deletes it there first")
     method, remark = _method(info, config, options)
+    remark = "; ".join(each for each in (remark, *only_ours(found_consumers)) if each)
     return StreamPlan(
         name,
         origin,
@@ -110,6 +116,17 @@ async def plan_stream(
         remark,
         problems,
     )
+
+
+def only_ours(consumers: list[Json]) -> list[str]:
+    """Return remarks about what consumers ask for in their metadata and only Millstream does."""
+    found = []
+    for each in consumers:
+        metadata = each["config"].get("metadata") or {}
+        found += [
+            f"consumer {each['name']}: only Millstream honours {key}" for key in OUR_KEYS if key in metadata
+        ]
+    return found
 
 
 def _method(info: Json, config: Json, options: PromoteOptions) -> tuple[Method, str]:

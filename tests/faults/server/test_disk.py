@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 
+from millstream.jetstream.stream.ticket import Ticket
+from millstream.server import workers
 from millstream.server.blocking_server import BlockingServer
-from millstream.server.disk_writers import DiskWriters
 from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.process import PATIENCE_S, Caller
 
@@ -172,6 +173,17 @@ def test_purging_makes_room_on_a_full_disk(small_disk: Path) -> None:
             check_kept(caller, "full", kept)
 
 
+class NoWriters:
+    """Writers that leave every commit to others."""
+
+    def __init__(self, *unused: object) -> None: ...
+
+    def write(self, ticket: Ticket) -> bool:
+        return False
+
+    def shutdown(self) -> None: ...
+
+
 def test_a_failing_sync_is_an_error_for_publishers_until_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +197,7 @@ def test_a_failing_sync_is_an_error_for_publishers_until_it_works(
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     # Threads without an interpreter ask the system itself: tests of theirs are in test_disk_writer.
-    monkeypatch.setattr(DiskWriters, "write", lambda *unused: False)
+    monkeypatch.setattr(workers, "DiskWriters", NoWriters)
     kept: dict[int, bytes] = {}
     with BlockingServer(store_dir=tmp_path) as server, Caller(server.port) as caller:
         caller.create("sync")

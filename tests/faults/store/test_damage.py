@@ -12,7 +12,7 @@ from millstream.store.blocks import find_blocks
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from millstream.store.segment import FILE_HEADER_SIZE
-from tests.kits.crashfs import CrashFileSystem
+from tests.kits.crashfs import SECTOR, CrashFileSystem
 from tests.kits.store.scenario import SEGMENT, Life, read_all
 
 COUNT = 60
@@ -241,6 +241,41 @@ def test_an_empty_log_goes_on_behind_what_it_removed_though_its_header_is_lost(a
     for _ in range(2):  # the second time with the mended header
         again = open_log(fs, "s", segment_size=SEGMENT)
         assert (again.messages, again.last_seq, again.first_seq) == (0, 3, 4)
+
+
+def test_what_a_torn_commit_displaced_stays() -> None:
+    """Power goes while messages and the removal of older ones are written, and only the end survives."""
+    fs = CrashFileSystem()
+    log = open_log(fs, "s", segment_size=1 << 20)
+    for seq in range(1, 4):
+        log.append(b"a", b"old", 0, 0, 3, seq, 0)
+    commit(log)
+    path = fs.paths()[0]
+    start = len(fs.read_all(path))
+    for seq in range(4, 7):
+        log.append(b"a", b"n" * 600, 0, 0, 600, seq, 0)
+        log.remove(seq - 3)
+    commit(log)
+    lost = slice(-(-start // SECTOR) * SECTOR, -(-start // SECTOR) * SECTOR + SECTOR)
+    fs.damage(path, lambda data: data.__setitem__(lost, bytes(SECTOR)))
+    again = open_log(fs, "s", segment_size=1 << 20)
+    assert {1, 2, 3} <= read_all(again).keys()
+    again.append(b"a", b"new", 0, 0, 3, 9, 0)
+    again.remove(1)
+    commit(again)
+    assert 1 not in read_all(open_log(fs, "s", segment_size=1 << 20))  # that commit counts
+
+
+def test_an_origin_sends_again_what_a_torn_commit_lost() -> None:
+    fs = CrashFileSystem()
+    log = open_log(fs, "s", segment_size=1 << 20, refills=True)
+    for seq in range(1, 7):
+        log.append(b"a", b"n" * 600, 0, 0, 600, seq, 0)
+    commit(log)
+    fs.damage(fs.paths()[0], lambda data: data.__setitem__(slice(SECTOR, 2 * SECTOR), bytes(SECTOR)))
+    again = open_log(fs, "s", segment_size=1 << 20, refills=True)
+    assert again.last_seq == 0
+    assert again.losses.reach == 6
 
 
 def commit(log: Log) -> None:

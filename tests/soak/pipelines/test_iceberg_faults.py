@@ -10,6 +10,7 @@ from millstream.lake.catalog import CatalogSettings, open_catalog
 from millstream.lake.places import local_path
 from millstream.lake.table import LakeTable
 from millstream.spark.pipeline.runner import PipelineRun
+from tests.kits.rest_catalog import rest_catalog
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.soak]
 
@@ -75,6 +76,31 @@ def test_two_archives_share_a_table_with_different_streams_only(broker, lake: La
     lake.run(broker, verify())
     text = lake.fails(broker, archive("ONE", checkpoint=str(tmp_path / "other")))
     assert "table lake.archived gets stream ONE with another checkpoint" in text
+
+
+def test_a_rest_catalog_that_loses_answers_in_mid_commit_costs_and_doubles_nothing(
+    broker, run_pipeline, tmp_path: Path
+) -> None:
+    for name in ("ONE", "TWO"):
+        broker.create(name, f"{name.lower()}.>")
+        broker.fill(name.lower(), 60)
+    with rest_catalog(tmp_path / "rest") as served:
+        settings = served.settings
+        catalog = {"name": settings.name, "type": "rest", "uri": settings.uri, "properties": {
+            "rest.client.socket-timeout-ms": "5000"}}  # fmt: skip
+        run_pipeline(broker, archive("ONE", max_rows=20), catalog=catalog)
+        broker.fill("one", 60, first=61)
+        served.faults += ["after", "before", "silent-after", "", "silent"]
+        both = (
+            archive("ONE", max_rows=20),
+            archive("TWO", max_rows=20),
+            verify(after=["archive-ONE", "archive-TWO"]),
+        )
+        run_pipeline(broker, *both, catalog=catalog)
+        assert served.faults == []
+        found = served.catalog.load_table(TABLE).scan().to_arrow()
+    pairs = sorted(zip(found["stream"].to_pylist(), found["seq"].to_pylist(), strict=True))
+    assert pairs == [("ONE", n) for n in range(1, 121)] + [("TWO", n) for n in range(1, 61)]
 
 
 def test_causes_are_named_and_nothing_changes(millstream, lake: Lake, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.kits.spark.deaths import Streams, exactly_once, wait_until
 from tests.kits.spark.programs import BIN, Program, run
 
 COUNT = 300
+BUCKET = {"name": "KV_devices", "subjects": ["$KV.devices.>"], "max_msgs_per_subject": 5}
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
 
@@ -93,9 +94,17 @@ def test_a_client_of_spark_connect_reads_and_copies_a_stream(streams: Streams, t
     )
 
 
-def test_a_declarative_pipeline_reads_a_stream_into_a_table_and_a_sink(
+def test_a_declarative_pipeline_makes_tables_a_sink_and_the_history_of_a_bucket(
     streams: Streams, tmp_path: Path
 ) -> None:
+    streams.api("STREAM.CREATE.KV_devices", BUCKET)
+    for key, value, headers in (
+        ("d1", b"boiler", b""),
+        ("d2", b"oven", b""),
+        ("d1", b"heater", b""),
+        ("d2", b"", b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n"),
+    ):
+        streams.link.request(f"$KV.devices.{key}", value, headers=headers)
     project(
         tmp_path,
         f"""
@@ -122,9 +131,27 @@ dp.create_sink("copies", "jetstream", {{"nats.servers": "{streams.url}", "subjec
 @dp.append_flow(target="copies")
 def copied() -> DataFrame:
     return spark.readStream.table("orders").select("stream", "seq", "data")
+
+
+@dp.materialized_view
+def devices() -> DataFrame:
+    options = {{"nats.servers": "{streams.url}", "subscribe": "KV_devices", "failOnDataLoss": "false"}}
+    changes = spark.read.format("jetstream").options(**options).load().selectExpr(
+        "replace(subject, '$KV.devices.') as key", "cast(data as string) as name", "time as since",
+        "lead(time) over (partition by subject order by seq) as until",
+        "headers['KV-Operation'] is null and headers['Nats-Marker-Reason'] is null as is_put",
+    )
+    return changes.where("is_put").drop("is_put")
 """,
     )
     run_project(tmp_path)
+    devices = pq.read_table(tmp_path / "warehouse" / "devices").sort_by("since").to_pylist()
+    assert [(row["key"], row["name"], row["until"] is None) for row in devices] == [
+        ("d1", "boiler", False),
+        ("d2", "oven", False),
+        ("d1", "heater", True),
+    ]
+    assert devices[0]["until"] == devices[2]["since"]
     orders = pq.read_table(tmp_path / "warehouse" / "orders", columns=["seq"])
     assert sorted(orders.column("seq").to_pylist()) == list(range(1, COUNT + 1))
     subjects = pq.read_table(tmp_path / "warehouse" / "subjects").to_pylist()
@@ -136,8 +163,7 @@ def test_a_bucket_feeds_an_auto_cdc_flow_up_to_the_table_that_needs_merge(
     streams: Streams, tmp_path: Path
 ) -> None:
     """Spark's own formats cannot be merged into, and connectors that can are jars."""
-    config = {"name": "KV_devices", "subjects": ["$KV.devices.>"], "max_msgs_per_subject": 5}
-    streams.api("STREAM.CREATE.KV_devices", config)
+    streams.api("STREAM.CREATE.KV_devices", BUCKET)
     project(
         tmp_path,
         f"""

@@ -9,7 +9,7 @@ import pytest
 from millstream.lake.catalog import CatalogSettings, open_catalog
 from tests.kits.paths import ROOT
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
 
 READINGS = 60  # of each device: ten minutes
 

@@ -82,13 +82,22 @@ def test_ctrl_c_ends_a_query(url: str) -> None:
         [sys.executable, "-m", "millstream", "sql", ENDLESS, "--server", url],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        preexec_fn=_hear_ctrl_c,
     )
-    while not _children(process.pid):
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=PATIENCE_S)
+    try:
+        while not _children(process.pid):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
     assert process.returncode == INTERRUPTED
     assert err == b"millstream: interrupted\n"
+
+
+def _hear_ctrl_c() -> None:
+    """Take the signal, which jobs in the background of a shell ignore, and so what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _children(pid: int) -> list[str]:

@@ -16,6 +16,7 @@ import pytest
 import millstream
 from millstream.jetstream import store_folder
 from millstream.jetstream.store_folder import MARK, RESERVE, ForeignStore, claim
+from millstream.store import commit_journal
 from millstream.store.errors import StoreError
 from tests.kits.foreign import FOREIGN, STORES, nats_server_store, photograph, run
 from tests.kits.reference import ServerKind, ServerProcess
@@ -233,6 +234,19 @@ async def test_a_store_whose_commit_journal_is_gone_starts_and_says_so(
     async with millstream.Server(port=-1, store_dir=tmp_path):
         assert "had a commit journal, which is not there" in caplog.text
         assert json.loads((tmp_path / "jetstream" / MARK).read_text())["version"] == 1
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (3,), (1, 7)])
+def test_a_commit_journal_that_was_being_made_when_power_went_is_ours(
+    kept: tuple[int, ...], tmp_path: Path
+) -> None:
+    folder = Path(claim(str(tmp_path)))
+    header = commit_journal.encode_header(bytes(16))
+    torn = bytearray(len(header))
+    for sector in kept:
+        torn[512 * sector : 512 * (sector + 1)] = header[512 * sector : 512 * (sector + 1)]
+    (folder / "millstream-0000000002.journal").write_bytes(torn)
+    claim(str(tmp_path))
 
 
 async def test_a_store_that_was_copied_without_its_mark_is_marked_again(

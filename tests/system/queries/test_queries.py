@@ -10,6 +10,7 @@ import nats
 import pytest
 
 import millstream
+from millstream.lake.errors import TableMissing
 from millstream.queries.errors import SqlCancelled, SqlError, SqlLimit, SqlRefused
 from millstream.queries.limits import SqlLimits
 from millstream.queries.process import RunningQuery
@@ -177,6 +178,12 @@ def test_results_have_a_limit_of_rows(url: str, orders: str) -> None:
             r"^there is no stream NOWHERE on nats://127\.0\.0\.1:\d+; create it",
         ),
         ("select * from kv.NOWHERE", StreamMissing, "^there is no bucket NOWHERE on "),
+        (
+            "select * from plant.readings",
+            TableMissing,
+            r"^there is no table plant.readings: no catalog of tab",
+        ),
+        ("select * from information_schema.nothing", SqlError, "^Catalog Error: "),
         ("select nothing from {}", SqlError, 'Referenced column "nothing" not found'),
         ("selec 1", SqlError, "syntax error"),
         ("select (data->>'n')::date from {}", SqlError, "^Conversion Error: "),

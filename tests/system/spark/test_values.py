@@ -140,8 +140,9 @@ def test_the_schema_names_the_type_of_the_value(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"valueFormat": "avro"}, "use from_avro of Spark"),
-        ({"valueFormat": "protobuf"}, "use from_protobuf of Spark"),
+        ({"valueFormat": "avro"}, "valueFormat=avro needs the option valueSchema"),
+        ({"valueFormat": "protobuf", "valueMessage": "M"}, "needs the option valueSchema"),
+        ({"valueFormat": "json", "valueMessage": "M"}, "valueMessage need each other"),
         ({"valueFormat": "xml"}, "valueFormat"),
         ({"valueSchema": "a int"}, "option valueSchema does nothing without valueFormat"),
         ({"onBadValue": "null"}, "option onBadValue does nothing without valueFormat"),

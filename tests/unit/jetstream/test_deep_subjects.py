@@ -1,7 +1,11 @@
 """Subjects of up to 65,535 bytes and 32,768 tokens: a store that has them starts and answers everything."""
 
+from collections.abc import Iterable
+
 import pytest
 
+from millstream.base.slices import Pieces
+from millstream.jetstream.stream.captures import Captures
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
@@ -65,14 +69,14 @@ def test_a_stream_that_cannot_be_started_is_none_and_the_others_work(monkeypatch
     site = Site()
     site.create("A")
     site.create("B")
-    sound = Stream.listen_anew
+    sound = Stream.start
 
-    def listen_anew(self: Stream) -> None:
+    def start(self: Stream) -> None:
+        sound(self)
         if self.name == "A":
             raise RuntimeError("whatever")
-        sound(self)
 
-    monkeypatch.setattr(Stream, "listen_anew", listen_anew)
+    monkeypatch.setattr(Stream, "start", start)
     again = site.restarted()
     assert list(again.account.streams) == ["B"]
     assert "whatever" in again.account.unrecovered["A"]
@@ -83,14 +87,15 @@ def test_a_stream_that_cannot_be_started_is_none_and_the_others_work(monkeypatch
 
 def test_a_new_stream_that_cannot_be_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site()
-    sound = Stream.listen_anew
+    sound = Captures.follow
 
-    def listen_anew(self: Stream) -> None:
+    def follow(self: Captures, subjects: Iterable[str]) -> Pieces[None]:
+        yield from sound(self, subjects)
         raise StoreError("open", "x", "whatever")
 
-    monkeypatch.setattr(Stream, "listen_anew", listen_anew)
+    monkeypatch.setattr(Captures, "follow", follow)
     assert site.error("STREAM.CREATE.A", {"name": "A", "subjects": ["a.>"]})[0] == 503
-    monkeypatch.setattr(Stream, "listen_anew", sound)
+    monkeypatch.setattr(Captures, "follow", sound)
     assert site.account.streams == {}
     assert site.restarted().account.unrecovered == {}
     site.create("A")

@@ -237,14 +237,28 @@ def test_an_update_of_the_stream_leaves_a_batch_alone() -> None:
 @pytest.mark.compiled
 def test_the_last_of_many_subjects_goes_out_in_turns() -> None:
     world = Listened(0)
-    for number in range(1000):
+    for number in range(400):
         world.send(b"d.%d" % number, b"x" * 10_000)
     world.settle()
     world.published.clear()
     world.ask(b'{"multi_last":["d.>"]}')
     assert 0 < len(world.got()) < 200
     world.settle()
-    assert (len(world.got()), world.end()) == (1000, (0, 1000))
+    assert (len(world.got()), world.end()) == (400, (0, 400))
+
+
+def test_no_last_messages_are_found_in_a_stream_that_is_deleted_meanwhile() -> None:
+    world = Listened(0)
+    for number in range(1000):
+        world.send(b"d.%d" % number, b"x")
+    world.settle()
+    world.published.clear()
+    world.ask(b'{"multi_last":["d.>"],"up_to_seq":1000}')
+    assert not world.published
+    world.js.delete(world.stream)
+    world.settle()
+    assert world.got() == []
+    assert [b"404" in each.headers for each in world.published if each.subject == b"me"] == [True]
 
 
 def test_messages_that_the_disk_does_not_give_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,9 @@ class Journal:
         self.has_places = False
         self.waiting: list[Callable[[], None]] = []
 
+    def failed(self, key: bytes) -> None:
+        pass
+
     def synced(self, key: bytes) -> None:
         self.told.append(key)
 

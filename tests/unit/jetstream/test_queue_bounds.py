@@ -94,6 +94,7 @@ def test_the_last_of_millions_of_subjects_is_found_without_looking_at_all() -> N
     site.ask("STREAM.MSG.DELETE.S", {"seq": 2000})
     assert site.ask("STREAM.MSG.GET.S", {"last_by_subj": "s.*"})["message"]["seq"] == 1999
     site.world.send(b"$JS.API.DIRECT.GET.S", b'{"multi_last":["s.>"]}', reply=b"me")
+    site.world.settle()
     assert site.sent(b"me")[0].headers.startswith(b"NATS/1.0 413 Too Many Results")
 
 

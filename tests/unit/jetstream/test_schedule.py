@@ -11,6 +11,7 @@ from millstream.golang.time import format_time
 from millstream.jetstream.account import AccountJetStream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
+from millstream.store.errors import StoreError
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
 from tests.kits.fake_world import FakeWorld
@@ -178,6 +179,39 @@ def test_once_means_once_and_the_schedule_goes() -> None:
     assert account.stream("S").log.last_seq == 2
     world.advance(201)
     assert account.stream("S").log.messages == 0
+
+
+class BadDisk(MemoryFileSystem):
+    """A disk that cannot be read while `broken`."""
+
+    broken = False
+
+    def open(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
+        file = super().open(path, create=create)
+        disk, read = self, file.read
+
+        def read_or_fail(offset: int, size: int) -> bytes:
+            if disk.broken:
+                raise StoreError("read", path, "Input/output error", recoverable=True)
+            return read(offset, size)
+
+        file.read = read_or_fail  # type: ignore[method-assign]
+        return file
+
+
+def test_a_schedule_waits_while_its_message_cannot_be_read() -> None:
+    world, disk = FakeWorld(START), BadDisk()
+    account = make(world, fs=disk)
+    schedule(world, at(2), body=b"later")
+    world.settle()
+    disk.broken = True
+    world.advance(5)
+    disk.broken = False
+    assert last(account, b"s.t") is None
+    world.advance(2)
+    found = last(account, b"s.t")
+    assert found is not None
+    assert found[2] == b"later"
 
 
 def test_a_time_that_has_passed_is_due_at_once() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from millstream.jetstream.stream import committer
 from millstream.jsapi.enums import StorageType
+from millstream.jsapi.stream_types import StreamConfig
 from tests.kits.jetstream.stream import NO_SPACE, Site
 
 CREATE = b"$JS.API.STREAM.CREATE.S"
@@ -175,3 +176,79 @@ def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.Monkey
     assert len(site.sent(b"me")) == 200
     assert len(begun) == 200
     assert max(begun.count(step) for step in set(begun)) <= 64
+
+
+# -- a configuration that takes more than one slice -----------------------------------------------
+
+MANY = [f"s.{number}.{'x' * 20}" for number in range(1000)]
+LARGE = json.dumps({"name": "S", "subjects": MANY}).encode()
+
+
+def begun(site: Site) -> None:
+    """Ask for a stream, and stop while it subscribes to its subjects."""
+    site.world.send(CREATE, LARGE, reply=b"created")
+    while "S" not in site.account.streams:
+        site.world.settle_once()
+    assert not site.sent(b"created")
+    assert site.account.is_beginning(site.account.streams["S"])
+
+
+def test_whoever_asks_about_a_stream_that_begins_waits_for_it() -> None:
+    site = Site()
+    begun(site)
+    site.world.send(MANY[0].encode(), b"1", reply=b"stored")
+    site.world.send(b"$JS.API.STREAM.INFO.S", reply=b"info")
+    site.world.send(CREATE, LARGE, reply=b"again")
+    site.world.settle_once()
+    assert [site.sent(to) for to in (b"stored", b"info", b"again")] == [[], [], []]
+    site.world.settle()
+    assert answers(site, b"created")[0]["did_create"]
+    assert answers(site, b"stored") == [{"stream": "S", "seq": 1}]
+    assert answers(site, b"info")[0]["state"]["messages"] == 1
+    assert answers(site, b"again")[0]["config"]["subjects"] == MANY
+    assert site.publish(MANY[-1])["seq"] == 2
+    again = site.restarted(orderly=False)
+    assert again.account.streams["S"].log.messages == 2
+    assert again.publish(MANY[-1])["seq"] == 3
+
+
+def test_a_stream_that_is_deleted_while_it_begins_is_not_created() -> None:
+    site = Site()
+    begun(site)
+    site.world.send(MANY[0].encode(), b"1", reply=b"stored")
+    site.account.delete(site.account.streams["S"])
+    site.world.settle()
+    assert answers(site, b"created")[0]["error"]["err_code"] == 10077
+    assert site.account.streams == {}
+    assert len(site.account.configs()) == 0
+    assert site.restarted(orderly=False).account.streams == {}
+    site.create("S", subjects=["s.>"])
+
+
+def test_a_server_that_stops_while_a_stream_begins_has_none() -> None:
+    site = Site()
+    starting = site.account.begin_in_slices(StreamConfig(name="S", subjects=MANY))
+    next(starting)
+    assert "S" in site.account.streams
+    starting.close()
+    assert site.account.streams == {}
+    assert site.restarted().account.streams == {}
+
+
+def test_messages_of_many_exchanged_subjects_are_stored_once() -> None:
+    site = Site()
+    site.world.send(CREATE, LARGE)
+    site.world.settle()
+    others = [f"t.{number}.{'x' * 20}" for number in range(1000)]
+    body = json.dumps({"name": "S", "subjects": [*others, MANY[0], "s.1.*"]}).encode()
+    site.world.send(b"$JS.API.STREAM.UPDATE.S", body, reply=b"updated")
+    while not site.sent(b"updated"):
+        site.world.send(MANY[0].encode(), b"")
+        site.world.send(MANY[1].encode(), b"")
+        site.world.settle_once()
+    site.world.settle()
+    log = site.account.streams["S"].log
+    assert log.count_of(MANY[0].encode()) == log.count_of(MANY[1].encode()) > 3
+    assert site.publish(others[-1])["stream"] == "S"
+    site.world.send(MANY[-1].encode(), b"")
+    assert log.count_of(MANY[-1].encode()) == 0

@@ -85,7 +85,7 @@ class Always:
     def disturbed(self) -> None:
         pass
 
-    def ended(self, took_ns: int, *, on_loop: bool) -> None:
+    def ended(self, took_ns: int, on_loop: bool) -> None:
         self.written += on_loop
 
 

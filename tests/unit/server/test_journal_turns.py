@@ -388,6 +388,29 @@ async def test_the_end_syncs_what_a_journal_vouches_for_and_removes_it(tmp_path:
     site.workers.shutdown()
 
 
+async def test_the_end_keeps_a_journal_for_a_log_whose_sync_failed(tmp_path: Path) -> None:
+    """The system forgets what it could not write, and then reports that everything is synced."""
+    site = Site(tmp_path)
+    await site.write("a")
+    site.journal.failed(b"a")
+    site.journal.close()
+    assert site.batches() == [[b"a"]]
+    site.workers.shutdown()
+
+
+async def test_a_log_whose_sync_failed_is_not_synced_with_the_others(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    await site.write("a", "b")
+    site.journal.failed(b"a")
+    site.journal.files.turn()
+    await eventually(lambda: site.journal.files.other is not None and not site.journal.files.making)
+    other = site.journal.files.other
+    assert other is not None
+    await eventually(lambda: b"b" not in other.unsynced)
+    assert b"a" in other.unsynced
+    site.workers.shutdown()
+
+
 async def test_a_journal_that_is_still_needed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_files, "sync_file_system", lambda _: errno.EIO)
     site = Site(tmp_path)

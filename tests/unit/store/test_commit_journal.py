@@ -208,6 +208,20 @@ def test_a_file_that_the_journal_vouches_for_is_not_lost_when_the_next_one_is_be
         assert log.get(1, Record())
 
 
+def test_bytes_that_only_memory_has_are_written_again() -> None:
+    """A sync failed, the process ended, and its successor reads what is nowhere else."""
+    fs = CrashFileSystem()
+    life = JournaledLog(fs)
+    life.put(b"x" * 2000)
+    life.commit(sync=False)
+    write_journal(fs, *life.batches)
+    for inode in fs._names.values():
+        inode.forget()
+    successor = fs.kill()
+    replay(successor, "store", always)
+    assert bodies(successor.crash(Keep.NOTHING, Random(1))) == [b"x" * 2000]
+
+
 def test_a_second_power_cut_while_a_journal_is_replayed_changes_nothing() -> None:
     for cut in range(1, 6):
         fs = CrashFileSystem()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -13,6 +14,7 @@ from random import Random
 import pytest
 
 from millstream.base.owned import Owned
+from millstream.store import fs as store_fs
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem, FolderLock, MemoryFileSystem, RealFileSystem
 from millstream.store.positioned import WRITE_BYTES
@@ -233,3 +235,16 @@ def test_a_second_server_is_kept_out_of_a_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_locked_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         FolderLock(f"{tmp_path}/none")
+
+
+def test_only_file_systems_that_pass_it_on_are_synced_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FUSE and network file systems report success, and have synced nothing."""
+    monkeypatch.setattr(store_fs, "_SYNCED_AS_A_WHOLE", frozenset())
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert store_fs.sync_file_system(descriptor) == errno.ENOSYS
+    finally:
+        os.close(descriptor)
+    assert not RealFileSystem().sync_all(str(tmp_path), [str(tmp_path)])

@@ -10,6 +10,7 @@ from millstream.transfer.errors import CopyDiffers
 from millstream.transfer.follower import following_config, why_not
 from millstream.transfer.late_acks import LateAck, read_ack
 from millstream.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
+from millstream.transfer.plan import only_ours
 
 CONFIG = {"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"team": "x", "_nats.ver": "2.15.1"}}
 
@@ -129,3 +130,9 @@ def test_many_differences_are_told_shortly() -> None:
     error = CopyDiffers("S", [f"difference {number}" for number in range(9)])
     assert str(error).endswith("difference 4; and 4 more")
     assert len(error.differences) == 9
+
+
+def test_what_only_millstream_honours_is_named() -> None:
+    mine = {"name": "c", "config": {"metadata": {"millstream.dead_letter": "dlq.c", "team": "a"}}}
+    other = {"name": "d", "config": {}}
+    assert only_ours([mine, other]) == ["consumer c: only Millstream honours millstream.dead_letter"]

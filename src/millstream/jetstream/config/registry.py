@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.subjects.overlap import MOST_STEPS, PatternSet
+from millstream.subjects.tokens import is_literal
 
 
 class StreamConfigs(Mapping[str, StreamConfig]):
@@ -18,7 +19,7 @@ class StreamConfigs(Mapping[str, StreamConfig]):
     def __init__(self) -> None:
         self._by_name: dict[str, StreamConfig] = {}
         self._subjects = PatternSet()
-        self._added: dict[str, tuple[str, ...]] = {}  # the subjects of each stream that are in the tree
+        self._added: dict[str, dict[str, None]] = {}  # the subjects of each stream that are in the tree
 
     def __getitem__(self, name: str) -> StreamConfig:
         return self._by_name[name]
@@ -33,18 +34,35 @@ class StreamConfigs(Mapping[str, StreamConfig]):
         """Add a stream, or replace its configuration."""
         if self._by_name.get(config.name) is config:
             return
-        self.discard(config.name)
+        before = self._added.get(config.name, {})
+        added = self._added[config.name] = dict.fromkeys(config.subjects)
         self._by_name[config.name] = config
-        self._added[config.name] = tuple(config.subjects)
-        for subject in config.subjects:
-            self._subjects.add(subject.encode())
+        self._subjects.remove_all(before.keys() - added.keys())
+        self._subjects.add_all(added.keys() - before.keys())
 
     def discard(self, name: str) -> None:
         self._by_name.pop(name, None)
-        for subject in self._added.pop(name, ()):
-            self._subjects.remove(subject.encode())
+        self._subjects.remove_all(self._added.pop(name, ()))
 
-    def listen_to(self, subjects: Iterable[str]) -> bool:
-        """Return True if a stream has one of these subjects; raise TooManySteps if that takes too long."""
-        self._subjects.allow(MOST_STEPS)
-        return any(self._subjects.collides(subject.encode()) for subject in subjects)
+    def others_listen_to(self, name: str, subjects: Iterable[str]) -> bool:
+        """Return True if a stream other than `name` has one of these subjects.
+
+        Raises TooManySteps if that takes too long.
+        """
+        own = self._added.get(name, {})
+        wanted = list(subjects)
+        tree = self._subjects
+        tree.allow(MOST_STEPS)
+        kept = [subject.encode() for subject in wanted if subject in own]
+        new = [subject.encode() for subject in wanted if subject not in own]
+        # Each of its own subjects is in the tree once, and nearly always nothing has messages in common.
+        if all(map(is_literal, kept)) and not any(map(tree.covers_twice, kept)):
+            if not any(map(tree.collides, new)):
+                return False
+            if not own:
+                return True
+        tree.remove_all(own)
+        try:
+            return any(map(tree.collides, (*kept, *new)))
+        finally:
+            tree.add_all(own)

@@ -179,8 +179,8 @@ def check_update(
     old = streams.get(name)
     if old is None:
         raise ApiError(Err.STREAM_NOT_FOUND)
-    # Complete again, because the metadata may have become too large.
-    new = complete(with_required_level(completed), streams, limits, pedantic=pedantic)
+    new = with_required_level(completed)
+    complete_values(new, limits, pedantic=pedantic)  # again, because the metadata may have become too large
     _check_replicas(new)
     _check_changes(old, new)
     if new.sealed:

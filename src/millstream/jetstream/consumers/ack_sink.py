@@ -60,7 +60,7 @@ class Acknowledging:
     def acknowledge_all(self, sseq: int, dseq: int) -> None:
         """Acknowledge everything up to here, but no deliveries that never happened."""
         dseq = min(dseq, self._ledger.delivered_dseq)
-        if dseq <= self._ledger.floor_dseq or sseq <= self._ledger.floor_sseq:
+        if dseq <= 0 or sseq <= self._ledger.floor_sseq:
             return
         self._consumer.last_ack_ns = self._world.steady_ns()
         slices.begin(self._world, "ack of all", self._settle(sseq, dseq))
@@ -130,14 +130,17 @@ class Acknowledging:
         """Handle everything but a plain ack without a reply subject."""
         if payload in (b"", b"+ACK", b"+OK"):
             if self._acknowledge(sseq, dseq, deliveries, sample=True):
-                self._answer_when_durable(reply)
+                self.answer_when_durable(reply)
         elif payload.startswith(b"+NXT"):
             self._acknowledge(sseq, dseq, deliveries, sample=True)
             self._consumer.mode.ask(reply, payload[4:], b"")
         elif payload.startswith(b"+TERM"):
             reason = payload[5:].strip().decode(errors="replace")
+            letters = self._consumer.letters
+            if letters is not None and letters.terminate(sseq, dseq, deliveries, reason, reply):
+                return
             if self._terminate(sseq, dseq, deliveries, reason):
-                self._answer_when_durable(reply)
+                self.answer_when_durable(reply)
         else:
             if payload.startswith(b"-NAK"):
                 self._refuse(sseq, dseq, deliveries, payload[4:])
@@ -147,7 +150,7 @@ class Acknowledging:
             if reply and sseq:
                 self._world.publish(reply, b"")
 
-    def _answer_when_durable(self, reply: bytes) -> None:
+    def answer_when_durable(self, reply: bytes) -> None:
         if reply and self._settling:
             self._owed.append(reply)
         elif reply:

@@ -25,6 +25,8 @@ from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
 from millstream.jetstream.consumers.config_rules import filters_of
+from millstream.jetstream.consumers.dead_letters import check_dead_letter
+from millstream.jetstream.consumers.key_order import check_key_order
 from millstream.jetstream.consumers.start import Start, starts_with_lasts
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.read.lookup import Durable
@@ -140,10 +142,12 @@ class ConsumerApi:
             bound=existing is not None and self._is_heard(existing.config.deliver_subject),
             counted=stream.consumers.counted,
         )
+        name = consumer_config.name_of(config) or _new_name(stream)
+        check_dead_letter(stream, config, name)
+        check_key_order(config, existing.config if existing is not None else None, stream.config)
         if existing is None:
             if start is None and starts_with_lasts(config, stream.config):
                 return self._create_in_pieces(stream, config, subject, request)
-            name = consumer_config.name_of(config) or _new_name(stream)
             consumer = stream.consumers.add(config, name, start)
         else:
             consumer = existing

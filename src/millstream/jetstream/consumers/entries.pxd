@@ -10,6 +10,8 @@ cdef int _SNAPSHOT
 cdef int _CHANGES
 cdef int _DELETED
 cdef int _CHECKPOINT
+cdef int _LETTER
+cdef int _STORED
 
 cdef class NumberBuffer(GrowingBuffer):
     @cython.final
@@ -79,6 +81,8 @@ cdef class ConsumerEntryReader:
     cdef unsigned long long step(self) except? 0
     @cython.locals(size="unsigned long long", start=Py_ssize_t)
     cdef bytes bytes(self)
+    @cython.locals(created="unsigned long long", sseq="unsigned long long", seq="unsigned long long")
+    cdef letter(self)
     cdef section(self, entry)
     cdef unsigned long long _count(self) except? 0
     @cython.locals(

@@ -6,6 +6,8 @@
     |      | consumer | CHANGES     section: what is different                              |
     |      |          | DELETED     name                                                    |
     |      | sequence | CHECKPOINT  everything alive was written again, starting there      |
+    |      |          | LETTER      a dead letter; the number is its own                     |
+    |      |          | STORED      the letter of that number is durable in its stream       |
     +------+----------+--------------------------------------------------------------------+
      version in the top 4 bits, kind in the others
 
@@ -23,7 +25,7 @@ from enum import IntEnum
 import cython
 
 from millstream.base.buffer import GrowingBuffer
-from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jetstream.consumers.saved_state import Changes, OpenLetter
 
 VERSION = 1
 
@@ -34,6 +36,8 @@ class EntryKind(IntEnum):
     CHANGES = 3
     DELETED = 4
     CHECKPOINT = 5
+    LETTER = 6
+    STORED = 7
 
 
 class UnknownEntryError(ValueError):
@@ -48,6 +52,8 @@ _SNAPSHOT = int(EntryKind.SNAPSHOT)
 _CHANGES = int(EntryKind.CHANGES)
 _DELETED = int(EntryKind.DELETED)
 _CHECKPOINT = int(EntryKind.CHECKPOINT)
+_LETTER = int(EntryKind.LETTER)
+_STORED = int(EntryKind.STORED)
 
 
 class ConsumerEntry:
@@ -55,12 +61,13 @@ class ConsumerEntry:
 
     def __init__(self, kind: EntryKind, number: int) -> None:
         self.kind = kind
-        self.number = number  # of a consumer; of a CHECKPOINT, its first sequence
+        self.number = number  # of a consumer or letter; of a CHECKPOINT, its first sequence
         self.name = ""
         self.created = 0
         self.config = b""
         self.link = 0
         self.changes: Changes | None = None
+        self.letter: OpenLetter | None = None
 
 
 def encode_config(
@@ -107,12 +114,29 @@ def encode_checkpoint(first_seq: int) -> bytes:
     return EntryWriter(_CHECKPOINT, first_seq).take()
 
 
+def encode_letter(number: int, letter: OpenLetter) -> bytes:
+    out = EntryWriter(_LETTER, number)
+    out.put_varint(letter.created)
+    out.put_bytes(letter.consumer.encode())
+    out.put_varint(letter.sseq)
+    out.put_bytes(letter.identity.encode())
+    out.put_varint(letter.seq)
+    out.put_bytes(letter.subject)
+    out.put_bytes(letter.block)
+    out.put_bytes(letter.payload)
+    return out.take()
+
+
+def encode_stored(number: int) -> bytes:
+    return EntryWriter(_STORED, number).take()
+
+
 def decode(data: bytes) -> ConsumerEntry:
     """Decode an entry; raise UnknownEntryError for a later version, ValueError if it is invalid."""
     reader = ConsumerEntryReader(data)
     head = reader.byte()
     kind = head & 0x0F
-    if head >> 4 != _VERSION or kind < _CONFIG or kind > _CHECKPOINT:
+    if head >> 4 != _VERSION or kind < _CONFIG or kind > _STORED:
         raise UnknownEntryError(f"there is no kind {kind} of entry in version {head >> 4}")
     entry = ConsumerEntry(EntryKind(kind), reader.varint())
     if kind == _CONFIG:
@@ -123,7 +147,9 @@ def decode(data: bytes) -> ConsumerEntry:
             reader.section(entry)
     elif kind == _DELETED:
         entry.name = reader.bytes().decode()
-    elif kind != _CHECKPOINT:
+    elif kind == _LETTER:
+        entry.letter = reader.letter()
+    elif kind != _CHECKPOINT and kind != _STORED:
         reader.section(entry)
     if reader.rest():
         raise ValueError("an entry has more bytes than it should")
@@ -373,6 +399,16 @@ class ConsumerEntryReader:
         start = self._at
         self._at += size
         return self._data[start : self._at]
+
+    def letter(self) -> OpenLetter:
+        created = self.varint()
+        consumer = self.bytes().decode()
+        sseq = self.varint()
+        identity = self.bytes().decode()
+        seq = self.varint()
+        subject = self.bytes()
+        block = self.bytes()
+        return OpenLetter(consumer, created, sseq, identity, seq, subject, block, self.bytes())
 
     def section(self, entry: ConsumerEntry) -> None:
         changes = Changes()

@@ -104,7 +104,10 @@ class Expiry:
         self._fire_by(due if self._timer is not None else self._ledger.due())
 
     def give_up(self, sseq: int) -> None:
-        """Report a message that reached its maximum of deliveries."""
+        """Report a message that reached its maximum of deliveries, or make a dead letter of it."""
+        if self._consumer.letters is not None:
+            self._consumer.letters.give_up(sseq)
+            return
         self._consumer.advisories.max_deliveries(sseq, self._ledger.max_deliver)
         self._consumer.unblock()
 

@@ -38,10 +38,12 @@ from millstream.jetstream.consumers.entries import (
     encode_checkpoint,
     encode_config,
     encode_deleted,
+    encode_letter,
     encode_snapshot,
+    encode_stored,
 )
 from millstream.jetstream.consumers.replay import ConsumerReplay, ReplayedConsumer
-from millstream.jetstream.consumers.saved_state import Changes, Recovered
+from millstream.jetstream.consumers.saved_state import Changes, OpenLetter, Recovered
 from millstream.jetstream.stream.committed_log import Committing
 from millstream.jsapi.codec import JsonError, decode_lenient, encode
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
@@ -107,6 +109,8 @@ class Journal(Committing):
         Committing.__init__(self, committer, log, b"", in_memory=False, sync=sync)
         self.failure: StoreError | None = None  # set while the disk does not take writes
         self.damages: list[str] = []  # what a restart could not make good, for people
+        self.letters: dict[int, OpenLetter] = {}  # by their numbers: those not durable in their streams
+        self.closed = False
         self._folder = folder
         self._world = world
         self._smallest_log = smallest_log
@@ -133,6 +137,7 @@ class Journal(Committing):
         found: dict[str, Recovered] = {}
         for each in replay.consumers():
             found[each.name] = self._restored(each)
+        self.letters = replay.letters
         for number in replay.nameless():
             self._report(f"a consumer is lost, or was never confirmed: number {number} has no configuration")
             self._put_twice(encode_deleted(number, ""))
@@ -225,6 +230,35 @@ class Journal(Committing):
         if name == self._copied:
             self._copy.add(changes.pending, changes.gone, changes.redelivered)
 
+    def put_letter(self, letter: OpenLetter) -> int:
+        """Record a dead letter before its stream has it; return its number for ``letter_stored``."""
+        number = self._next_seq()  # nothing else can ever have it
+        self.letters[number] = letter
+        self._put(encode_letter(number, letter))
+        return number
+
+    def letter_stored(self, number: int) -> None:
+        """Record that a letter is durable in its stream, when everything so far is durable."""
+        self.when_kept(lambda: self._drop_letter(number))
+
+    def _drop_letter(self, number: int) -> None:
+        if self.letters.pop(number, None) is not None and not self.closed:
+            self._put(encode_stored(number))
+
+    def when_kept(self, callback: Callable[[], None]) -> None:
+        """Call back when everything so far is durable, after however many attempts, or at the end."""
+
+        def outcome(error: StoreError | None) -> None:
+            if error is not None and not self.closed:
+                self.waiters.on_outcome(outcome)  # without another commit: a timer tries again
+            else:
+                callback()
+
+        if self.closed:
+            callback()
+        else:
+            self.on_outcome(outcome)
+
     def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
         known.link += 1
         known.reserved = max(reserved, state.delivered_dseq)
@@ -313,6 +347,8 @@ class Journal(Committing):
                 if self._size - size >= self._slice_size:
                     break
             else:
+                for number, letter in self.letters.items():
+                    self._put(encode_letter(number, letter))
                 self._put(encode_checkpoint(self._begun))
                 self._left = None
                 self._last = self.log.last_seq
@@ -365,6 +401,7 @@ class Journal(Committing):
 
     def abandon(self) -> None:
         """Close the files without writing more; callers that wait get an error."""
+        self.closed = True
         self._left = None
         self._last = 0
         self.committer.forget(self)

@@ -170,6 +170,14 @@ class ConsumerManager(Mapping[str, Consumer]):
                 (state.floor_dseq, state.floor_sseq),
             )
             self._take_in(consumer)
+        for letter in journal.letters.values():
+            owner = self._by_name.get(letter.consumer)
+            if (
+                owner is not None
+                and owner.created_ns == letter.created
+                and letter.sseq in owner.ledger.pending
+            ):
+                owner.ledger.ack(letter.sseq)
         for consumer in self._by_name.values():
             consumer.go_on()
         self.interest.recovered()
@@ -366,6 +374,8 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.feed.removed(sseqs)
             if ledger.pending or ledger.redelivered:
                 waiting.append(consumer)
+            if consumer.feed.is_freed():
+                consumer.wake()
         unsettled = self.interest.not_released(sseqs)
         if waiting and unsettled:
             slices.begin(self.stream.world, "telling what is gone", _missed(waiting, unsettled))

@@ -5,12 +5,12 @@ from millstream.jetstream.consumers.feed cimport Feed
 from millstream.jetstream.consumers.flow cimport OriginalPace
 from millstream.jetstream.consumers.pull_queue cimport WaitingPulls
 from millstream.jetstream.consumers.pull_request cimport PullRequest
+from millstream.jetstream.stride cimport Stride
 from millstream.protocol.outlet cimport Outlet
 
 cdef long long _NS
 cdef Py_ssize_t _MESSAGES_AT_ONCE
 cdef long long _LONGEST_NS
-cdef Py_ssize_t _BETWEEN_LOOKS
 cdef Py_ssize_t _UNBOUNDED
 cdef Py_ssize_t _BYTES_AT_ONCE
 cdef Py_ssize_t _MAX_OUTLETS
@@ -36,6 +36,7 @@ cdef class PullDelivery:
     cdef OriginalPace _pace
     cdef object _look
     cdef object _patience
+    cdef Stride _stride
     cdef bint _pins
     cdef object _untold
     cdef bint _telling
@@ -45,7 +46,7 @@ cdef class PullDelivery:
     @cython.locals(
         consumer=Consumer, feed=Feed, waiting=WaitingPulls, request=PullRequest, outlet=Outlet, now="long long",
         left=Py_ssize_t, left_bytes=Py_ssize_t, passed_over=Py_ssize_t, again=Py_ssize_t, end="long long",
-        stopped=int,
+        began="long long", looked="long long", stopped=int,
     )
     cpdef pump(self)
     @cython.locals(

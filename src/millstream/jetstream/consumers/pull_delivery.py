@@ -15,6 +15,7 @@ from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.flow import OriginalPace
 from millstream.jetstream.consumers.pull_queue import WaitingPulls
 from millstream.jetstream.slow_receiver import SlowReceiverPoll
+from millstream.jetstream.stride import Stride
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import PriorityPolicy, ReplayPolicy
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 _MESSAGES_AT_ONCE = 2048  # then others have their turn, or after this time
 _LONGEST_NS = 2_000_000
-_BETWEEN_LOOKS = 128  # messages, at the clock: redeliveries take ten times as long as others
 _UNBOUNDED = 2**62
 _BYTES_AT_ONCE = 1024 * 1024
 _MAX_OUTLETS = 64  # remembered at a time
@@ -64,6 +64,7 @@ class PullDelivery:
         self._pace: OriginalPace | None = None
         self._look: Cancel | None = None  # those who may be served are behind
         self._patience = SlowReceiverPoll()
+        self._stride = Stride()
         self._pins = consumer.config.priority_policy is PriorityPolicy.PINNED_CLIENT
         self._untold: deque[tuple[bytes, bytes]] = deque()  # statuses that are sent in slices
         self._telling = False
@@ -146,9 +147,13 @@ class PullDelivery:
         passed_over = 0
         stopped = _DONE
         end = now + _LONGEST_NS
+        looked = now
         while left > 0 and left_bytes > 0 and waiting.count and stopped == _DONE:
-            if left < _MESSAGES_AT_ONCE and self._world.steady_ns() > end:
-                break
+            if left < _MESSAGES_AT_ONCE:
+                began, looked = looked, self._world.steady_ns()
+                self._stride.took(feed.sent, looked - began)
+                if looked > end:
+                    break
             if not feed.has_more():
                 stopped = _END
                 break
@@ -186,7 +191,7 @@ class PullDelivery:
             waiting.gone(request)
             self.tell()
             return _DONE
-        most = min(waiting.run_length(), _BETWEEN_LOOKS, consumer.room())
+        most = min(waiting.run_length(), self._stride.messages, consumer.room())
         if most == 0:
             return _TOO_BIG  # the keeper wakes
         if self._pace is not None and feed.next_sseq > self._pace.last_sseq:
@@ -205,6 +210,9 @@ class PullDelivery:
             waiting.served(request, feed.sent_bytes, now, feed.sent)
             consumer.delivered(now)
             self.tell()
+        letters = consumer.letters if stopped == _TOO_BIG and request.bytes_left > 0 else None
+        if letters is not None and letters.take_oversized(now):
+            return _DONE
         if stopped == _TOO_BIG:
             waiting.too_big(request)
             self.tell()

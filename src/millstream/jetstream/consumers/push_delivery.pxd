@@ -3,12 +3,12 @@ cimport cython
 from millstream.jetstream.consumers.consumer cimport Consumer
 from millstream.jetstream.consumers.feed cimport Feed
 from millstream.jetstream.consumers.flow cimport FlowWindow, OriginalPace, Rate
+from millstream.jetstream.stride cimport Stride
 from millstream.protocol.outlet cimport Outlet
 
 cdef long long _NS
 cdef Py_ssize_t _MESSAGES_AT_ONCE
 cdef long long _LONGEST_NS
-cdef Py_ssize_t _BETWEEN_LOOKS
 cdef Py_ssize_t _BYTES_AT_ONCE
 cdef Py_ssize_t _UNBOUNDED
 cdef int _DONE
@@ -28,6 +28,7 @@ cdef class PushDelivery:
     cdef object _watch
     cdef OriginalPace _pace
     cdef object _patience
+    cdef Stride _stride
     cdef readonly bint active
     cdef readonly long long lost_interest_ns
     cdef bytes _subject
@@ -41,7 +42,7 @@ cdef class PushDelivery:
     cpdef pump(self)
     @cython.locals(
         consumer=Consumer, feed=Feed, window=FlowWindow, left=Py_ssize_t, left_bytes=Py_ssize_t, room=Py_ssize_t,
-        most=Py_ssize_t, end="long long", stopped=int,
+        most=Py_ssize_t, end="long long", began="long long", looked="long long", stopped=int,
     )
     cdef int _run(self, long long now) except -1
     @cython.locals(feed=Feed)

@@ -15,6 +15,7 @@ from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.flow import FlowWindow, OriginalPace, Rate
 from millstream.jetstream.consumers.pull_statuses import PUSH_BASED
 from millstream.jetstream.slow_receiver import SlowReceiverPoll
+from millstream.jetstream.stride import Stride
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import AckPolicy, ReplayPolicy
 from millstream.protocol import headers
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 _MESSAGES_AT_ONCE = 2048  # then others have their turn, or after this time
 _LONGEST_NS = 2_000_000
-_BETWEEN_LOOKS = 128  # messages, at the clock: redeliveries take ten times as long as others
 _BYTES_AT_ONCE = 1024 * 1024
 _UNBOUNDED = 2**62
 _FLOW_REQUEST: Final = headers.make_status(b"100 FlowControl Request")
@@ -61,6 +61,7 @@ class PushDelivery:
         self._watch: object | None = None
         self._pace: OriginalPace | None = None
         self._patience = SlowReceiverPoll()
+        self._stride = Stride()
         self.active = False  # somebody listens
         self.lost_interest_ns = consumer.world.steady_ns()
         self._follow()
@@ -191,10 +192,14 @@ class PushDelivery:
         left = _MESSAGES_AT_ONCE
         left_bytes = _BYTES_AT_ONCE
         end = now + _LONGEST_NS
+        looked = now
         while left > 0 and left_bytes > 0:
-            if left < _MESSAGES_AT_ONCE and self._world.steady_ns() > end:
-                break
-            most = min(left, _BETWEEN_LOOKS, consumer.room())
+            if left < _MESSAGES_AT_ONCE:
+                began, looked = looked, self._world.steady_ns()
+                self._stride.took(feed.sent, looked - began)
+                if looked > end:
+                    break
+            most = min(left, self._stride.messages, consumer.room())
             if most == 0:
                 return _TOO_BIG  # the keeper wakes
             room = left_bytes

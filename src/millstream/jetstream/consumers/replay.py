@@ -20,7 +20,7 @@ another with the same name.
 from __future__ import annotations
 
 from millstream.jetstream.consumers.entries import ConsumerEntry, EntryKind
-from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jetstream.consumers.saved_state import Changes, OpenLetter
 from millstream.jsapi.consumer_types import ConsumerState
 
 
@@ -61,6 +61,7 @@ class ConsumerReplay:
     def __init__(self) -> None:
         self._consumers: dict[int, ReplayedConsumer] = {}
         self._by_name: dict[str, ReplayedConsumer] = {}
+        self.letters: dict[int, OpenLetter] = {}  # by their numbers: those that may not be stored
         self.checkpoint = 0  # the first sequence of the last one; 0: there was none
 
     def take(self, entry: ConsumerEntry) -> None:
@@ -70,6 +71,12 @@ class ConsumerReplay:
             return
         if entry.kind is EntryKind.CHECKPOINT:
             self.checkpoint = max(self.checkpoint, entry.number)
+            return
+        if entry.letter is not None:
+            self.letters[entry.number] = entry.letter
+            return
+        if entry.kind is EntryKind.STORED:
+            self.letters.pop(entry.number, None)
             return
         consumer = self._consumers.get(entry.number)
         if consumer is None:

@@ -80,6 +80,19 @@ class Changes(msgspec.Struct):
         )
 
 
+class OpenLetter(msgspec.Struct, frozen=True):
+    """A dead letter of a settled message, complete, because it may not be durable in its stream yet."""
+
+    consumer: str
+    created: int  # of the consumer, ns since 1970
+    sseq: int  # of the message that the consumer settled
+    identity: str  # of the stream of letters
+    seq: int  # of the letter in that stream
+    subject: bytes
+    block: bytes
+    payload: bytes
+
+
 class Recovered(msgspec.Struct):
     """A consumer as found at a restart."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base.build import pure_requested
 from millstream.base.slices import Pieces
-from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jetstream.consumers.saved_state import Changes, OpenLetter
 from millstream.jsapi.consumer_types import ConsumerState
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _UNBOUNDED: Final = 2**62
 
 class Keeper:
     """The keeper of one durable consumer."""
+
+    durable = True
 
     def __init__(self, journal: Journal, name: str, ledger: Ledger, later: Callable[[Keeper], None]) -> None:
         self._journal = journal
@@ -122,6 +124,26 @@ class Keeper:
         self.write()
         self._journal.on_outcome(callback)
 
+    def when_known(self, callback: Callable[[], None]) -> None:
+        """Record all changes now, and call back when they are durable, after however many attempts."""
+        self.write()
+        self._journal.when_kept(callback)
+
+    def keep_letter(self, letter: OpenLetter, kept: Callable[[], None]) -> Callable[[], None]:
+        """Record a dead letter, and call `kept` when that is durable.
+
+        Returns a function to call when its message is settled and it is durable in its stream.
+        """
+        journal = self._journal
+        number = journal.put_letter(letter)
+        journal.when_kept(kept)
+
+        def stored() -> None:
+            self.write()  # the settled message first: without its letter it would be delivered again
+            journal.letter_stored(number)
+
+        return stored
+
     def copy_state(self, copy: StateCopy) -> Pieces[Changes | None]:
         """Copy the whole state as the journal has it, which adds what it is told meanwhile.
 
@@ -142,6 +164,8 @@ class Keeper:
             copy.add(pending, [], [])
             yield len(pending)
             sseq = more
+        copy.add(self._ledger.known_heads(), [], [])
+        yield 1
         more, sseq = 1, 0
         while more:
             more, counts = self._ledger.counts_after(sseq, _COPIED_AT_ONCE)
@@ -182,6 +206,8 @@ class Keeper:
 class NoKeeper:
     """The keeper of a consumer in memory; records nothing."""
 
+    durable = False
+
     def create(self, config: ConsumerConfig, created_ns: int) -> None:
         pass
 
@@ -212,6 +238,12 @@ class NoKeeper:
     def when_durable(self, callback: Callable[[StoreError | None], None]) -> None:
         callback(None)
 
+    def when_known(self, callback: Callable[[], None]) -> None:
+        callback()
+
+    def keep_letter(self, letter: OpenLetter, kept: Callable[[], None]) -> Callable[[], None]:
+        return kept  # nothing else shows that the message is settled
+
     def room(self, wake: Callable[[], None]) -> int:
         return _UNBOUNDED
 
@@ -222,6 +254,19 @@ def state_of(ledger: Ledger) -> ConsumerState:
         ledger.delivered_sseq,
         ledger.floor_dseq,
         ledger.floor_sseq,
-        {sseq: (entry.dseq, entry.at) for sseq, entry in ledger.pending.items()},
+        {sseq: (entry.dseq, entry.at) for sseq, entry in ledger.pending.items()}
+        | {sseq: (0, mark) for sseq, mark in ledger.heads()},
         dict(ledger.redelivered),
     )
+
+
+def portable_state_of(ledger: Ledger) -> ConsumerState:
+    """Return the state for servers without parked messages: all from the first one on go out again."""
+    state = state_of(ledger)
+    heads = ledger.heads()
+    if heads:
+        last = heads[0][0] - 1
+        state.delivered_sseq = min(state.delivered_sseq, last)
+        state.pending = {sseq: each for sseq, each in state.pending.items() if sseq <= last}
+        state.redelivered = {sseq: each for sseq, each in state.redelivered.items() if sseq <= last}
+    return state

@@ -22,6 +22,7 @@ cdef bytes _MSG_ID
 cdef bytes _EXPECTED
 cdef bytes _EXPECTED_LAST
 cdef bytes _TTL
+cdef bytes _ROLLUP
 cdef bytes _INCREMENT
 cdef bytes _END_OF_HEADERS
 cdef Py_ssize_t _OVERHEAD
@@ -49,6 +50,8 @@ cdef class Ingest:
     cdef public object counters
     cdef public TtlExpiry expiry
     cdef public object transform
+    cdef public object roll_up
+    cdef public bint answers
     cdef Log _log
     cdef Dedupe _dedupe
     cdef BatchStaging _staging
@@ -61,6 +64,7 @@ cdef class Ingest:
     cdef Py_ssize_t _id_start
     cdef Py_ssize_t _id_size
     cdef long long _ttl_s
+    cdef bint _rolls_up
 
     @cython.locals(now="long long", seq="unsigned long long", header_size=Py_ssize_t, published=bytes, marks=int)
     cpdef take(self, bytes subject, Frame frame)

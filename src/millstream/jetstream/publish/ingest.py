@@ -2,11 +2,16 @@
 
 Compiled, because it is on the path of a message.  It is for streams without a rule that needs a look at each
 message, except limits, interest, counters and transforms of subjects, which are applied here; and for
-messages without headers that JetStream interprets, except an id (``Nats-Msg-Id``), a TTL (``Nats-TTL``),
-expectations that hold (``Nats-Expected-Last-Subject-Sequence``, for updates of keys, and
-``Nats-Expected-Last-Sequence``) and the increment of a counter.  Messages of atomic batches have their own
-fast path (``batch_fast_path``).  All others, and those that a limit may refuse, are copied and go to `slow`,
-which is ``slow_path`` and has every rule.
+messages without headers that JetStream interprets, except:
+
+    ``Nats-Msg-Id``, ``Nats-TTL``          an id, a TTL
+    ``Nats-Expected-Last-Sequence``        expectations that hold, the second one for updates of keys
+    ``Nats-Expected-Last-Subject-Sequence``
+    ``Nats-Rollup: sub``                   of at most one message, for purges of keys
+    ``Nats-Incr``                          the increment of a counter
+
+Messages of atomic batches have their own fast path (``batch_fast_path``).  All others, and those that a limit
+may refuse, are copied and go to `slow`, which is ``slow_path`` and has every rule.
 """
 
 from collections.abc import Callable
@@ -42,6 +47,7 @@ _MSG_ID = b"\nNats-Msg-Id:"
 _EXPECTED = b"\nNats-Expected-Last-Subject-Sequence:"
 _EXPECTED_LAST = b"\nNats-Expected-Last-Sequence:"
 _TTL = b"\nNats-TTL:"
+_ROLLUP = b"\nNats-Rollup: sub\r\n"
 _INCREMENT = START + b"Nats-Incr:"
 _END_OF_HEADERS = b"\r\n\r\n"
 _OVERHEAD = 64  # bytes that a stored message counts for at most, besides subject, headers and body
@@ -81,6 +87,8 @@ class Ingest:
         self.counters: Counters | None = None  # of a stream that counts
         self.expiry: TtlExpiry | None = None  # of a stream whose messages may have a TTL
         self.transform: Callable[[bytes], bytes | None] | None = None  # gives the subject that is stored
+        self.roll_up: Callable[[bytes, int], None] | None = None  # removes what a few messages replace
+        self.answers = True  # messages that are stored are acknowledged
         self._log = log
         self._dedupe = dedupe
         self._staging = staging
@@ -93,6 +101,7 @@ class Ingest:
         self._id_start = 0  # of the message's id in its frame
         self._id_size = 0
         self._ttl_s = 0  # of the message; 0: none
+        self._rolls_up = False  # the message replaces the earlier one of its subject
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """Receive a message on one of the stream's subjects; the frame must not be kept."""
@@ -105,6 +114,7 @@ class Ingest:
             self.hold()
         self._id_size = 0
         self._ttl_s = 0
+        self._rolls_up = False
         published = subject
         if self.transform is not None and self.fast_path:
             subject = self.transform(subject) or subject
@@ -136,9 +146,11 @@ class Ingest:
             )
         if self._ttl_s > 0 and self.expiry is not None:
             self.expiry.add(seq, now, self._ttl_s)
-        if frame.reply_size > 0:
+        if frame.reply_size > 0 and self.answers:
             self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
         self._keep_limits(subject)
+        if self._rolls_up and self.roll_up is not None:
+            self.roll_up(subject, seq)
         self.tell(frame.body_size)
 
     def _may_stage(self, frame: Frame) -> bool:
@@ -150,6 +162,7 @@ class Ingest:
             and self.wants is None
             and not self.bounded
             and self.transform is None
+            and self.answers
         )
 
     def set_bounds(self, messages: int, size: int, of_subject: int) -> None:
@@ -203,7 +216,7 @@ class Ingest:
         body = b"%b{%b" % (frame.buf[start : start + size], text)
         seq = self._log.append(subject, body, 0, size, len(body), self.timestamp(), 0)
         counters.stored(seq, after)
-        if frame.reply_size > 0:
+        if frame.reply_size > 0 and self.answers:
             self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, b",%b" % text)
         self._keep_limits(subject)
         self.tell(len(body))
@@ -233,7 +246,7 @@ class Ingest:
         message_id = p[self._id_start : self._id_start + self._id_size]
         known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
         if known:
-            if frame.reply_size > 0:
+            if frame.reply_size > 0 and self.answers:
                 self._acks.add(frame.buf, frame.reply_start, frame.reply_size, known, _DUPLICATE_END)
             self.tell()
             return 0
@@ -250,7 +263,7 @@ class Ingest:
         return seq
 
     def _needs_no_rules(self, subject: bytes, frame: Frame) -> bool:
-        """Return True if the headers need no rules; record an id and a TTL, and check an expectation.
+        """Return True if the headers need no rules; record an id, a TTL and a rollup, check an expectation.
 
         Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
         """
@@ -289,6 +302,12 @@ class Ingest:
                 self._ttl_s = self.expiry.plain_ttl(frame.buf[start:at])
                 if self._ttl_s == 0:
                     return False
+                continue
+            if self.roll_up is not None and equal_bytes(frame.buf, at + 1, _ROLLUP):
+                at += len(_ROLLUP) - 1  # to the CRLF that ends it
+                if self._rolls_up or at + 2 > end or self._log.count_of(subject) > 1:
+                    return False
+                self._rolls_up = True
                 continue
             if found or at + 1 + len(_MSG_ID) > end or not equal_bytes(frame.buf, at + 1, _MSG_ID):
                 return False

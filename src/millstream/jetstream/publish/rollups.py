@@ -45,8 +45,10 @@ class Rollups:
         if message.rollup and self._displaced(message) > _FEW:
             self._add(self._removal(message, seq), answer)
             return
-        if message.rollup:
-            self._remove_few(message, seq)
+        if message.rollup == b"sub":
+            self.remove_few(message.subject, seq)
+        elif message.rollup:
+            self._remove_all(seq)
         if message.ack_end != PUB_ACK_END:
             self.then(answer)  # the end of a batch, which may contain other rollups
         else:
@@ -66,13 +68,16 @@ class Rollups:
             return log.messages
         return log.count_of(message.subject)
 
-    def _remove_few(self, message: Incoming, seq: int) -> None:
-        log = self._stream.log
+    def remove_few(self, subject: bytes, seq: int) -> None:
+        """Remove the messages of a subject below `seq`, which are few."""
         try:
-            if message.rollup == b"sub":
-                log.remove_matching(message.subject, seq)
-            else:
-                log.remove_below(seq)
+            self._stream.log.remove_matching(subject, seq)
+        except StoreError as error:
+            self._complain(error)
+
+    def _remove_all(self, seq: int) -> None:
+        try:
+            self._stream.log.remove_below(seq)
         except StoreError as error:
             self._complain(error)
 

@@ -270,7 +270,7 @@ RULES: tuple[Rule, ...] = (
         in_ingest=True,
     ),
     Rule("republish", RuleStage.STORED, applies=lambda stream: stream.republish is not None),
-    Rule("no_ack", RuleStage.STORED, applies=lambda stream: stream.config.no_ack),
+    Rule("no_ack", RuleStage.STORED, applies=lambda stream: stream.config.no_ack, in_ingest=True),
     Rule("fast batches", RuleStage.STORED, applies=lambda stream: stream.config.allow_batched),
     Rule(
         "interest",

@@ -27,6 +27,7 @@ from millstream.jetstream.publish.cron import Due, ScheduleError, next_due, zone
 from millstream.jsapi import headers as names
 from millstream.jsapi.errors import ApiError, Err
 from millstream.protocol import headers
+from millstream.store.errors import StoreError
 from millstream.store.record import Record
 from millstream.subjects.match import collide
 from millstream.subjects.tokens import valid_publish_subject
@@ -287,7 +288,7 @@ class Schedules:
             del self._waiting[subject]  # removed, or replaced by another message
         elif schedule.seq > log.committed or stream.failure is not None:
             self._not_yet.append((schedule.due_ns, schedule.seq, subject))
-        elif log.get(schedule.seq, self._record):
+        elif self._read(subject, schedule):
             block, payload = self._record.headers(), self._record.payload()
             try:
                 due = due_of(block, schedule.due_ns, stream.world.now_ns())
@@ -300,6 +301,15 @@ class Schedules:
                 _log.warning("stream %s: schedule %r: %s", stream.name, subject, error)
                 if self._waiting.get(subject) == schedule:
                     del self._waiting[subject]
+
+    def _read(self, subject: bytes, schedule: Schedule) -> bool:
+        """Read the message of a schedule; return False if it is gone, or cannot be read yet."""
+        try:
+            return self._stream.log.get(schedule.seq, self._record)
+        except StoreError as error:
+            _log.error("stream %s: schedule %r waits: %s", self._stream.name, subject, error)
+            self._not_yet.append((schedule.due_ns, schedule.seq, subject))
+            return False
 
     def _store(self, subject: bytes, block: bytes, payload: bytes, due: Due) -> None:
         """Store the message of a schedule; raise ApiError if there is no room for it."""

@@ -104,6 +104,20 @@ class Publishing:
         self.store(message)
         return True
 
+    def insert(self, subject: bytes, block: bytes, payload: bytes, *, checked: bool = False) -> Incoming:
+        """Store a message of the server itself; return it as it is stored.
+
+        Raises ApiError if the stream refuses it, and StoreError.  `checked`: it was accepted before.
+        """
+        message = Incoming(subject, b"", block, payload)
+        if checked:
+            self.store(message)
+        elif self._stream.backlogged:
+            raise ApiError(Err.TOO_MANY_REQUESTS)
+        else:
+            self.attempt(message)
+        return message
+
     def check_batched(self, message: Incoming, ahead: rules.Ahead) -> None:
         """Check the next message of a batch and complete it for storing; raise ApiError if it is refused.
 

@@ -17,6 +17,8 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base import slices
+from millstream.base.slices import Pieces
 from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.read import lookup
@@ -24,6 +26,7 @@ from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jetstream.read.direct_batches import NOT_FOUND, DirectBatches
 from millstream.jetstream.read.single_gets import DirectGets
 from millstream.jsapi.codec import JsonError, decode_lenient
+from millstream.jsapi.errors import ApiError
 from millstream.jsapi.requests import MsgGetRequest
 from millstream.store import lasts
 from millstream.store.errors import StoreError
@@ -66,6 +69,7 @@ class DirectGet:
         self._record = Record()
         self._sending = DirectSending(stream.name.encode())
         self._batches = DirectBatches(stream, self._sending)
+        self._finding = 0  # requests whose messages are being looked for
 
     def start(self) -> None:
         """Start serving, if the stream allows it."""
@@ -134,10 +138,10 @@ class DirectGet:
 
     def _get(self, request: ClientRequest) -> None:
         wanted = _checked(request)
-        if (wanted.multi_last or wanted.batch) and self._batches.full():
+        if (wanted.multi_last or wanted.batch) and self._batches.full(self._finding):
             raise _Refused(_TOO_MANY_REQUESTS)
         if wanted.multi_last:
-            self._get_last_of_each(wanted, request)
+            slices.begin(self._stream.world, "direct get", self._find_last_of_each(wanted, request))
         elif wanted.batch:
             self._get_batch(wanted, request)
         else:
@@ -184,7 +188,18 @@ class DirectGet:
         batch.bare = wanted.no_hdr
         self._batches.walk(batch, self._start(wanted), _subject(wanted.next_by_subj))
 
-    def _get_last_of_each(self, wanted: MsgGetRequest, request: ClientRequest) -> None:
+    def _find_last_of_each(self, wanted: MsgGetRequest, request: ClientRequest) -> Pieces[None]:
+        self._finding += 1
+        try:
+            yield from self._get_last_of_each(wanted, request)
+        except (_Refused, StoreError) as error:
+            self._refuse(request, error)
+        except ApiError:  # the stream was deleted
+            self._refuse(request, _Refused(NOT_FOUND))
+        finally:
+            self._finding -= 1
+
+    def _get_last_of_each(self, wanted: MsgGetRequest, request: ClientRequest) -> Pieces[None]:
         log = self._stream.log
         up_to = wanted.up_to_seq
         if wanted.up_to_time is not None:
@@ -195,7 +210,8 @@ class DirectGet:
         up_to = up_to or log.last_seq
         if up_to > log.last_seq and not self._stream.in_memory:
             raise _Refused(_NO_RESULTS)  # as nats-server has it, with file storage only
-        found = lasts.last_of_each(log, map(_subject, wanted.multi_last), up_to, _MAX_SUBJECTS)
+        finding = lasts.last_of_each(log, map(_subject, wanted.multi_last), up_to, _MAX_SUBJECTS)
+        found = yield from self._stream.while_there(finding)
         if found is None:
             raise _Refused(_TOO_MANY)
         if not found:

@@ -22,6 +22,7 @@ from millstream.jetstream.read import answers as stops
 from millstream.jetstream.read import lookup
 from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jetstream.slow_receiver import SlowReceiverPoll
+from millstream.jetstream.stride import Stride
 from millstream.jsapi import headers as names
 from millstream.protocol.headers import make_status
 from millstream.store.counts import count_between
@@ -42,7 +43,6 @@ NOT_FOUND: Final = b"404 Message Not Found"
 _END: Final = b"204 EOB"
 _MESSAGES_AT_ONCE: Final = 2048  # then others have their turn, or after this time
 _LONGEST_NS: Final = 2_000_000
-_BETWEEN_LOOKS: Final = 128  # messages, at the clock
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _MOST_BATCHES: Final = 1024  # under way
 
@@ -80,15 +80,16 @@ class DirectBatches:
         self._late: set[WalkedBatch] = set()  # wait for a commit
         self._behind: list[WalkedBatch | PickedBatch] = []  # wait for their receivers
         self._patience = SlowReceiverPoll()
+        self._stride = Stride()
         self._look: Cancel | None = None
         self._planned = False
         self._told_full = Complaints(_log)
         self._room = _MESSAGES_AT_ONCE  # of this turn
         self._room_bytes = _BYTES_AT_ONCE
 
-    def full(self) -> bool:
-        """Return True if too many are in progress to accept another."""
-        if len(self._queue) + len(self._late) + len(self._behind) < _MOST_BATCHES:
+    def full(self, others: int = 0) -> bool:
+        """Return True if too many are in progress to accept another; `others` are not known here yet."""
+        if others + len(self._queue) + len(self._late) + len(self._behind) < _MOST_BATCHES:
             return False
         self._told_full.warn(
             "stream %s: %d direct gets are under way, one is refused", self._stream.name, _MOST_BATCHES
@@ -127,15 +128,19 @@ class DirectBatches:
 
     def _run(self) -> None:
         queue = self._queue
-        end = self._world.steady_ns() + _LONGEST_NS
+        looked = self._world.steady_ns()
+        end = looked + _LONGEST_NS
         while queue and self._room > 0 and self._room_bytes > 0:
             work = queue.popleft()
             if work.batch.outlet.behind():
                 self._behind.append(work)
                 continue
+            room = self._room
             if self._goes_on(work):
                 queue.append(work)
-            if queue and self._world.steady_ns() > end:
+            began, looked = looked, self._world.steady_ns()
+            self._stride.took(room - self._room, looked - began)
+            if queue and looked > end:
                 self._room = 0
         if self._behind and self._look is None:
             self._look = self._world.call_later(self._patience.look_after_s(), self._looked)
@@ -182,7 +187,9 @@ class DirectBatches:
 
     def _send_durable(self, walk: WalkedBatch) -> bool:
         sending = self._sending
-        stopped = sending.run(walk.cursor, walk.batch, min(self._room, _BETWEEN_LOOKS), self._room_bytes)
+        stopped = sending.run(
+            walk.cursor, walk.batch, min(self._room, self._stride.messages), self._room_bytes
+        )
         self._sent(sending.sent, sending.sent_bytes)
         if stopped == stops.DONE:
             return True
@@ -216,7 +223,7 @@ class DirectBatches:
 
     def _send_late(self, walk: WalkedBatch, late: deque[int]) -> bool:
         batch, record = walk.batch, self._record
-        least = self._room - _BETWEEN_LOOKS
+        least = self._room - self._stride.messages
         while late and batch.left > 0 and batch.left_bytes > 0:
             if self._room <= max(least, 0) or self._room_bytes <= 0:
                 return True
@@ -245,7 +252,7 @@ class DirectBatches:
 
     def _send_picks(self, picks: PickedBatch) -> bool:
         batch, record = picks.batch, self._record
-        least = self._room - _BETWEEN_LOOKS
+        least = self._room - self._stride.messages
         while picks.seqs and batch.left > 0 and batch.left_bytes > 0:
             if self._room <= max(least, 0) or self._room_bytes <= 0:
                 return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
+from millstream.base.slices import Pieces
 from millstream.jetstream.sourcing.inflow import Inflow
 from millstream.jetstream.sourcing.origin import Asker, Origin, OriginKind, origins_of
 from millstream.jetstream.sourcing.positions import Positions, StoredPosition
@@ -13,6 +14,8 @@ from millstream.jsapi.stream_types import StreamSourceInfo
 if TYPE_CHECKING:
     from millstream.jetstream.stream.stream import Stream
     from millstream.store.fs import FileSystem
+
+_COST: Final = 16  # items of a slice that starting an inflow counts for
 
 
 class Inflows:
@@ -24,7 +27,7 @@ class Inflows:
         self._positions = Positions(stream.log)
         self._started = False
 
-    def _origins(self) -> list[Origin]:
+    def _origins(self) -> Iterator[Origin]:
         account = self._stream.account
         return origins_of(self._stream.config, Asker(self._stream.name, account.name, account.domain))
 
@@ -34,9 +37,20 @@ class Inflows:
         """Take over the positions that the sources had before a restart."""
         self._positions = positions
 
-    def start(self) -> None:
+    def start(self) -> Pieces[None]:
+        """Start an inflow from each origin, in pieces."""
         self._started = True
-        self._add(self._origins(), self._positions.take_recovered())
+        config = self._stream.config
+        origins: list[Origin] = []
+        for origin in self._origins():
+            origins.append(origin)
+            yield _COST
+            if not self._started or self._stream.config is not config:
+                return  # ``configure`` starts those of another configuration
+        for _ in self._adding(origins, self._positions.take_recovered()):
+            yield _COST
+            if not self._started or self._stream.config is not config:
+                return
 
     def stop(self) -> None:
         self._started = False
@@ -56,10 +70,14 @@ class Inflows:
             else:
                 inflow.remove()
         self._inflows = kept
-        self._add([origin for name, origin in origins.items() if name not in kept])
+        for _ in self._adding([origin for name, origin in origins.items() if name not in kept]):
+            pass
         self._inflows = {name: self._inflows[name] for name in origins}
 
-    def _add(self, origins: list[Origin], found: dict[str, StoredPosition] | None = None) -> None:
+    def _adding(
+        self, origins: list[Origin], found: dict[str, StoredPosition] | None = None
+    ) -> Iterator[Inflow]:
+        """Start an inflow with each step."""
         sources = [origin for origin in origins if origin.kind is OriginKind.SOURCE]
         if found is None:
             found = self._positions.find(sources) if sources else {}
@@ -67,6 +85,7 @@ class Inflows:
             inflow = Inflow(self._stream, origin)
             self._inflows[origin.index_name] = inflow
             inflow.start(found.get(origin.index_name))
+            yield inflow
 
     def appeared(self, name: str) -> None:
         """Retry inflows from a stream of this name, which was just created in the account."""

@@ -8,6 +8,7 @@ Pure functions from configurations to names, subjects and bodies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from itertools import islice
 from typing import Final, NamedTuple
@@ -196,14 +197,16 @@ class Origin:
         return config
 
 
-def origins_of(config: StreamConfig, asker: Asker) -> list[Origin]:
-    """Return the origins of a stream, in configuration order."""
+def origins_of(config: StreamConfig, asker: Asker) -> Iterator[Origin]:
+    """Yield the origins of a stream, in configuration order."""
     if config.mirror is not None:
-        return [Origin(OriginKind.MIRROR, config.mirror, asker, [])]
+        yield Origin(OriginKind.MIRROR, config.mirror, asker, [])
+        return
     alike: dict[str, list[StreamSource]] = {}
     for source in config.sources:
         alike.setdefault(source.name, []).append(source)
-    return [Origin(OriginKind.SOURCE, source, asker, alike[source.name]) for source in config.sources]
+    for source in config.sources:
+        yield Origin(OriginKind.SOURCE, source, asker, alike[source.name])
 
 
 def index_name(source: StreamSource) -> str:

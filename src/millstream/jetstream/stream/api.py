@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from millstream.base.slices import Pieces, finish
+from millstream.base.slices import MOST_ITEMS, Pieces, finish
 from millstream.base.sorted_page import AT_ONCE, SortedPage
 from millstream.golang.time import Time
 from millstream.jetstream.api_requests import Bodies, is_empty
@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from millstream.store.log import Log
 
 
-_FEW_CONSUMERS: Final = 32  # that are deleted in the same step as their stream
+_FEW: Final = 32  # consumers and subjects that are deleted in the same step as their stream
+_SHORT: Final = 4 * 1024  # bytes of a configuration that is read and applied in one step
 
 
 class StreamApi:
@@ -76,9 +77,14 @@ class StreamApi:
 
     # -- configuration ----------------------------------------------------------------------------
 
-    def create(self, name: str, body: bytes) -> StreamCreateResponse | Later:
-        self._account.finish_deletion(name)
+    def create(self, name: str, body: bytes) -> StreamCreateResponse | Later | Steps:
+        creating = self._create(name, body)
+        return creating if len(body) > _SHORT else finish(creating)
+
+    def _create(self, name: str, body: bytes) -> Pieces[StreamCreateResponse | Later]:
         request = self._bodies.read(body, StreamConfigRequest)
+        yield MOST_ITEMS
+        self._account.finish_deletion(name)
         config = stream_config.check_new(
             name,
             request.config,
@@ -90,9 +96,9 @@ class StreamApi:
         stream = self._account.streams.get(name)
         announce = False
         if stream is None:
-            stream = self._account.begin(config)
+            stream = yield from self._account.begin_in_slices(config)
             announce = True
-        if self._account.committer.creates(stream):
+        if self._account.is_beginning(stream):
             return Later(stream, lambda: self._created(stream, announce=announce))
         return self._created(stream, announce=announce)
 
@@ -103,8 +109,18 @@ class StreamApi:
             self._account.advisories.stream_created(stream.name)
         return StreamCreateResponse(info=self._info(stream), did_create=True)
 
-    def update(self, name: str, body: bytes) -> Later:
+    def update(self, name: str, body: bytes) -> StreamUpdateResponse | Later | Steps:
+        updating = self._update(name, body)
+        return updating if len(body) > _SHORT or self._has_many(name) else finish(updating)
+
+    def _has_many(self, name: str) -> bool:
+        """Return True if a stream has so many subjects or consumers that they are left in slices."""
+        stream = self._account.streams.get(name)
+        return stream is not None and len(stream.consumers) + len(stream.config.subjects) > _FEW
+
+    def _update(self, name: str, body: bytes) -> Pieces[StreamUpdateResponse | Later]:
         request = self._bodies.read(body, StreamConfigRequest)
+        yield MOST_ITEMS
         config = stream_config.check_update(
             name,
             request.config,
@@ -114,7 +130,7 @@ class StreamApi:
             consumers=self._consumers_of(name),
         )
         stream = self._account.stream(name)
-        self._account.update(stream, config)
+        yield from self._account.update_in_slices(stream, config)
         self._account.advisories.stream_updated(name)
         return Later(stream.retention, lambda: self._updated(stream))
 
@@ -133,7 +149,7 @@ class StreamApi:
         self._account.finish_deletion(name)
         stream = self._account.stream(name)
         deleting = self._deleted(stream)
-        return deleting if len(stream.consumers) > _FEW_CONSUMERS else finish(deleting)
+        return deleting if self._has_many(name) else finish(deleting)
 
     def _deleted(self, stream: Stream) -> Pieces[StreamDeleteResponse]:
         yield from self._account.delete_in_slices(stream)

@@ -310,6 +310,8 @@ class Committer:
         self._running.pop(stream, None)
         if ticket.error is not None:
             stream.log.fail_commit(ticket.commit)
+            if stream.journal_key:
+                self._world.journal.failed(stream.journal_key)
             stream.commit_failed(ticket.error)
             return False
         self._end(stream, ticket.commit)
@@ -367,6 +369,8 @@ class Committer:
                 commit.run(sync=not stream.in_memory)
             except Exception as error:
                 stream.log.fail_commit(commit)
+                if stream.journal_key:
+                    self._world.journal.failed(stream.journal_key)
                 stream.commit_failed(error)
                 raise
             self._end(stream, commit)

@@ -30,6 +30,7 @@ from millstream.jetstream.publish.trace import trace_publish
 from millstream.jetstream.publish.ttl import TtlExpiry
 from millstream.jetstream.read.direct import DirectGet
 from millstream.jetstream.sourcing.inflows import Inflows
+from millstream.jetstream.stream.captures import Captures
 from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
 from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType, StoreCompression
@@ -102,7 +103,7 @@ class Stream(StreamCommits):
         self.inflows = Inflows(self)
         self.transform: SubjectTransform | None = None
         self.republish: SubjectTransform | None = None
-        self._handles: list[Any] = []
+        self.captures = Captures(self.world, self._capture)
         self._started = False
         self.ingest = Ingest(
             log,
@@ -177,6 +178,9 @@ class Stream(StreamCommits):
         if self.ingest.bounded or config.discard is DiscardPolicy.NEW:
             self.ingest.set_bounds(*limits.book.bounds(self))
         self.ingest.transform = self.transform.apply if self.transform is not None else None
+        may_roll_up = config.allow_rollup_hdrs and not config.deny_purge
+        self.ingest.roll_up = self.rollups.remove_few if may_roll_up else None
+        self.ingest.answers = not config.no_ack
         self.ingest.expiry = self.expiry if config.allow_msg_ttl else None
         self.ingest.counters = self.counters if config.allow_msg_counter else None
         is_interest = config.retention is RetentionPolicy.INTEREST
@@ -193,6 +197,9 @@ class Stream(StreamCommits):
 
     def start(self) -> None:
         """Start accepting messages."""
+        finish(self.start_in_slices())
+
+    def start_in_slices(self) -> Pieces[None]:
         self._started = True
         self.log.losses.listener = lambda: self.account.committer.dirty(self)  # which removes them for good
         self.notice_damage()
@@ -202,13 +209,12 @@ class Stream(StreamCommits):
         self.direct.start()
         self.consumers.start()
         self.account.committer.tidy(self)
-        self.listen_anew()
-        self.inflows.start()
+        yield from self.captures.follow(self.config.subjects)
+        if self._started:
+            yield from self.inflows.start()
 
     def stop(self) -> None:
-        for handle in self._handles:
-            self.world.release(handle)
-        self._handles.clear()
+        self.captures.stop()
         self._started = False
         self.stop_weighing()
         for timer in (self._retry, self._tell_again):
@@ -227,19 +233,10 @@ class Stream(StreamCommits):
         self.waiters.tell_durable()
         self.waiters.tell_failed(StoreError("commit", self.name, "the stream was deleted"))
 
-    def listen_anew(self) -> None:
-        """Subscribe again after the subjects changed."""
-        for handle in self._handles:
-            self.world.release(handle)
-        self._handles = [
-            self.world.capture(
-                subject.encode(),
-                self.ingest.take,
-                partial(trace_publish, self),
-                self.publishing.refuse_failed,
-            )
-            for subject in self.config.subjects
-        ]
+    def _capture(self, subject: bytes) -> Any:
+        return self.world.capture(
+            subject, self.ingest.take, partial(trace_publish, self), self.publishing.refuse_failed
+        )
 
     # -- messages in ------------------------------------------------------------------------------
 

@@ -109,9 +109,9 @@ class SystemAnswers:
         encoding = _accepted_encoding(message.headers)
         reply = message.reply
 
-        def answered(payload: bytes | None, error: Exception | None) -> None:
-            if payload is not None:
-                self._outbox.send(account, reply, payload, encoding)
+        def answered(parts: list[bytes] | None, error: Exception | None) -> None:
+            if parts is not None:
+                self._outbox.send(account, reply, parts, encoding)
             elif isinstance(error, NoAnswer | Unwanted):
                 return
             elif isinstance(error, MillstreamError):
@@ -126,7 +126,7 @@ class SystemAnswers:
             lambda: self._is_listening() and self._outbox.is_heard(account, reply),
         )
 
-    def _response(self, document: Pieces[Any], encoding: str) -> Pieces[bytes]:
+    def _response(self, document: Pieces[Any], encoding: str) -> Pieces[list[bytes]]:
         data = yield from document
         return (yield from encoded(ResponseDocument(server=self._outbox.server_info(), data=data), encoding))
 
@@ -185,7 +185,7 @@ class SystemAnswers:
 
         def answered(payload: bytes | None, error: Exception | None) -> None:
             if payload is not None:
-                self._outbox.send(account, reply, payload, "")
+                self._outbox.send(account, reply, [payload], "")
             elif error is not None and not isinstance(error, Unwanted):
                 self._fail(message, account, error)
 

@@ -99,10 +99,10 @@ class Outbox:
         """Send a short document to the requester, compressed with `encoding`."""
         self.send(account, reply, finish(encoded(document, encoding)), encoding)
 
-    def send(self, account: Account, reply: bytes, payload: bytes, encoding: str = "") -> None:
-        """Send bytes returned by ``encoded``."""
+    def send(self, account: Account, reply: bytes, parts: list[bytes], encoding: str = "") -> None:
+        """Send a document returned by ``encoded``."""
         headers = make_text([("Content-Encoding", _used(encoding))]) if encoding else None
-        self._broker.publish(account, reply, payload, headers=headers)
+        self._broker.publish_parts(account, reply, parts, headers=headers)
 
     def in_slices(
         self,
@@ -118,13 +118,13 @@ class Outbox:
         return False
 
 
-def encoded(document: Any, encoding: str) -> Pieces[bytes]:
-    """Return the bytes of a document, compressed as requested; works in pieces."""
+def encoded(document: Any, encoding: str) -> Pieces[list[bytes]]:
+    """Return the bytes of a document in parts, compressed as requested; works in pieces."""
     from millstream.server.monitor.json_page import render
 
     parts = yield from render(document, pretty=False)
     if _used(encoding) != "gzip":
-        return b"".join(parts)
+        return parts
     import zlib
 
     packer = zlib.compressobj(wbits=_GZIP)
@@ -132,7 +132,7 @@ def encoded(document: Any, encoding: str) -> Pieces[bytes]:
     for part in parts:
         packed.append(packer.compress(part))
         yield len(part) // _BYTES_PER_ITEM
-    return b"".join((*packed, packer.flush()))
+    return [*packed, packer.flush()]
 
 
 def _used(encoding: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from millstream.letters.names import (
+from millstream.jsapi.letter_headers import (
     DLQ_CONSUMER,
     DLQ_DELIVERIES,
     DLQ_GONE,

@@ -7,7 +7,7 @@ does not store it twice.
 import logging
 from typing import Final
 
-from millstream.letters.names import ORIG_ROW, ORIG_SIZE, ORIG_SUBJECT, ROW_REASON
+from millstream.jsapi.letter_headers import ORIG_ROW, ORIG_SIZE, ORIG_SUBJECT, ROW_REASON
 from millstream.link.blocking_publisher import BlockingPublisher
 from millstream.link.errors import NoResponders, NotConnected
 from millstream.link.frames import header_block

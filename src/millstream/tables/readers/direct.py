@@ -11,10 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
-from millstream.link.errors import NotConnected, RequestTimeout
-from millstream.tables import intake as codes
 from millstream.tables.errors import StreamAccessError
-from millstream.tables.readers.job import SILENCE_S, Patience, ReadJob, is_finished
+from millstream.tables.readers.job import ReadJob, WireReader, is_finished
 
 _MOST: Final = 1_000  # messages of one request; more gained nothing in measurements
 _END_OF_BATCH: Final = 204
@@ -22,43 +20,22 @@ _NOT_FOUND: Final = 404
 _NOBODY: Final = 503
 
 
-class DirectReader:
-    """Reads one range.  The caller handles broken connections with a new reader that continues."""
+class DirectReader(WireReader):
+    """Reads one range."""
 
     def __init__(self, job: ReadJob) -> None:
-        self._job = job
-        self._link = job.link
-        self._intake = job.intake
+        super().__init__(job)
         self._inbox = f"{job.link.inbox}-{nuid()}"
-        self._sid = 0
         self._sent = 0
 
     def batches(self) -> Iterator[Any]:
         """Yield full record batches; the rows of the last one stay in the intake."""
-        intake, link = self._intake, self._link
-        patience = Patience(self._job)
-        self._sid = link.subscribe(f"{self._inbox}.*")
-        self._ask()
-        finished = False
-        while not finished:
-            match intake.take(link.parser, self._sid):
-                case codes.NEED_MORE:
-                    if not link.fill(SILENCE_S):
-                        patience.check()
-                        self._look_for_server()
-                case codes.FULL:
-                    yield intake.flush(self._job.arrow_schema)
-                case codes.FINISHED:
-                    finished = True
-                case codes.STATUS:
-                    finished = self._status(patience)
-                case codes.FOREIGN:
-                    link.take_message()
-                case _:
-                    link.take(intake.op)
-        link.unsubscribe(self._sid)
+        self._sid = self._link.subscribe(f"{self._inbox}.*")
+        self._again()
+        yield from self._read()
+        self._link.unsubscribe(self._sid)
 
-    def _ask(self) -> None:
+    def _again(self) -> None:
         partition, fetching = self._job.partition, self._job.fetching
         first = self._intake.last + 1
         body: dict[str, Any] = {
@@ -75,8 +52,7 @@ class DirectReader:
             reply=f"{self._inbox}.{self._sent}",
         )
 
-    def _status(self, patience: Patience) -> bool:
-        """Handle the end of a request; return True if it was the last one."""
+    def _take_status(self) -> bool:
         parser = self._link.parser
         status = parser.status()
         if parser.subject().decode() != f"{self._inbox}.{self._sent}":
@@ -84,19 +60,11 @@ class DirectReader:
         if status == _NOT_FOUND or (status == _NOBODY and parser.payload_size == 0):
             if is_finished(self._job):
                 return True
-            patience.pause()
+            self._patience.pause()
         elif status != _END_OF_BATCH:
             text = parser.headers().partition(b"\r\n")[0].decode(errors="replace")
             raise StreamAccessError(
                 f"a direct get of stream {self._job.partition.stream} was refused: {text}"
             )
-        self._ask()
+        self._again()
         return False
-
-    def _look_for_server(self) -> None:
-        try:
-            self._link.flush(SILENCE_S)
-        except RequestTimeout as error:
-            self._link.close()
-            raise NotConnected(str(error)) from None
-        self._ask()  # the server answers at once, so this request is lost

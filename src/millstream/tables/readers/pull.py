@@ -15,10 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from millstream.base.ids import nuid
-from millstream.link.errors import LinkError, NotConnected, RequestTimeout
-from millstream.tables import intake as codes
+from millstream.link.errors import LinkError
 from millstream.tables.errors import StreamAccessError
-from millstream.tables.readers.job import SILENCE_S, Patience, ReadJob, is_finished
+from millstream.tables.readers.job import ReadJob, WireReader, is_finished
 
 _INACTIVE_S: Final = 60
 _ENDED: Final = frozenset({404, 408})
@@ -37,21 +36,17 @@ class _Request:
         self.left = count  # messages still to come
 
 
-class PullReader:
-    """Reads one range.  The caller handles broken connections with a new reader that continues."""
+class PullReader(WireReader):
+    """Reads one range."""
 
     def __init__(self, job: ReadJob) -> None:
-        self._job = job
-        self._link = job.link
-        self._intake = job.intake
+        super().__init__(job)
         self._requests: deque[_Request] = deque()
         self._consumer = ""
         self._subject = ""
         self._inbox = ""
-        self._sid = 0
         self._sent = 0
         self._received = job.intake.received
-        self._patience = Patience(job)
         self._single = False  # the next message is larger than the size of a request
 
     def batches(self) -> Iterator[Any]:
@@ -65,34 +60,11 @@ class PullReader:
             raise
         self._end()
 
-    def _read(self) -> Iterator[Any]:
-        intake, link = self._intake, self._link
-        patience = self._patience
-        finished = False
-        while not finished:
-            self._ask()
-            code = intake.take(link.parser, self._sid)
-            self._count()
-            match code:
-                case codes.NEED_MORE:
-                    if not link.fill(SILENCE_S):
-                        patience.check()
-                        self._look_for_server()
-                case codes.FULL:
-                    yield intake.flush(self._job.arrow_schema)
-                case codes.FINISHED:
-                    finished = True
-                case codes.STATUS:
-                    if self._take_status() and not self._requests:
-                        finished = is_finished(self._job)
-                        if not finished:
-                            patience.pause()
-                case codes.LOST:
-                    self._renew()
-                case codes.FOREIGN:
-                    link.take_message()
-                case _:
-                    link.take(intake.op)
+    def _take(self) -> int:
+        self._ask()
+        code = super()._take()
+        self._count()
+        return code
 
     # -- the consumer -------------------------------------------------------------------------------
 
@@ -129,18 +101,10 @@ class PullReader:
     def _deletion(self) -> str:
         return f"{self._link.options.api}.CONSUMER.DELETE.{self._job.partition.stream}.{self._consumer}"
 
-    def _renew(self) -> None:
+    def _again(self) -> None:
         """Continue with a new consumer: the old one is gone, or messages from it were lost."""
         self._end()
         self._create()
-
-    def _look_for_server(self) -> None:
-        try:
-            self._link.flush(SILENCE_S)
-        except RequestTimeout as error:
-            self._link.close()
-            raise NotConnected(str(error)) from None
-        self._renew()  # the server answers at once, so these requests are lost
 
     # -- requests -----------------------------------------------------------------------------------
 
@@ -183,23 +147,26 @@ class PullReader:
                 self._requests.popleft()
 
     def _take_status(self) -> bool:
-        """Handle the early end of a request; return True if there were no messages."""
         parser = self._link.parser
         status, reply = parser.status(), parser.subject().decode()
         text = parser.headers().partition(b"\r\n")[0].decode(errors="replace")
         ended = next((request for request in self._requests if request.reply == reply), None)
         if ended is None:
             return False
-        if status in _ENDED:
+        if status in _ENDED:  # there were no messages
             self._requests.remove(ended)
-            return True
-        if status == _CONFLICT and "MaxBytes" in text:
+            if self._requests:
+                return False
+            if is_finished(self._job):
+                return True
+            self._patience.pause()
+        elif status == _CONFLICT and "MaxBytes" in text:
             self._requests.remove(ended)
             # Nothing came for it, so the next message alone is larger than the size of a request.
             self._single = ended.left == ended.count and not self._requests
         elif status in (_CONFLICT, _GONE):
             self._patience.pause(text)  # do not ask a server that repeats it as fast as possible
-            self._renew()
+            self._again()
         else:
             raise StreamAccessError(f"a request to consumer {self._consumer} was refused: {text}")
         return False

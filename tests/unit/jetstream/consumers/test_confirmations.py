@@ -94,6 +94,20 @@ def test_an_ack_of_all_is_confirmed_when_all_are_settled() -> None:
     assert site.stream.consumers["C"].last_ack_ns == was
 
 
+def test_an_ack_of_all_counts_after_that_of_an_earlier_message_that_was_delivered_later() -> None:
+    site = Site(RetentionPolicy.WORKQUEUE)
+    site.consumer("C", ack_policy=AckPolicy.ALL, max_ack_pending=-1)
+    site.publish(b"a", b"a")
+    [first, second] = site.take("C", 2)
+    site.world.send(first, b"-NAK")
+    [again] = site.take("C", 1)
+    site.ack(again)
+    say(site, second)
+    site.world.settle()
+    assert site.answers(b"me") == [b""]
+    assert site.kept == []
+
+
 def test_a_consumer_with_other_filters_is_told_what_others_let_go() -> None:
     """The consumer's new filter does not match its pending message, which another consumer's ack removes."""
     site = Site(RetentionPolicy.INTEREST)

@@ -14,9 +14,11 @@ from millstream.jetstream.consumers.entries import (
     encode_checkpoint,
     encode_config,
     encode_deleted,
+    encode_letter,
     encode_snapshot,
+    encode_stored,
 )
-from millstream.jetstream.consumers.saved_state import Changes
+from millstream.jetstream.consumers.saved_state import Changes, OpenLetter
 
 TIME = 1_700_000_000_000_000_000
 TOP = (1 << 64) - 1
@@ -87,7 +89,19 @@ def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
         decode(data)
 
 
-@pytest.mark.parametrize("head", [0x00, 0x10, 0x16, 0x1F, 0x21, 0x23, 0xF3])
+def test_a_dead_letter() -> None:
+    letter = OpenLetter("c", 300, 2, "id", 130, b"dlq.c", b"NATS/1.0\r\n\r\n", b"body")
+    data = encode_letter(5, letter)
+    assert data.hex() == "16 05 ac02 0163 02 026964 8201 05646c712e63".replace(" ", "") + (
+        "0c" + b"NATS/1.0\r\n\r\n".hex() + "04" + b"body".hex()
+    )
+    entry = decode(data)
+    assert (entry.kind, entry.number, entry.letter) == (EntryKind.LETTER, 5, letter)
+    assert encode_stored(5).hex() == "1705"
+    assert decode(encode_stored(5)).kind is EntryKind.STORED
+
+
+@pytest.mark.parametrize("head", [0x00, 0x10, 0x18, 0x1F, 0x21, 0x23, 0xF3])
 def test_an_entry_of_another_version_or_kind_is_refused_by_name(head: int) -> None:
     with pytest.raises(UnknownEntryError, match=f"kind {head & 15} of entry in version {head >> 4}"):
         decode(bytes([head, 1]))

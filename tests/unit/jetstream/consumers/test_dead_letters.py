@@ -1,0 +1,387 @@
+"""Dead letters of a consumer: why they are written, what they contain, what is refused, and power cuts."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+
+from millstream.jsapi import letter_headers as names
+from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
+from tests.kits.fake_world import FakeWorld
+from tests.kits.jetstream.letters import METADATA, LetterSite
+
+
+@pytest.fixture
+def site() -> LetterSite:
+    site = LetterSite()
+    site.set_up()
+    return site
+
+
+def spend(site: LetterSite, times: int = 2) -> None:
+    """Let every delivery time out until the message is given up."""
+    for _ in range(times):
+        site.take(10)
+        site.world.advance(11)
+
+
+# -- why, and what ------------------------------------------------------------------------------------
+
+
+def test_max_deliver_makes_a_letter(site: LetterSite) -> None:
+    block = b"NATS/1.0\r\nTrace: 7\r\nNats-Msg-Id: one\r\nTrace: 8\r\n\r\n"
+    site.world.send(b"orders.new", b"body", headers=block)
+    site.world.settle()
+    spend(site)
+    ((payload, found),) = site.letters()
+    assert payload == b"body"
+    assert found.pop(names.ORIG_TIME).startswith("2023-11-14T22:13:20")
+    assert found == {
+        "Trace": "8",  # the last of two
+        names.ORIG_STREAM: "ORDERS",
+        names.ORIG_SEQ: "1",
+        names.ORIG_SUBJECT: "orders.new",
+        names.DLQ_CONSUMER: "c",
+        names.DLQ_DELIVERIES: "2",
+        names.DLQ_REASON: "max_deliver",
+    }
+    assert site.kept() == []  # the message is settled, so it leaves the work queue
+    info = site.info()
+    assert (info["num_ack_pending"], info["num_redelivered"]) == (0, 0)
+    assert info["dead_letters"] == {"subject": "dlq.ORDERS.c", "stored": 1, "waiting": 0}
+    assert info["ack_floor"]["stream_seq"] == 1
+
+
+def test_a_term_makes_a_letter_and_is_confirmed_when_it_is_kept(site: LetterSite) -> None:
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.world.send(ack, b"+TERM no such\ncustomer", reply=b"_INBOX.done")
+    site.world.send(ack, b"+TERM again", reply=b"_INBOX.again")
+    assert not any(each.subject.startswith(b"_INBOX.done") for each in site.world.published)
+    site.world.settle()
+    ((_, found),) = site.letters()
+    assert found[names.DLQ_REASON] == "terminated: no such customer"
+    assert found[names.DLQ_DELIVERIES] == "1"
+    replies = [each.subject for each in site.world.published if each.subject.startswith(b"_INBOX.")]
+    assert replies[-2:] == [b"_INBOX.done", b"_INBOX.again"]
+    site.say(ack, b"+TERM once more")
+    assert site.origins() == [1]
+
+
+def test_a_message_larger_than_any_request_makes_a_letter() -> None:
+    site = LetterSite()
+    site.set_up(max_bytes=200)
+    for body in (b"small", b"x" * 300, b"also small"):
+        site.world.send(b"orders.new", body)
+    site.world.settle()
+    assert [payload for payload, _ in site.take(3, max_bytes=200)] == [b"small", b"also small"]
+    ((payload, found),) = site.letters()
+    assert payload == b"x" * 300
+    assert found[names.DLQ_REASON].startswith("too_large: ")
+    assert found[names.DLQ_DELIVERIES] == "0"
+
+
+def test_a_nak_of_the_last_delivery_makes_a_letter(site: LetterSite) -> None:
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    for _ in range(2):
+        ((_, ack),) = site.take()
+        site.say(ack, b"-NAK")
+    assert site.take() == []
+    assert site.origins() == [1]
+
+
+def test_the_advisory_is_sent_with_the_letter(site: LetterSite) -> None:
+    site.world.heard.append(b"$JS.EVENT.ADVISORY.>")
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    spend(site)
+    assert sum(b"MAX_DELIVERIES" in each.subject for each in site.world.published) == 1
+
+
+def test_a_consumer_in_memory_writes_letters() -> None:
+    site = LetterSite()
+    site.set_up(mem_storage=True)
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    spend(site)
+    assert site.origins() == [1]
+    assert site.kept() == []
+
+
+def test_many_messages_are_given_up_at_once(site: LetterSite) -> None:
+    for number in range(300):
+        site.world.send(b"orders.new", b"%d" % number)
+    site.world.settle()
+    for _ in range(2):
+        assert len(site.take(300)) == 300
+        site.world.advance(11)
+    assert site.origins() == list(range(1, 301))
+    assert site.kept() == []
+
+
+# -- letters that cannot be stored --------------------------------------------------------------------
+
+
+def test_without_a_stream_the_message_stays_until_there_is_one(site: LetterSite) -> None:
+    site.ask("STREAM.DELETE.DLQ")
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    spend(site)
+    info = site.info()
+    assert info["num_ack_pending"] == 1
+    assert info["dead_letters"]["waiting"] == 1
+    assert info["dead_letters"]["error"] == "no stream has the subject dlq.ORDERS.c"
+    assert site.take() == []  # it is not delivered once more
+    site.stream("DLQ", "dlq.>")
+    site.world.advance(130)
+    assert site.origins() == [1]
+    assert site.info()["dead_letters"] == {"subject": "dlq.ORDERS.c", "stored": 1, "waiting": 0}
+
+
+def test_a_full_stream_of_letters_loses_nothing(site: LetterSite) -> None:
+    site.ask("STREAM.DELETE.DLQ")
+    site.stream("DLQ", "dlq.>", max_msgs=1, discard="new")
+    for _ in range(3):
+        site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    spend(site)
+    assert site.origins() == [1]
+    assert site.kept() == [2, 3]
+    site.ask("STREAM.UPDATE.DLQ", {"name": "DLQ", "subjects": ["dlq.>"], "max_msgs": 9, "discard": "new"})
+    site.world.advance(130)
+    assert sorted(site.origins()) == [1, 2, 3]
+
+
+def test_a_term_without_a_stream_has_no_effect(site: LetterSite) -> None:
+    site.ask("STREAM.DELETE.DLQ")
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.say(ack, b"+TERM", reply=b"_INBOX.done")
+    assert not any(each.subject == b"_INBOX.done" for each in site.world.published)
+    site.world.advance(11)
+    assert len(site.take()) == 1
+
+
+# -- configurations -----------------------------------------------------------------------------------
+
+
+REFUSALS: dict[str, str] = {
+    "other.x": "no stream has the subject other.x",
+    "orders.dead": "orders.dead belongs to stream ORDERS itself",
+    "dlq.>": "'dlq.>' is no subject for messages",
+    "$JS.API.INFO": "'$JS.API.INFO' is no subject for messages",
+    "": "'' is no subject for messages",
+    "interest.x": "stream I keeps only messages that a consumer waits for",
+    "memory.x": "stream M is in memory, and the consumer is not",
+    "sealed.x": "stream SEALED is sealed",
+}
+
+
+def test_what_cannot_work_is_refused() -> None:
+    site = LetterSite()
+    site.stream("ORDERS", "orders.*")
+    site.stream("DLQ", "dlq.>")
+    site.stream("I", "interest.>", retention="interest")
+    site.stream("M", "memory.>", storage="memory")
+    site.stream("SEALED", "sealed.>")
+    site.ask("STREAM.UPDATE.SEALED", {"name": "SEALED", "subjects": ["sealed.>"], "sealed": True})
+    for subject, problem in REFUSALS.items():
+        answer = site.consumer(metadata={"millstream.dead_letter": subject})
+        assert answer["error"]["description"] == f"millstream.dead_letter: {problem}"
+    answer = site.consumer(ack_policy="all")
+    assert answer["error"]["description"] == "millstream.dead_letter: the ack policy must be explicit"
+    assert site.ask("CONSUMER.NAMES.ORDERS")["consumers"] in (None, [])
+
+
+def test_letters_may_not_come_back(site: LetterSite) -> None:
+    site.stream("THIRD", "third.>")
+    assert "error" not in site.consumer("d", "DLQ", metadata={"millstream.dead_letter": "third.x"})
+    answer = site.consumer("e", "THIRD", metadata={"millstream.dead_letter": "orders.x"})
+    problem = "millstream.dead_letter: the dead letters of stream ORDERS come back to stream THIRD"
+    assert answer["error"]["description"] == problem
+
+
+def test_a_consumer_can_be_given_dead_letters_and_lose_them(site: LetterSite) -> None:
+    site.consumer(metadata={})
+    assert "dead_letters" not in site.info()
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    spend(site)
+    assert site.letters() == []
+    site.consumer(metadata=METADATA)
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    spend(site)
+    assert site.origins() == [2]
+
+
+# -- crashes ------------------------------------------------------------------------------------------
+
+
+def life(site: LetterSite) -> None:
+    """Give up some messages in every way, with other publishes to the stream of letters."""
+    for number in range(6):
+        site.world.send(b"orders.new", b"%d" % number)
+        site.world.send(b"dlq.other", b"o%d" % number)
+        if number % 2:
+            site.world.settle()
+    acks = site.take(6)
+    for _, ack in acks[:2]:
+        site.world.send(ack, b"+TERM bad", reply=b"_INBOX.term")
+    site.world.send(b"dlq.other", b"p")
+    site.say(acks[2][1], b"+ACK", reply=b"_INBOX.ack")
+    site.world.advance(11)
+    site.take(6)
+    site.world.advance(11)
+
+
+@pytest.mark.parametrize("keep", list(Keep))
+def test_a_power_cut_at_every_step_makes_each_letter_once(keep: Keep) -> None:
+    whole = LetterSite()
+    whole.set_up()
+    assert isinstance(whole.fs, CrashFileSystem)
+    first = whole.fs.operations
+    life(whole)
+    last = whole.fs.operations
+    assert last - first > 20
+    for cut in range(first + 1, last + 1):
+        site = LetterSite()
+        site.set_up()
+        assert isinstance(site.fs, CrashFileSystem)
+        site.fs.cut_power_at(cut)
+        try:
+            life(site)
+            pytest.fail("the power was not cut")
+        except PowerCut:
+            pass
+        replies = [each.subject for each in site.world.published]
+        confirmed, acked = replies.count(b"_INBOX.term"), b"_INBOX.ack" in replies
+        again = site.after_power_cut(keep, cut)
+        found = [int(block[names.ORIG_SEQ]) for _, block in again.letters() if names.ORIG_SEQ in block]
+        assert len(found) >= confirmed
+        again.world.advance(11)
+        for _ in range(3):  # what is left is given up
+            again.take(6)
+            again.world.advance(11)
+        origins = [int(block[names.ORIG_SEQ]) for _, block in again.letters() if names.ORIG_SEQ in block]
+        assert len(origins) == len(set(origins)), f"twice, after operation {cut}"
+        stored = again.account.streams["ORDERS"].log.last_seq
+        wanted = set(range(1, stored + 1)) - ({3} if acked else set())
+        assert wanted <= set(origins) | {3}, f"lost, after operation {cut}"
+        assert again.kept() == []
+        blocks = [block for _, block in again.letters()]
+        final = again.after_power_cut(Keep.NOTHING, cut)
+        assert [block for _, block in final.letters()] == blocks
+        assert final.account.streams["ORDERS"].consumers.journal.letters == {}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_letter_that_is_removed_at_once_does_not_come_back(seed: int) -> None:
+    """Between the commit with the letter and the next of the journal, somebody puts the letter back."""
+    random = Random(seed)
+    site = LetterSite()
+    site.set_up()
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.world.send(ack, b"+TERM")
+    while not site.letters():
+        site.world.settle_once()
+    assert site.account.streams["DLQ"].log.remove(1)
+    site.account.streams["DLQ"].on_durable(lambda: None)
+    for _ in range(random.randrange(6)):
+        site.world.settle_once()
+    again = site.after_power_cut(random.choice(list(Keep)), seed)
+    if not again.letters():  # the removal was durable
+        spend(again, 3)
+        assert again.letters() == []
+    assert again.kept() == []
+
+
+def test_a_failing_journal_holds_the_letter_back() -> None:
+    site = LetterSite()
+    site.set_up()
+    assert isinstance(site.fs, CrashFileSystem)
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.fs.fail(errno.EIO, kind="sync")
+    site.say(ack, b"+TERM", reply=b"_INBOX.done")
+    assert site.letters() == []
+    assert not any(each.subject == b"_INBOX.done" for each in site.world.published)
+    site.fs.heal()
+    site.world.advance(5)
+    assert site.origins() == [1]
+    assert any(each.subject == b"_INBOX.done" for each in site.world.published)
+
+
+def condemned(steps: int) -> LetterSite:
+    """Return a site that has gone some steps towards the letter of a terminated message."""
+    site = LetterSite()
+    site.set_up()
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.world.send(ack, b"+TERM")
+    for _ in range(steps):
+        site.world.settle_once()
+    return site
+
+
+STEPS = range(10)  # more than there are
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_a_clean_stop_at_every_step(steps: int) -> None:
+    site = condemned(steps)
+    site.account.stop()
+    again = LetterSite(site.fs, now_ns=site.world.time_ns)
+    again.world.advance(11)
+    spend(again, 3)
+    assert again.origins() == [1]
+    assert again.kept() == []
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_the_stream_of_the_letters_is_deleted_at_every_step(steps: int) -> None:
+    site = condemned(steps)
+    site.ask("STREAM.DELETE.DLQ")
+    site.world.settle()
+    assert site.account.streams["ORDERS"].consumers.journal.letters == {}  # type: ignore[union-attr]
+    info = site.info()
+    assert info["num_ack_pending"] == info["dead_letters"]["waiting"] == len(site.kept())
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("verb", ["CONSUMER.DELETE.ORDERS.c", "STREAM.DELETE.ORDERS"])
+def test_consumer_or_stream_are_deleted_at_every_step(verb: str, steps: int) -> None:
+    site = condemned(steps)
+    site.ask(verb)
+    site.world.settle()
+    if "ORDERS" in site.account.streams:
+        assert len(site.origins()) + len(site.kept()) == 1
+    site.world.send(b"dlq.other", b"x", reply=b"_INBOX.other")
+    site.world.settle()
+    assert any(each.subject == b"_INBOX.other" for each in site.world.published)  # its commits go on
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_a_reset_at_every_step(steps: int) -> None:
+    site = condemned(steps)
+    site.ask("CONSUMER.RESET.ORDERS.c", {"seq": 1})
+    site.world.settle()
+    spend(site, 3)
+    assert len(site.origins()) in (1, 2)
+    assert site.kept() == []
+
+
+def test_a_world_without_letters_costs_no_entry() -> None:
+    site = LetterSite(CrashFileSystem())
+    assert isinstance(site.world, FakeWorld)
+    site.set_up(metadata={})
+    assert site.account.streams["ORDERS"].consumers["c"].letters is None
