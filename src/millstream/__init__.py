@@ -12,7 +12,7 @@ from millstream.base import build as _build
 
 BUILD = _build.select()  # before any compiled module is imported
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["BUILD", "BlockingServer", "Server", "__version__", "client", "sql", "table"]
 

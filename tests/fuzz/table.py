@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.harness import Target
-from tests.fuzz.targets import archives, columns, connections, jetstream, store, subjects, texts, web
+from tests.fuzz.targets import archives, columns, connections, jetstream, logins, store, subjects, texts, web
 from tests.fuzz.targets import client_protocol as client
 from tests.fuzz.targets import server_protocol as server
 
@@ -58,6 +58,9 @@ TARGETS = {
         Target("utf8", columns.check_utf8, columns.utf8_seeds),
         Target("spark-intake", columns.check_intake, columns.intake_seeds, words=columns.WORDS),
         Target("publish-answers", columns.check_answers, columns.answer_seeds, words=server.WORDS),
+        Target("tokens", logins.check_token, logins.token_seeds, words=(b".", b"eyJ", b"=")),
+        Target("token-bodies", logins.check_bodies, logins.body_seeds, words=logins.TOKEN_WORDS),
+        Target("proxy-headers", logins.check_proxy, logins.proxy_seeds, words=logins.PROXY_WORDS),
         Target("dedupe", columns.check_dedupe, columns.dedupe_seeds),
         Target("upgrades", web.check_upgrade, web.upgrade_seeds, words=web.HTTP_WORDS),
         Target("http", web.check_http, web.http_seeds, words=web.HTTP_WORDS),

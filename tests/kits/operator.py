@@ -118,12 +118,15 @@ class Account:
         """Return the account's token, signed by `key`, with some changes of its body."""
         body = {**self.body, **changes}
         body["limits"] = {**ACCOUNT_LIMITS, **body.get("limits", {})}
-        return token(key, "account", self.public, body, version=version, **{"name": self.name, **self.claims})
+        claims = {"name": self.name, **self.claims}
+        return token(key, "account", self.public, body, version=version, **claims)
 
     def but(self, **changes: Any) -> Self:
         """Return this account with other members of its body, or claims (`exp`, `iat`)."""
         other = type(self)(self.operator, self.name, **self.body)
-        claims = {name: changes.pop(name) for name in ("exp", "nbf", "iat", "tags") if name in changes}
+        claims: dict[str, Any] = {
+            name: changes.pop(name) for name in ("exp", "nbf", "iat", "tags") if name in changes
+        }
         other.body = {**self.body, **changes}
         other.claims = {**self.claims, **claims}
         return other

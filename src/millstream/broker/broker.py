@@ -172,7 +172,7 @@ class Broker:
         """Forget an account that nobody may use any more; the caller closes its clients."""
         running = self.accounts.pop(name, None)
         if running is not None:
-            self.imports.unwire(running)
+            self.imports.forget(running)
         return running
 
     def renew_some(
@@ -401,6 +401,8 @@ class Broker:
         """Close every connection for good; within limits, send what was queued for them."""
         self._shut_down = True  # a socket accepted just now becomes a connection after this
         self.password_checks.close()
+        if self.registry is not None:
+            self.registry.close()
         for connection in list(self.connections.values()):
             guard.alone("closing a connection", self.close, connection, reason)
         if self._lingering:

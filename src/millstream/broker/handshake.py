@@ -46,8 +46,17 @@ _LONGEST_TIMER_S: Final = 86_400.0  # of a timer for something that comes later
 
 def first_info(broker: Broker, connection: Connection) -> bytes:
     """Return the first INFO.  With a usable `no_auth_user` it does not require credentials."""
-    announced = broker.authenticator.announced_for(connection.session.kind)
-    return encode(_info(broker, connection, auth_required=announced))
+    kind = connection.session.kind
+    # The header of a proxy has not arrived yet, so the address may be that of the proxy.
+    hidden = broker.options.proxy_protocol and kind is ConnectionType.STANDARD
+    return encode(
+        _info(
+            broker,
+            connection,
+            auth_required=broker.authenticator.announced_for(kind),
+            client_ip="" if hidden else connection.session.ip,
+        )
+    )
 
 
 def connect_info(broker: Broker, connection: Connection) -> bytes:

@@ -36,6 +36,7 @@ from millstream.broker.router import (
 )
 from millstream.protocol import headers
 from millstream.protocol.parser import Frame, make_frame
+from millstream.subjects.functions import TransformError
 from millstream.subjects.match import collide, is_subset, matches
 from millstream.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
 
@@ -268,17 +269,30 @@ class Imports:
         for subscription in self._services.pop(account, ()):
             account.space.unsubscribe(subscription)
 
+    def forget(self, account: Account) -> None:
+        """End everything of an account that is dropped; one of the same name would be another one."""
+        self.unwire(account)
+        self._responses.pop(account.name, None)
+
     def _wire(self, account: Account) -> None:
         account.stream_imports = []
         for configured in account.configured.imports:
-            exporter = self._broker.accounts[configured.account]
-            if configured.kind is ExportKind.STREAM:
-                account.stream_imports.append(StreamImport(configured, exporter))
-            else:
-                export = _export_of(exporter, configured.subject)
-                service = ServiceImport(self._broker, account, exporter, configured, export)
-                account.space.subscribe(service.subscription)
-                self._services.setdefault(account, []).append(service.subscription)
+            try:
+                self._add(account, configured)
+            except TransformError as error:
+                _log.error(
+                    "import of %s by account %s does not work: %s", configured.subject, account.name, error
+                )
+
+    def _add(self, account: Account, configured: Import) -> None:
+        exporter = self._broker.accounts[configured.account]
+        if configured.kind is ExportKind.STREAM:
+            account.stream_imports.append(StreamImport(configured, exporter))
+            return
+        export = _export_of(exporter, configured.subject)
+        service = ServiceImport(self._broker, account, exporter, configured, export)
+        account.space.subscribe(service.subscription)
+        self._services.setdefault(account, []).append(service.subscription)
 
     def renew_shadows(self, account: Account, subscriptions: Iterable[Subscription]) -> None:
         """Replace the shadows of subscriptions by those of the present imports."""

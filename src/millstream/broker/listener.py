@@ -161,7 +161,12 @@ class ClientListener:
     def _make_protocol(self) -> Any:
         if self._kind is ConnectionType.WEBSOCKET:
             return self._make_websocket()
-        return self._broker.new_connection(self._kind)
+        connection = self._broker.new_connection(self._kind)
+        if self._broker.options.proxy_protocol:
+            from millstream.broker.proxied import ProxiedProtocol
+
+            return ProxiedProtocol(self._broker, connection)
+        return connection
 
     def _make_websocket(self) -> WebSocketProtocol:
         from millstream.broker.websocket import WebSocketProtocol

@@ -241,6 +241,7 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     write_timeout_retry: bool = False  # `write_timeout: retry`: keep a connection that missed it
     no_fast_producer_stall: bool = False
     headers: bool = True
+    proxy_protocol: bool = False  # connections may begin with the header of a proxy
     lame_duck_duration_s: float = 120.0
     lame_duck_grace_period_s: float = 10.0
     system_account: str = SYSTEM_ACCOUNT  # empty: `no_system_account`

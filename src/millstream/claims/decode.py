@@ -5,12 +5,12 @@ whether its time has come or passed.
 """
 
 import re
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from millstream.base.nkeys import KeyKind
-from millstream.claims.token import ClaimsError, Token, read_token
+from millstream.claims.token import ClaimsError, Token, read_json, read_token
 from millstream.claims.types import (
     UNLIMITED,
     AccountBody,
@@ -23,8 +23,6 @@ from millstream.claims.types import (
     UserBody,
     UserClaims,
 )
-
-_Body = TypeVar("_Body", bound=msgspec.Struct)
 
 # A file of credentials: each part between two lines of dashes.
 _DECORATED: Final = re.compile(r"\s*-{3,}[^\n]*-{3,}\n(.+?)\r?\n\s*-{3,}[^\n]*-{3,}", re.DOTALL)
@@ -46,12 +44,12 @@ class _FirstActivationBody(msgspec.Struct, frozen=True):
 
 def read_operator(text: str) -> OperatorClaims:
     token = _read(text, "operator", KeyKind.OPERATOR)
-    return OperatorClaims(token, _body(token, OperatorBody))
+    return OperatorClaims(token, read_json(token.body, OperatorBody))
 
 
 def read_account(text: str) -> AccountClaims:
     token = _read(text, "account", KeyKind.ACCOUNT, KeyKind.OPERATOR)
-    body = _body(token, AccountBody)
+    body = read_json(token.body, AccountBody)
     for key in body.signing_keys:
         if isinstance(key, Scope) and key.kind != _SCOPED:
             raise ClaimsError(f'unknown signing key scope "{key.kind}"')
@@ -61,19 +59,19 @@ def read_account(text: str) -> AccountClaims:
 def read_user(text: str) -> UserClaims:
     token = _read(text, "user", KeyKind.ACCOUNT)
     if token.version == 1:
-        body: UserBody = _body(token, _FirstUserBody)
+        body: UserBody = read_json(token.body, _FirstUserBody)
         return UserClaims(token, body, token.issuer_account)
-    body = _body(token, UserBody)
+    body = read_json(token.body, UserBody)
     return UserClaims(token, body, body.issuer_account)
 
 
 def read_activation(text: str) -> ActivationClaims:
     token = _read(text, "activation", KeyKind.ACCOUNT, KeyKind.OPERATOR)
     if token.version == 1:
-        first = _body(token, _FirstActivationBody)
+        first = read_json(token.body, _FirstActivationBody)
         body = ActivationBody(subject=first.subject, kind=first.type, issuer_account=token.issuer_account)
     else:
-        body = _body(token, ActivationBody)
+        body = read_json(token.body, ActivationBody)
     return ActivationClaims(token, body, body.issuer_account)
 
 
@@ -90,10 +88,3 @@ def _read(text: str, kind: str, *issuers: KeyKind) -> Token:
     if token.version not in (1, 2):
         raise ClaimsError(f"library supports version 2 or less - received {token.version}")
     return token
-
-
-def _body(token: Token, kind: type[_Body]) -> _Body:
-    try:
-        return msgspec.json.decode(token.body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClaimsError(f"invalid claims: {error}") from None

@@ -10,7 +10,7 @@ header and claims.  Error texts are nats-server's.
 
 import base64
 import binascii
-from typing import Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from millstream.base.nkeys import KeyKind, NkeyError, decode, verify
 
 MAX_TOKEN_BYTES: Final = 1024 * 1024
 VERSION: Final = 2  # the newest that is read
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Part = TypeVar("_Part", bound=msgspec.Struct)
 _ALGORITHMS: Final = ("ed25519", "ed25519-nkey")
 
 
@@ -45,9 +47,9 @@ class _Envelope(msgspec.Struct, frozen=True):
     aud: str = ""
     name: str = ""
     jti: str = ""
-    iat: int = 0
-    exp: int = 0
-    nbf: int = 0
+    iat: Int64 = 0
+    exp: Int64 = 0
+    nbf: Int64 = 0
     type: str = ""  # these three: version 1 only
     tags: list[str] | None = None
     issuer_account: str = ""
@@ -88,11 +90,8 @@ def read_token(text: str, issuers: tuple[KeyKind, ...] = ()) -> Token:
         raise ClaimsError("expected 3 chunks")
     _check_header(_decoded(chunks[0]))
     claims = _decoded(chunks[1])
-    try:
-        envelope = msgspec.json.decode(claims, type=_Envelope)
-        fields = msgspec.json.decode(envelope.nats, type=_Fields)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClaimsError(f"invalid claims: {error}") from None
+    envelope = read_json(claims, _Envelope)
+    fields = read_json(envelope.nats, _Fields)
     kind = envelope.type or fields.type
     version = 1 if envelope.type else fields.version
     if version > VERSION:
@@ -122,6 +121,14 @@ def read_token(text: str, issuers: tuple[KeyKind, ...] = ()) -> Token:
     )
 
 
+def read_json(data: bytes | msgspec.Raw, kind: type[_Part]) -> _Part:
+    """Return a part of a token; raise ClaimsError if it has another form, or is nested too deeply."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ClaimsError(f"invalid claims: {error}") from None
+
+
 def is_key(text: str, *kinds: KeyKind) -> bool:
     """Return True if the text is a valid public nkey of one of these kinds."""
     try:
@@ -141,10 +148,7 @@ def _decoded(chunk: str) -> bytes:
 
 
 def _check_header(data: bytes) -> None:
-    try:
-        header = msgspec.json.decode(data, type=_Header)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClaimsError(f"invalid header: {error}") from None
+    header = read_json(data, _Header)
     if header.typ.upper() != "JWT":
         raise ClaimsError(f'not supported type "{header.typ}"')
     if header.alg.lower() not in _ALGORITHMS:

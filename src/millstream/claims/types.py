@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from millstream.claims.token import Token
+from millstream.claims.token import Int64, Token
 
 UNLIMITED: Final = -1
 ANY: Final = "*"  # all keys of a list of revocations, or all accounts
@@ -24,8 +24,8 @@ class SubjectClaims(_Body, frozen=True, kw_only=True):
 
 
 class ResponseClaims(_Body, frozen=True, kw_only=True):
-    max: int = 0
-    ttl: int = 0  # ns
+    max: Int64 = 0
+    ttl: Int64 = 0  # ns
 
 
 class PermissionClaims(_Body, frozen=True, kw_only=True):
@@ -47,9 +47,9 @@ class UserLimits(PermissionClaims, frozen=True, kw_only=True):
     src: tuple[str, ...] | str = ()  # networks; version 1 has them in one text, separated by commas
     times: tuple[TimeRange, ...] = ()
     times_location: str = ""  # name of a time zone; empty: the server's
-    subs: int = 0
-    data: int = 0
-    payload: int = 0
+    subs: Int64 = 0
+    data: Int64 = 0
+    payload: Int64 = 0
     bearer_token: bool = False
     proxy_required: bool = False
     allowed_connection_types: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Scope(_Body, frozen=True, kw_only=True):
 
 
 class ExportLatency(_Body, frozen=True, kw_only=True):
-    sampling: int | str = 0  # percent, or `headers`
+    sampling: Int64 | str = 0  # percent, or `headers`
     results: str = ""
 
 
@@ -84,11 +84,11 @@ class ExportBody(_Body, frozen=True, kw_only=True):
     subject: str = ""
     type: str = ""
     token_req: bool = False
-    revocations: dict[str, int] = {}
+    revocations: dict[str, Int64] = {}
     response_type: str = ""
-    response_threshold: int = 0  # ns
+    response_threshold: Int64 = 0  # ns
     service_latency: ExportLatency | None = None
-    account_token_position: int = 0
+    account_token_position: Int64 = 0
     advertise: bool = False
     allow_trace: bool = False
 
@@ -106,26 +106,26 @@ class ImportBody(_Body, frozen=True, kw_only=True):
 
 
 class StorageClaims(_Body, frozen=True, kw_only=True):
-    mem_storage: int = 0
-    disk_storage: int = 0
-    streams: int = 0
-    consumer: int = 0
-    max_ack_pending: int = 0
-    mem_max_stream_bytes: int = 0
-    disk_max_stream_bytes: int = 0
+    mem_storage: Int64 = 0
+    disk_storage: Int64 = 0
+    streams: Int64 = 0
+    consumer: Int64 = 0
+    max_ack_pending: Int64 = 0
+    mem_max_stream_bytes: Int64 = 0
+    disk_max_stream_bytes: Int64 = 0
     max_bytes_required: bool = False
 
 
 class AccountLimitClaims(StorageClaims, frozen=True, kw_only=True):
-    subs: int = 0
-    data: int = 0
-    payload: int = 0
-    imports: int = 0
-    exports: int = 0
+    subs: Int64 = 0
+    data: Int64 = 0
+    payload: Int64 = 0
+    imports: Int64 = 0
+    exports: Int64 = 0
     wildcards: bool = False
     disallow_bearer: bool = False
-    conn: int = 0
-    leaf: int = 0
+    conn: Int64 = 0
+    leaf: Int64 = 0
     tiered_limits: dict[str, StorageClaims] = {}
 
     @property
@@ -137,7 +137,7 @@ class AccountLimitClaims(StorageClaims, frozen=True, kw_only=True):
 
 class WeightedSubject(_Body, frozen=True, kw_only=True):
     subject: str = ""
-    weight: int = 0  # percent; 0: 100
+    weight: Int64 = 0  # percent; 0: 100
     cluster: str = ""
 
 
@@ -151,7 +151,7 @@ class ExternalAuthorization(_Body, frozen=True, kw_only=True):
 
 class Trace(_Body, frozen=True, kw_only=True):
     dest: str = ""
-    sampling: int = 0
+    sampling: Int64 = 0
 
 
 class AccountBody(_Body, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ class AccountBody(_Body, frozen=True, kw_only=True):
     exports: tuple[ExportBody, ...] = ()
     limits: AccountLimitClaims = AccountLimitClaims()
     signing_keys: tuple[str | Scope, ...] = ()
-    revocations: dict[str, int] = {}
+    revocations: dict[str, Int64] = {}
     default_permissions: PermissionClaims = PermissionClaims()
     mappings: dict[str, tuple[WeightedSubject, ...]] = {}
     authorization: ExternalAuthorization = ExternalAuthorization()

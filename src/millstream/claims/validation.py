@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from millstream.base.decimals import read_whole
 from millstream.base.nkeys import KeyKind
 from millstream.claims.decode import read_activation
 from millstream.claims.token import ClaimsError, Token, is_key
@@ -330,11 +331,9 @@ def _renaming_problems(local: str, subject: str) -> Iterator[str]:
     for token in local.split("."):
         if token == "*":
             used += 1
-        elif len(token) > 1 and token[0] == "$" and token[1:].isdecimal():
-            if int(token[1:]) > there:
-                yield (
-                    f'Reference ${int(token[1:])} in "{local}" reference * in "{subject}" that do not exist'
-                )
+        elif (number := _reference(token)) is not None:
+            if number > there:
+                yield (f'Reference ${number} in "{local}" reference * in "{subject}" that do not exist')
             else:
                 used += 1
     if used != there:
@@ -363,4 +362,9 @@ def _has_wildcards(subject: str) -> bool:
 
 def _pattern(local: str) -> str:
     tokens = local.split(".") if local else []
-    return ".".join("*" if token[:1] == "$" and token[1:].isdecimal() else token for token in tokens)
+    return ".".join(token if _reference(token) is None else "*" for token in tokens)
+
+
+def _reference(token: str) -> int | None:
+    """Return the number of a reference such as `$1`, or None."""
+    return read_whole(token[1:]) if token.startswith("$") else None

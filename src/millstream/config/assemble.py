@@ -51,6 +51,7 @@ _BROKER_FIELDS: Final = (
     "max_traced_message",
     "write_timeout_retry",
     "no_fast_producer_stall",
+    "proxy_protocol",
     "lame_duck_duration_s",
     "mappings",
     "trace",
@@ -244,6 +245,11 @@ def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) 
         notes.error(
             f"max_payload ({broker.max_payload}) cannot be higher than max_pending ({broker.max_pending})",
             settings.at("max_payload") or settings.at("max_pending"),
+        )
+    if broker.proxy_protocol and broker.tls is not None:
+        notes.error(
+            "proxy_protocol: not supported by Millstream together with tls; let the proxy do TLS",
+            settings.at("proxy_protocol"),
         )
     if " " in broker.server_name:
         notes.error("server_name: a server name cannot contain spaces")

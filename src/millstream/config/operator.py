@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from millstream.base.decimals import read_whole
 from millstream.base.nkeys import KeyKind
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.options import ResolverKind, ResolverOptions, Trust
@@ -252,13 +253,14 @@ def _version_problem(operator: OperatorClaims) -> str:
         return ""
     subject = operator.token.subject
     parts = wanted.split(".")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+    numbers = [number for part in parts if (number := read_whole(part)) is not None]
+    if len(parts) != 3 or len(numbers) != 3:
         return (
             f"operator {subject} expects version {wanted} got error instead: asserted server version must be "
             "of the form <major>.<minor>.<update>"
         )
     ours = [int(part) for part in SERVER_VERSION.split(".")]
-    for what, theirs, mine in zip(("major", "minor", "update"), map(int, parts), ours, strict=True):
+    for what, theirs, mine in zip(("major", "minor", "update"), numbers, ours, strict=True):
         if theirs > mine:
             return f"operator {subject} expected {what} version {theirs} > server {what} version {mine}"
         if theirs < mine:

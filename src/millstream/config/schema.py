@@ -122,6 +122,7 @@ TOP_LEVEL = (
     field("https_port", port, "https_port"),
     field("http_base_path", string, "http_base_path"),
     # Limits for clients.
+    field("proxy_protocol", boolean, "proxy_protocol"),
     field("max_control_line", between(0, _INT32_MAX), "max_control_line"),
     field("max_payload", between(0, _INT32_MAX), "max_payload"),
     field("max_pending", between(0), "max_pending"),
@@ -181,7 +182,6 @@ TOP_LEVEL = (
         "disable_sublist_cache no_sublist_cache",
         unsupported("routing without its cache", harmless=(False,)),
     ),
-    field("proxy_protocol", unsupported("the PROXY protocol", harmless=(False,))),
     field("proxies", unsupported("proxies in front of clients")),
     field("feature_flags", _read_feature_flags),
     field("default_js_domain", _read_js_domains),

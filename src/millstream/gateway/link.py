@@ -8,6 +8,7 @@ may use which link.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from typing import Final, Protocol
@@ -75,6 +76,7 @@ class CallerLink(Link):
         self._holders = 0
         self._complaint = ""  # the last problem that was logged
         self._look: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()  # the first attempt to connect has ended
 
     async def store(
         self, subject: str, payload: bytes, headers: bytes = b"", timeout_s: float = 0.0
@@ -105,6 +107,12 @@ class CallerLink(Link):
 
     # -- its life -----------------------------------------------------------------------------------
 
+    async def first_attempt(self, longest_s: float) -> None:
+        """Wait until the first attempt to connect has succeeded or failed, but no longer than this."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._tried.wait()
+
     async def close(self, reason: LinkError | None = None) -> None:
         companions, self.companions = self.companions, {}
         for companion in companions.values():
@@ -114,6 +122,7 @@ class CallerLink(Link):
         await super().close(reason)
 
     def _told(self, state: LinkState, error: LinkError | None) -> None:
+        self._tried.set()
         if state is LinkState.CONNECTED:
             self.was_refused = False
             self.last_used = asyncio.get_running_loop().time()

@@ -29,6 +29,7 @@ from millstream.http.limits import HttpLimits as HttpLimits
 from millstream.http.listener import HttpListener
 
 _LOG: Final = logging.getLogger("millstream.gateway")
+_FIRST_ATTEMPT_S: Final = 2.0  # to connect to NATS, before the addresses are printed
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -125,6 +126,8 @@ class GatewayServer:
             loop.add_signal_handler(number, asked.set)
         await self.start()
         try:
+            # whoever reads these lines may send a request at once
+            await self.core.links.own.first_attempt(_FIRST_ATTEMPT_S)
             for host, port in self.addresses:
                 scheme = "http" if self._settings.tls is None else "https"
                 print(f"millstream gateway listens on {scheme}://{host}:{port}", flush=True)

@@ -147,10 +147,16 @@ class JetStreamService:
         engine, broker = self.engine, self._server.broker
         if engine is None or name == broker.options.system_account:
             return
-        if engine.options.domain and name not in broker.built_in_mappings:
+        if name not in broker.accounts:
+            engine.leave_alone(name)
+        elif engine.options.domain and name not in broker.built_in_mappings:
             broker.built_in_mappings[name] = _domain_mappings(engine.options.domain)
             broker.put_account(broker.accounts[name].configured)
-        broker.turns.in_slices("JetStream of an account", self._follow_account(engine, name, limits))
+        work = self._follow_account(engine, name, limits)
+        if limits is None and name in engine.accounts:
+            broker.turns.in_slices("JetStream of an account", work)
+        else:
+            finish(work)  # before a client of it asks for anything
 
     def _follow_account(
         self, engine: Engine, name: str, limits: AccountJetStreamOptions | None

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.server")
 
 _TIER: Final = "R1"  # of streams with one copy, and there are no others here
+_DROPS_S: Final = 60.0  # between looks for cached tokens that are too old
 _AGAIN_S: Final = 1.0  # between tries to get the token of the system account
 
 
@@ -61,6 +62,7 @@ def start_operator(server: Server) -> None:
     if isinstance(registry.tokens, FolderTokens) and trust.resolver is not None:
         what = "some" if trust.resolver.kind is ResolverKind.CACHE else "all"
         _log.info("Managing %s jwt in exclusive directory %s", what, registry.tokens.folder)
+    _drop_old_tokens(server)
     registry.listeners.append(lambda account: _follow(server, account))
 
 
@@ -160,6 +162,19 @@ def _load_accounts_with_streams(registry: Registry, folder: str) -> None:
     for name in names:
         if is_key(name, KeyKind.ACCOUNT) and name not in registry.accounts and not registry.look_up_now(name):
             _log.warning("Streams of account %s are not opened: its token is missing or not valid", name)
+
+
+def _drop_old_tokens(server: Server) -> None:
+    """Remove cached tokens that were not used for a while, now and from time to time."""
+    trust, registry = server.broker.options.trust, server.broker.registry
+    ttl_s = trust.resolver.ttl_s if trust is not None and trust.resolver is not None else 0.0
+    if not ttl_s or registry is None or not isinstance(registry.tokens, FolderTokens) or server.stopping:
+        return
+    try:
+        registry.tokens.drop_old()
+    except TokenError as error:
+        _log.error("resolver: %s", error)
+    server.broker.turns.later(min(ttl_s / 2, _DROPS_S), _drop_old_tokens, server)
 
 
 def _try_system_account(server: Server, name: str) -> None:

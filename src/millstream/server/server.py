@@ -255,6 +255,8 @@ class Server:
         await self._listener.start(options.host, options.port)
         self.broker.identity.listen_port = self._listener.port
         _log.info("Listening for client connections on %s:%d", options.host, self._listener.port)
+        if options.proxy_protocol:
+            _log.info("PROXY protocol enabled for client connections")
         if options.tls is not None:
             wanted = "available" if options.tls.allow_non_tls else "required"
             _log.info("TLS %s for client connections", wanted)

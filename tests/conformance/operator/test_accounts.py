@@ -344,3 +344,17 @@ def test_preloads_are_reloaded(own_server: ServerFactory, dial: Dial) -> None:
 def test_operator_cannot_be_reloaded(own_server: ServerFactory) -> None:
     server = own_server(config=CHANGING.config([]))
     assert not server.reload(Operator("changing", signing_keys=[Key("O", "new").public]).config([]))
+
+
+def test_account_that_comes_back(own_server: ServerFactory, dial: Dial) -> None:
+    exporter = CHANGING.account("E", exports=[{"subject": "help", "type": "service"}], limits=JETSTREAM)
+    item = {"subject": "help", "account": exporter.public, "type": "service"}
+    importer = CHANGING.account("I", imports=[item])
+    there = CHANGING.config([exporter, importer])
+    server = own_server(config=there, jetstream=True)
+    create(exporter.user("e").join(dial, server), "KEPT")
+    for config in (CHANGING.config([importer]), there):
+        assert server.reload(config)
+    service = exporter.user("e").join(dial, server)
+    service.round_trip(b"SUB help 1\r\n")
+    assert ask(service, "$JS.API.STREAM.INFO.KEPT")["state"]["messages"] == 0

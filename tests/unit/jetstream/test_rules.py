@@ -129,7 +129,7 @@ def test_without_them_the_fast_path_is_open() -> None:
         ({"sealed": True}, False),
         ({"max_msg_size": 10}, True),  # which checks this itself
         ({"retention": "interest"}, True),
-        ({"no_ack": True}, False),
+        ({"no_ack": True}, True),
         ({"allow_msg_counter": True}, True),
         ({"allow_batched": True}, False),
         ({"max_msgs": 5, "discard": "new"}, True),

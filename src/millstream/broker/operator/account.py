@@ -7,6 +7,7 @@ an exporter changes.  Imports that do not work are left out, and the account is 
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -32,7 +33,10 @@ from millstream.claims import types
 from millstream.claims.decode import read_activation
 from millstream.claims.token import ClaimsError
 from millstream.claims.types import AccountClaims, ExportBody, ImportBody, is_revoked
-from millstream.claims.validation import activation_issues, import_problems
+from millstream.claims.validation import activation_issues, import_problems, is_contained
+from millstream.subjects.functions import TransformError
+from millstream.subjects.tokens import valid_publish_subject
+from millstream.subjects.transform import WeightedMapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +85,6 @@ def claimed_account(
     """Return the account of a token; `strict`: its own key may not sign users."""
     token, body = claims.token, claims.body
     name = token.subject
-    trace = body.trace
     options = AccountOptions(
         name=name,
         tag=token.name,
@@ -91,18 +94,8 @@ def claimed_account(
             max_payload=body.limits.payload,
         ),
         exports=tuple(_export(each) for each in body.exports),
-        mappings=tuple(
-            SubjectMapping(
-                source=source,
-                destinations=tuple(
-                    MapDestination(subject=each.subject, weight=each.weight or _WHOLE)
-                    for each in destinations
-                    if not each.cluster  # this server is in none
-                ),
-            )
-            for source, destinations in body.mappings.items()
-        ),
-        trace=AccountTrace(dest=trace.dest, sampling=trace.sampling or _WHOLE) if trace is not None else None,
+        mappings=tuple(_mappings(claims)),
+        trace=_trace(body.trace),
     )
     imports, wanting, ends = _imports(options, claims, others)
     return ClaimedAccount(
@@ -135,6 +128,28 @@ def permissions_of(claimed: types.PermissionClaims) -> Permissions | None:
         subscribe=SubjectRules(allow=claimed.sub.allow or None, deny=claimed.sub.deny),
         allow_responses=responses,
     )
+
+
+def _mappings(claims: AccountClaims) -> Iterator[SubjectMapping]:
+    """Yield the mappings that work."""
+    for source, destinations in claims.body.mappings.items():
+        # This server is in no cluster, so it passes over what is for one.
+        shares = [(each.subject, each.weight or _WHOLE) for each in destinations if not each.cluster]
+        try:
+            WeightedMapping(source, shares, random.Random(0))
+        except TransformError as error:
+            _log.error('Account [%s]: error adding mapping for "%s": %s', claims.token.subject, source, error)
+            continue
+        yield SubjectMapping(
+            source=source,
+            destinations=tuple(MapDestination(subject=subject, weight=weight) for subject, weight in shares),
+        )
+
+
+def _trace(claimed: types.Trace | None) -> AccountTrace | None:
+    if claimed is None or not valid_publish_subject(claimed.dest.encode()):
+        return None
+    return AccountTrace(dest=claimed.dest, sampling=claimed.sampling or _WHOLE)
 
 
 def _export(body: ExportBody) -> Export:
@@ -242,8 +257,6 @@ def _activation(body: ImportBody, importer: str, exporter: ClaimedAccount) -> tu
 
 def _covering(exporter: ClaimedAccount, kind: str, subject: str) -> Iterator[ExportBody]:
     """Yield the exports that a token for this subject activates."""
-    from millstream.claims.validation import is_contained
-
     for export in exporter.claims.body.exports if exporter.claims is not None else ():
         if export.type == kind and is_contained(subject, export.subject):
             yield export

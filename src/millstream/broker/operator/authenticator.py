@@ -18,7 +18,8 @@ from millstream.base import nkeys
 from millstream.base.nkeys import KeyKind
 from millstream.broker.auth import Candidate, ClientCredentials, Identity, TokenTerms, decode_signature
 from millstream.broker.operator.account import ClaimedAccount, permissions_of
-from millstream.broker.options import ConnectionType
+from millstream.broker.options import ConnectionType, Permissions
+from millstream.broker.permissions import PermissionRuleError, check_permissions
 from millstream.claims.decode import read_user
 from millstream.claims.templates import filled
 from millstream.claims.token import ClaimsError, is_key
@@ -154,11 +155,16 @@ def identity_of(
     if until is not None:
         ends = min(ends, time.time() + until) if ends is not None else time.time() + until
     permissions = permissions_of(limits)
+    effective = account.permissions if permissions is None else permissions
+    try:
+        check_permissions(effective or Permissions())
+    except PermissionRuleError as error:
+        raise ClaimsError(f"User JWT has invalid permissions: {error}") from None
     return Identity(
         user=token.subject,
         label=f"jwt:{token.subject}",
         account=account.name,
-        permissions=account.permissions if permissions is None else permissions,
+        permissions=effective,
         connection_types=connection_types,
         grant=TokenTerms(
             signer=token.issuer,

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.broker")
 
+_FETCHES: Final = 16  # tokens that are fetched at a time from a URL
 _MOST_LOOKUPS: Final = 256  # accounts that are being looked up; users of more are refused
 _LOOKUP: Final = b"$SYS.REQ.ACCOUNT.%b.CLAIMS.LOOKUP"
 _LONGEST_TIMER_S: Final = 86_400.0  # a timer for something later looks again then
@@ -61,7 +63,15 @@ class Registry:
         self._importers: dict[str, set[str]] = {}  # by exporter
         self._waiting: dict[str, list[Callable[[], object]]] = {}  # by the account that is looked up
         self._timers: dict[str, Planned] = {}
+        self._threads: ThreadPoolExecutor | None = None
         self.updated_ns: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Give up what is being looked up."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        for timer in self._timers.values():
+            timer.cancel()
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -112,12 +122,15 @@ class Registry:
 
     def forget(self, name: str) -> None:
         """Drop an account that the resolver no longer has; its clients are closed."""
-        if self.accounts.pop(name, None) is None:
+        known = self.accounts.pop(name, None)
+        if known is None:
             return
         _log.info('Reloaded: deleting account [removed]: "%s"', name)
         if (timer := self._timers.pop(name, None)) is not None:
             timer.cancel()
         gone = self._broker.drop_account(name)
+        for listener in self.listeners:
+            guard.alone("following an account", listener, replace(known, removed=True))
         for connection in list(gone.connections.values()) if gone is not None else ():
             self._broker.close(connection, CloseReason.CLIENT_CLOSED)
         for importer in list(self._importers.get(name, ())):
@@ -126,7 +139,7 @@ class Registry:
     # -- looking up -------------------------------------------------------------------------------
 
     def look_up_now(self, name: str) -> bool:
-        """Get an account's token, waiting for it; for the start.  Returns True if the account is known."""
+        """Get an account's token, waiting for it, and return True if the account is known."""
         try:
             text = self.tokens.fetch(name)
         except TokenError as error:
@@ -141,10 +154,9 @@ class Registry:
             waiting.append(done)
             return
         if not self.tokens.slow:
-            with suppress(TokenError):
-                if self._found(name, self.tokens.fetch(name)):
-                    done()
-                    return
+            if self.look_up_now(name):
+                done()
+                return
             if not isinstance(self.tokens, FolderTokens):
                 done()
                 return
@@ -154,7 +166,9 @@ class Registry:
             return
         self._waiting[name] = [done]
         if self.tokens.slow:
-            fetched = self._broker.loop.run_in_executor(None, self.tokens.fetch, name)
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_FETCHES, "millstream-token")
+            fetched = self._broker.loop.run_in_executor(self._threads, self.tokens.fetch, name)
             self._broker.turns.when_done(fetched, partial(self._fetched, name))
         else:
             self._ask_others(name)

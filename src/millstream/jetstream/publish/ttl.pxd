@@ -6,7 +6,6 @@ from millstream.store.record cimport Record
 cdef long long _GRAINS
 cdef long long _GRAIN_NS
 cdef long long _LONGEST_S
-cdef Py_ssize_t _STALE
 
 @cython.final
 cdef class TtlExpiry:

@@ -26,7 +26,7 @@ from millstream.base.nkeys import KeyKind
 from millstream.broker.operator.tokens import FolderTokens, TokenError
 from millstream.broker.options import ResolverKind
 from millstream.claims.decode import read_account
-from millstream.claims.token import ClaimsError, is_key, read_token
+from millstream.claims.token import ClaimsError, is_key, read_json, read_token
 from millstream.claims.types import AccountClaims
 from millstream.claims.validation import account_issues
 
@@ -215,8 +215,8 @@ class ClaimsRequests:
         if issuer not in self._registry.trust.keys:
             raise TokenError("not trusted")
         try:
-            names = msgspec.json.decode(body, type=_Deletion).accounts
-        except msgspec.DecodeError:
+            names = read_json(body, _Deletion).accounts
+        except ClaimsError:
             raise TokenError("malformed request") from None
         if not all(is_key(name, KeyKind.ACCOUNT) for name in names):
             raise TokenError("malformed request")

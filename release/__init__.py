@@ -1,0 +1,1 @@
+"""Builds what is published, and checks it as a user would install it."""
