@@ -138,10 +138,11 @@ class Trial:
     async def _set_up(self) -> None:
         client, _ = await self._connect()
         for name, config in STREAMS.items():
-            await self._api(client, f"STREAM.CREATE.{name}", {"name": name, **config})
-        await self._api(
-            client, "CONSUMER.DURABLE.CREATE.S.c", {"stream_name": "S", "config": CONSUMER.config}
-        )
+            created = await self._api(client, f"STREAM.CREATE.{name}", {"name": name, **config})
+            assert "error" not in created, created
+        body = {"stream_name": "S", "config": CONSUMER.config}
+        created = await self._api(client, "CONSUMER.DURABLE.CREATE.S.c", body)
+        assert "error" not in created, created
         await client.close()
 
     # -- load -------------------------------------------------------------------------------------
