@@ -401,6 +401,8 @@ class Broker:
         """Close every connection for good; within limits, send what was queued for them."""
         self._shut_down = True  # a socket accepted just now becomes a connection after this
         self.password_checks.close()
+        if self.registry is not None:
+            self.registry.close()
         for connection in list(self.connections.values()):
             guard.alone("closing a connection", self.close, connection, reason)
         if self._lingering:

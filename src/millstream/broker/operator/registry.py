@@ -16,6 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.broker")
 
+_FETCHES: Final = 16  # tokens that are fetched at a time from a URL
 _MOST_LOOKUPS: Final = 256  # accounts that are being looked up; users of more are refused
 _LOOKUP: Final = b"$SYS.REQ.ACCOUNT.%b.CLAIMS.LOOKUP"
 _LONGEST_TIMER_S: Final = 86_400.0  # a timer for something later looks again then
@@ -61,7 +63,15 @@ class Registry:
         self._importers: dict[str, set[str]] = {}  # by exporter
         self._waiting: dict[str, list[Callable[[], object]]] = {}  # by the account that is looked up
         self._timers: dict[str, Planned] = {}
+        self._threads: ThreadPoolExecutor | None = None
         self.updated_ns: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Give up what is being looked up."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        for timer in self._timers.values():
+            timer.cancel()
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -156,7 +166,9 @@ class Registry:
             return
         self._waiting[name] = [done]
         if self.tokens.slow:
-            fetched = self._broker.loop.run_in_executor(None, self.tokens.fetch, name)
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_FETCHES, "millstream-token")
+            fetched = self._broker.loop.run_in_executor(self._threads, self.tokens.fetch, name)
             self._broker.turns.when_done(fetched, partial(self._fetched, name))
         else:
             self._ask_others(name)
