@@ -98,6 +98,8 @@ METADATA_REQUIRED_LEVEL: Final = "_nats.req.level"
 METADATA_SERVER_VERSION: Final = "_nats.ver"
 METADATA_SERVER_LEVEL: Final = "_nats.level"
 METADATA_DEAD_LETTER: Final = "millstream.dead_letter"  # of a consumer: the subject of its dead letters
+METADATA_PER_KEY: Final = "millstream.max_ack_pending_per_subject"  # of a consumer: see ``key_order``
+METADATA_KEY_TOKEN: Final = "millstream.key_token"
 
 # -- events -----------------------------------------------------------------------------------------
 

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from millstream.jsapi.names import METADATA_DEAD_LETTER
+from millstream.jsapi.names import METADATA_DEAD_LETTER, METADATA_KEY_TOKEN, METADATA_PER_KEY
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import TransferError
 from millstream.transfer.follower import why_not
 from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of, own_config
 
-OUR_KEYS = (METADATA_DEAD_LETTER,)  # metadata of consumers that another server stores and does not read
+# Metadata of consumers that another server stores and does not read.
+OUR_KEYS = (METADATA_DEAD_LETTER, METADATA_PER_KEY, METADATA_KEY_TOKEN)
 
 
 class Method(StrEnum):

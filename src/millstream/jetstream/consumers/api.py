@@ -26,6 +26,7 @@ from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.dead_letters import check_dead_letter
+from millstream.jetstream.consumers.key_order import check_key_order
 from millstream.jetstream.consumers.start import Start, starts_with_lasts
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.read.lookup import Durable
@@ -143,6 +144,7 @@ class ConsumerApi:
         )
         name = consumer_config.name_of(config) or _new_name(stream)
         check_dead_letter(stream, config, name)
+        check_key_order(config, existing.config if existing is not None else None, stream.config)
         if existing is None:
             if start is None and starts_with_lasts(config, stream.config):
                 return self._create_in_pieces(stream, config, subject, request)

@@ -30,6 +30,7 @@ from millstream.jetstream.consumers.delivery import Delivery
 from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
+from millstream.jetstream.consumers.key_order import KeyOrder, key_order_of
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.pause import PauseTimer
 from millstream.jetstream.consumers.pull_delivery import PullDelivery
@@ -103,6 +104,13 @@ class Consumer:
         ledger.ack_wait = min(config.ack_wait, LONGEST_WAIT_NS)
         ledger.backoff = tuple(min(wait, LONGEST_WAIT_NS) for wait in config.backoff)
         ledger.max_deliver = max(config.max_deliver, 0)
+        limit, token = key_order_of(config)
+        if self.feed.keys is not None:
+            self.feed.keys.set_limit(limit)
+        elif limit:
+            patterns = self.patterns or tuple(subject.encode() for subject in self.stream.config.subjects)
+            self.feed.keys = KeyOrder(self.stream.log, ledger, limit, token, patterns)
+            ledger.freed = []
         self.letters = letters_of(self, self.letters)
         ledger.keeps_spent = self.letters is not None
         delivery.settles = config.ack_policy is AckPolicy.NONE
@@ -136,6 +144,7 @@ class Consumer:
             ledger.remove(sseq)
         ledger.plan_again(self.world.steady_ns())
         self._begin_at(max(ledger.delivered_sseq + 1, log.first_seq))
+        self.feed.restore_keys()
         self.released = ledger.floor_sseq
 
     def _begin_at(self, sseq: int) -> None:
@@ -257,7 +266,7 @@ class Consumer:
     def unblock(self) -> None:
         """Continue delivering after a message was settled."""
         self.keeper.touch()
-        if self._full:
+        if self._full or self.feed.is_freed():
             self._full = False
             self.wake()
 

@@ -13,6 +13,9 @@ cdef int _END
 cdef int _FULL
 cdef int _NOBODY
 cdef int _TOO_BIG
+cdef int _TIRED
+cdef int _PARKED
+cdef int _PARKED_AT_ONCE
 
 @cython.final
 cdef class Feed:
@@ -29,6 +32,7 @@ cdef class Feed:
     cdef Record _record
     cdef Singles _singles
     cdef unsigned long long _counted_to
+    cdef public object keys
     cdef long long _removals
     cdef bint _passes_removed
 
@@ -56,4 +60,13 @@ cdef class Feed:
         size=Py_ssize_t,
     )
     cdef int _send_single(self, Outlet outlet, Py_ssize_t most_bytes, long long now) except -1
+    @cython.locals(ledger=Ledger, delivery=Delivery, stopped=int, passed=int)
+    cdef int _send_in_order(self, Outlet outlet, Py_ssize_t most, Py_ssize_t most_bytes, long long now) except -1
+    @cython.locals(ledger=Ledger, record=Record, cursor=Cursor, left="long long", size=Py_ssize_t)
+    cdef int _send_new(self, Outlet outlet, Py_ssize_t most_bytes, long long now) except -1
+    @cython.locals(
+        ledger=Ledger, record=Record, delivery=Delivery, sseq="unsigned long long", left="long long",
+        size=Py_ssize_t,
+    )
+    cdef int _send_parked(self, state, Outlet outlet, Py_ssize_t most_bytes, long long now) except -1
     cdef void _note(self, Py_ssize_t size) noexcept

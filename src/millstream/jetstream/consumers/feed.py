@@ -20,6 +20,7 @@ from millstream.store.record import Record
 from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
+    from millstream.jetstream.consumers.key_order import KeyOrder, KeyState
     from millstream.jetstream.consumers.start import Start
     from millstream.protocol.outlet import Outlet
     from millstream.store.log import Log
@@ -29,6 +30,9 @@ _END = stops.END
 _FULL = stops.FULL
 _NOBODY = stops.NOBODY
 _TOO_BIG = stops.TOO_BIG
+_TIRED = stops.TIRED
+_PARKED = -2
+_PARKED_AT_ONCE = 1000  # messages, then others have their turn
 
 
 class Feed:
@@ -59,6 +63,7 @@ class Feed:
         self._record = Record()
         self._singles = Singles()  # to begin with
         self._counted_to = 0  # the last sequence that is in ``delivery.pending``
+        self.keys: KeyOrder | None = None  # set: messages are sent in the order of their keys
         self._removals = -1  # of the log, when that was counted
         self._passes_removed = False  # and the removal may not be durable
 
@@ -72,8 +77,16 @@ class Feed:
     def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
         """Deliver from a position on."""
         self.patterns = patterns
+        if self.keys is not None:
+            self.keys.clear()
         self._singles = start.singles or Singles()
         self._move(start.sseq if start.singles is None else start.resume)
+
+    def restore_keys(self) -> None:
+        """Continue the order by key after a restart."""
+        if self.keys is not None:
+            self.keys.restore(self._cursor.seq)
+            self._removals = -1
 
     def _move(self, sseq: int) -> None:
         self._cursor = Cursor(self._log, sseq, self.patterns)
@@ -106,6 +119,8 @@ class Feed:
         removals = log.state.last_seq - log.state.messages
         if removals != self._removals and not self.passed(log.gone, removals):
             delivery.pending = len(self._singles) + self._cursor.count_from(self._cursor.seq)
+            if self.keys is not None:
+                delivery.pending += self.keys.parked
             self._removals = removals
             self._passes_removed = bool(log.gone)
             self.recounts += 1
@@ -153,7 +168,22 @@ class Feed:
 
     def has_more(self) -> bool:
         """Return True if there is a message to deliver."""
+        if self.keys is not None:
+            return self._may_have_more()
         return self._ledger.next_again() > 0 or self.count() > 0
+
+    def _may_have_more(self) -> bool:
+        """Return True if a message may be sent although others are parked."""
+        assert self.keys is not None
+        self.keys.settle()
+        self.count()
+        if self._ledger.next_again() or self.keys.next_ready() is not None:
+            return True
+        return self._cursor.count_from(self._cursor.seq) > 0
+
+    def is_freed(self) -> bool:
+        """Return True if a key may have become free."""
+        return self.keys is not None and (bool(self._ledger.freed) or self.keys.next_ready() is not None)
 
     def is_full(self) -> bool:
         """Return True if `max_ack_pending` allows no new message; redeliveries are always allowed."""
@@ -176,6 +206,8 @@ class Feed:
                 return stopped
         if self.sent == most:
             return _DONE
+        if self.keys is not None:
+            return self._send_in_order(outlet, most, most_bytes, now)
         delivery = self._delivery
         stopped = delivery.run(self._cursor, outlet, most - self.sent, most_bytes - self.sent_bytes, now)
         self.sent += delivery.sent
@@ -246,6 +278,93 @@ class Feed:
         self._note(size)
         return _DONE
 
+    # -- order by key -----------------------------------------------------------------------------
+
+    def _send_in_order(self, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
+        """Send messages whose keys allow it: ready keys and new messages in turn."""
+        keys, ledger, delivery = self.keys, self._ledger, self._delivery
+        assert keys is not None
+        keys.settle()
+        keys.stuck = None
+        self._cursor.allow(delivery.reach)
+        passed = 0
+        while self.sent < most:
+            if 0 < delivery.max_pending <= len(ledger.pending):
+                return _FULL
+            ready = keys.next_ready()
+            if ready is not None and keys.prefers_ready():
+                stopped = self._send_parked(ready, outlet, most_bytes - self.sent_bytes, now)
+            else:
+                stopped = self._send_new(outlet, most_bytes - self.sent_bytes, now)
+                if stopped == _PARKED:
+                    passed += 1
+                    if passed < _PARKED_AT_ONCE:
+                        continue
+                    stopped = _TIRED
+                if ready is not None and stopped in (_END, _TIRED):
+                    stopped = self._send_parked(ready, outlet, most_bytes - self.sent_bytes, now)
+            if stopped != _DONE:
+                return stopped
+        return _DONE
+
+    def _send_new(self, outlet: Outlet, most_bytes: int, now: int) -> int:
+        """Send or park the next message of the stream."""
+        keys, ledger, record, cursor = self.keys, self._ledger, self._record, self._cursor
+        assert keys is not None
+        if not cursor.step(record):
+            return _TIRED if cursor.tired else _END
+        subject = record.subject()
+        state = keys.admits(record.seq, subject)
+        if state is None:
+            return _PARKED
+        left = max(self._delivery.pending - 1, 0)
+        size = self._delivery.size_of(record, 1, left)
+        if size > most_bytes or not self._delivery.send(outlet):
+            cursor.move(record.seq)
+            keys.look(state)
+            self._delivery.too_big = size
+            return _TOO_BIG if size > most_bytes else _NOBODY
+        self._delivery.pending = left
+        ledger.deliver(record.seq, now)
+        keys.sent(state, record.seq)
+        self._note(size)
+        return _DONE
+
+    def _send_parked(self, state: KeyState, outlet: Outlet, most_bytes: int, now: int) -> int:
+        """Send the head of a ready key."""
+        keys, ledger, record, delivery = self.keys, self._ledger, self._record, self._delivery
+        assert keys is not None
+        sseq = state.head
+        if not self._log.get(sseq, record):
+            if self._log.gone:
+                return _END  # the removal is not durable; the consumer is woken when it is
+            keys.take_head(state, self._cursor.seq)
+            ledger.unpark(sseq)
+            keys.look(state)
+            return _DONE
+        left = max(delivery.pending - 1, 0)
+        size = delivery.size_of(record, 1, left)
+        if size > most_bytes:
+            delivery.too_big = size
+            keys.stuck = state
+            return _TOO_BIG
+        if not delivery.send(outlet):
+            return _NOBODY
+        delivery.pending = left
+        self._deliver_head(state, now)
+        self._note(size)
+        return _DONE
+
+    def _deliver_head(self, state: KeyState, now: int) -> None:
+        keys, sseq = self.keys, state.head
+        assert keys is not None
+        keys.take_head(state, self._cursor.seq)
+        self._ledger.deliver_parked(sseq, now)
+        keys.sent(state, sseq)
+        keys.look(state)
+
+    # -- messages that nobody can get -------------------------------------------------------------
+
     def take_next(self, now: int) -> int:
         """Record the next message as delivered without sending it; return its sequence, or 0."""
         ledger = self._ledger
@@ -253,6 +372,13 @@ class Feed:
         if sseq:
             ledger.pop_again()
             ledger.drop_from_queue(sseq)
+            return sseq
+        keys = self.keys
+        if keys is not None and keys.stuck is not None:
+            sseq = keys.stuck.head
+            self._deliver_head(keys.stuck, now)
+            keys.stuck = None
+            self._delivery.pending = max(self._delivery.pending - 1, 0)
             return sseq
         if self._singles.first:
             sseq = self._singles.first
@@ -263,6 +389,10 @@ class Feed:
             return 0
         self._delivery.pending = max(self._delivery.pending - 1, 0)
         ledger.deliver(sseq, now)
+        if keys is not None:
+            state = keys.admits(sseq, self._record.subject())
+            assert state is not None  # it was the next one
+            keys.sent(state, sseq)
         return sseq
 
     def _note(self, size: int) -> None:

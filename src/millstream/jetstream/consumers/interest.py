@@ -122,11 +122,11 @@ class Interest:
 
     def _is_needed(self, sseq: int, subject: bytes) -> bool:
         last = self._needed_by  # where many acknowledge the same messages, it mostly is the same one again
-        if last is not None and last.running and _needs(last, sseq) and self._covers(last, subject):
+        if last is not None and last.running and _needs(last, sseq, subject) and self._covers(last, subject):
             return True
         for group in self._index.find(subject):
             for consumer in group:
-                if _needs(consumer, sseq):
+                if _needs(consumer, sseq, subject):
                     self._needed_by = consumer
                     return True
         return False
@@ -212,6 +212,9 @@ class Interest:
         return self._stream.config.retention is RetentionPolicy.INTEREST or self.wants(subject)
 
 
-def _needs(consumer: Consumer, sseq: int) -> bool:
+def _needs(consumer: Consumer, sseq: int, subject: bytes) -> bool:
     """Return True if the consumer needs a message, provided that its filters match the subject."""
+    keys = consumer.feed.keys
+    if keys is not None and keys.holds(sseq, subject):
+        return True
     return consumer.ledger.needs(sseq, consumer.feed.next_sseq)

@@ -36,6 +36,9 @@ cdef class Ledger:
     cdef public bint journaled
     cdef public bint keeps_spent
     cdef readonly set aside
+    cdef public list freed
+    cdef readonly PagedMap parked
+    cdef list _heads
     cdef readonly bint late
     cdef object _queue
     cdef unsigned long long _timed
@@ -62,6 +65,18 @@ cdef class Ledger:
     cdef _wait_anew(self, unsigned long long sseq, Pending entry, long long now)
     cdef _note_move(self, unsigned long long sseq, Pending entry)
     cdef _note_count(self, unsigned long long sseq)
+    cpdef park(self, unsigned long long sseq, long long mark)
+    cpdef unpark(self, unsigned long long sseq)
+    @cython.locals(entry=Pending, wait="long long")
+    cpdef deliver_parked(self, unsigned long long sseq, long long now)
+    cdef bint _take_parked(self, unsigned long long sseq) except -1
+    cdef _take_heads(self, list fresh)
+    cpdef list heads(self)
+    cpdef list known_heads(self)
+    @cython.locals(freed=list)
+    cpdef list take_freed(self)
+    @cython.locals(lowest="unsigned long long", parked="unsigned long long")
+    cdef _raise_to_lowest(self)
     cdef _enqueue(self, unsigned long long sseq, Pending entry)
     cdef void _unqueue(self, Pending entry) noexcept
     @cython.locals(found=list, sseq="unsigned long long", left=Py_ssize_t)

@@ -69,6 +69,9 @@ class Ledger:
         self.redelivered = PagedMap()  # sseq: deliveries after the first
         self.journaled = False  # somebody calls ``take_changes``
         self.keeps_spent = False  # spent messages stay pending until the caller settles them
+        self.freed: list[int] | None = None  # settled since ``take_freed``; None: nobody asks
+        self.parked: PagedMap | None = None  # not delivered, before the highest: mark, is in the journal
+        self._heads: list[int] = []  # parked, and the journal does not know
         self.aside: set[int] = set()  # pending messages that are about to be settled, and not delivered again
         self.late = False  # ``expire`` has more to do at once
         # Made when it is needed: an idle consumer has no use for it, and it is large.
@@ -118,6 +121,93 @@ class Ledger:
         """Return how often a pending message was delivered."""
         extra = self.redelivered.get(sseq)
         return 1 if extra is None else extra + 1
+
+    # -- order by key (``key_order``) -------------------------------------------------------------
+
+    def park(self, sseq: int, mark: int) -> None:
+        """Record that a message, which the highest delivered one may pass, is still to be delivered.
+
+        `mark` is kept with it, below 2^62.
+        """
+        if self.parked is None:
+            self.parked = PagedMap()
+        self.parked.put(sseq, mark << 1)
+        self._heads.append(sseq)
+        self.changed = True
+
+    def unpark(self, sseq: int) -> None:
+        """Forget a parked message that is gone."""
+        if self._take_parked(sseq):
+            self._gone.append(sseq)
+        self.changed = True
+
+    def deliver_parked(self, sseq: int, now: int) -> None:
+        """Record the first delivery of a parked message."""
+        self.delivered_dseq += 1
+        if sseq > self.delivered_sseq:
+            self.delivered_sseq = sseq
+        entry = _pending(self.delivered_dseq, now)
+        entry.known = self._take_parked(sseq)
+        self.pending.put(sseq, entry)
+        self._moved.append(sseq)
+        self.changed = True
+        wait = self._wait_of(sseq)
+        if wait > 0:
+            self._plan(sseq, entry, now + wait)
+
+    def _take_parked(self, sseq: int) -> bool:
+        """Forget a parked message; return True if the journal has it."""
+        value = self.parked.take(sseq) if self.parked is not None else None
+        return value is not None and value & 1 == 1
+
+    def heads(self) -> list[tuple[int, int]]:
+        """Return the parked messages and their marks, rising."""
+        return [] if self.parked is None else [(sseq, value >> 1) for sseq, value in self.parked.items()]
+
+    def known_heads(self) -> list[tuple[int, int, int]]:
+        """Return the rows of parked messages that the journal has."""
+        if self.parked is None:
+            return []
+        return [(sseq, 0, value >> 1) for sseq, value in self.parked.items() if value & 1]
+
+    def _take_heads(self, fresh: list[tuple[int, int, int]]) -> None:
+        """Add the rows of parked messages among those that the journal knows to be passed, and only these."""
+        assert self.parked is not None
+        later = []
+        for sseq in self._heads:
+            value = self.parked.get(sseq)
+            if value is None or value & 1:
+                continue
+            if sseq > self._told:
+                later.append(sseq)
+                continue
+            self.parked.put(sseq, value | 1)
+            fresh.append((sseq, 0, value >> 1))
+        self._heads = later
+
+    def take_freed(self) -> list[int]:
+        """Return the messages that were settled since the last call."""
+        freed = self.freed
+        if not freed:
+            return []
+        self.freed = []
+        return freed
+
+    def _raise_to_lowest(self) -> None:
+        """Raise the floor to below the lowest message that is pending or parked.
+
+        Deliveries do not rise with their sequences here, so the floor of the deliveries moves only when
+        nothing is pending.
+        """
+        lowest = self.pending.first()
+        parked = self.parked.first() if self.parked is not None else 0
+        if lowest == 0 and parked == 0:
+            self.floor_dseq = self.delivered_dseq
+            self.floor_sseq = self.delivered_sseq
+            self._queue = None
+        else:
+            lowest = min(lowest, parked) if lowest and parked else lowest or parked
+            self.floor_sseq = max(self.floor_sseq, lowest - 1)
 
     # -- what goes out again ----------------------------------------------------------------------
 
@@ -448,7 +538,10 @@ class Ledger:
         if entry.known:
             self._gone.append(sseq)
         self.changed = True
-        if not self.pending.count:
+        if self.freed is not None:
+            self.freed.append(sseq)
+            self._raise_to_lowest()
+        elif not self.pending.count:
             self.floor_dseq = self.delivered_dseq
             self.floor_sseq = self.delivered_sseq
             self._queue = None
@@ -498,13 +591,18 @@ class Ledger:
             entry = self.pending.take(each)
             if entry is not None:
                 self._unqueue(entry)
-                self.floor_dseq = max(self.floor_dseq, entry.dseq)
+                if self.freed is not None:
+                    self.freed.append(each)
+                else:
+                    self.floor_dseq = max(self.floor_dseq, entry.dseq)
                 if entry.known:
                     self._gone.append(each)
             self._forget_count(each)
             looked = each
             skipped += 1
-        if not self.pending.count:
+        if self.freed is not None:
+            self._raise_to_lowest()
+        elif not self.pending.count:
             self.floor_dseq = self.delivered_dseq
             self.floor_sseq = self.delivered_sseq
             self._queue = None
@@ -517,6 +615,9 @@ class Ledger:
             self._settled(each, self.pending.take(each))
         for each in [each for each in self.redelivered if each > sseq]:
             self._forget_count(each)
+        for each, _ in self.heads():
+            if each > sseq:
+                self.unpark(each)
         self.delivered_sseq = min(self.delivered_sseq, sseq)
         self.floor_sseq = min(self.floor_sseq, sseq)
         self._timed = min(self._timed, sseq)
@@ -532,6 +633,10 @@ class Ledger:
         self.pending = PagedMap()
         self.redelivered = PagedMap()
         self.aside = set()
+        self.parked = None
+        self._heads = []
+        if self.freed is not None:
+            self.freed = []
         self._queue = None
         self.waiting_again = 0
         self.late = False
@@ -546,6 +651,8 @@ class Ledger:
     def needs(self, sseq: int, next_sseq: int) -> bool:
         """Return True if a wanted message must stay in a stream with interest retention."""
         if sseq > self.floor_sseq and (sseq >= next_sseq or sseq in self.pending):
+            return True
+        if self.parked is not None and sseq in self.parked:
             return True
         return sseq in self.redelivered  # given up: it stays for somebody to look at
 
@@ -583,9 +690,11 @@ class Ledger:
             self.told_dseq = entry.dseq
         for sseq in self._moved[:most]:
             entry = self.pending.get(sseq)
-            if entry is not None and not entry.kept:
+            if entry is not None and not entry.kept and sseq <= self._told:
                 entry.kept = entry.known = True
                 fresh.append((sseq, entry.dseq, entry.at))
+        if self._heads:
+            self._take_heads(fresh)
         gone = self._gone[:most]
         counted = [(sseq, self.deliveries(sseq) - 1) for sseq in self._counted[:most]]
         del self._moved[:most]
@@ -630,13 +739,21 @@ class Ledger:
         delivered: tuple[int, int],
         floor: tuple[int, int],
     ) -> None:
-        """Restore a state: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq)."""
+        """Restore a state: pending is sseq: (dseq, at); delivered and floor are (dseq, sseq).
+
+        A dseq of 0 is that of a parked message, and its time is the mark.
+        """
         self.delivered_dseq, self.delivered_sseq = delivered
         self.floor_dseq, self.floor_sseq = floor
         for sseq, extra in redelivered.items():
             self.redelivered.put(sseq, extra)
         for sseq in sorted(pending):
             dseq, at = pending[sseq]
+            if dseq == 0:
+                if sseq <= self.delivered_sseq:
+                    self.parked = self.parked or PagedMap()
+                    self.parked.put(sseq, at << 1 | 1)
+                continue
             entry = _pending(dseq, at)
             entry.kept = entry.known = True
             self.pending.put(sseq, entry)

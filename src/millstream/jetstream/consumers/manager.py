@@ -374,6 +374,8 @@ class ConsumerManager(Mapping[str, Consumer]):
             consumer.feed.removed(sseqs)
             if ledger.pending or ledger.redelivered:
                 waiting.append(consumer)
+            if consumer.feed.is_freed():
+                consumer.wake()
         unsettled = self.interest.not_released(sseqs)
         if waiting and unsettled:
             slices.begin(self.stream.world, "telling what is gone", _missed(waiting, unsettled))

@@ -164,6 +164,8 @@ class Keeper:
             copy.add(pending, [], [])
             yield len(pending)
             sseq = more
+        copy.add(self._ledger.known_heads(), [], [])
+        yield 1
         more, sseq = 1, 0
         while more:
             more, counts = self._ledger.counts_after(sseq, _COPIED_AT_ONCE)
@@ -252,6 +254,19 @@ def state_of(ledger: Ledger) -> ConsumerState:
         ledger.delivered_sseq,
         ledger.floor_dseq,
         ledger.floor_sseq,
-        {sseq: (entry.dseq, entry.at) for sseq, entry in ledger.pending.items()},
+        {sseq: (entry.dseq, entry.at) for sseq, entry in ledger.pending.items()}
+        | {sseq: (0, mark) for sseq, mark in ledger.heads()},
         dict(ledger.redelivered),
     )
+
+
+def portable_state_of(ledger: Ledger) -> ConsumerState:
+    """Return the state for servers without parked messages: all from the first one on go out again."""
+    state = state_of(ledger)
+    heads = ledger.heads()
+    if heads:
+        last = heads[0][0] - 1
+        state.delivered_sseq = min(state.delivered_sseq, last)
+        state.pending = {sseq: each for sseq, each in state.pending.items() if sseq <= last}
+        state.redelivered = {sseq: each for sseq, each in state.redelivered.items() if sseq <= last}
+    return state

@@ -19,7 +19,7 @@ import msgspec
 
 from millstream.archive.states import CONSUMERS, STATE, ArchivedConsumer, encode_consumer
 from millstream.archive.writer import ArchiveWriter
-from millstream.jetstream.consumers.state_saver import state_of
+from millstream.jetstream.consumers.state_saver import portable_state_of
 from millstream.jetstream.snapshots.messages import fill
 from millstream.jsapi.codec import encode
 from millstream.store.frozen import Frozen
@@ -41,7 +41,7 @@ class Contents:
         self._now_ns = stream.world.now_ns()
         self._frozen = Frozen(stream.log)
         self._consumers = [
-            ArchivedConsumer(each.name, each.config, state_of(each.ledger))
+            ArchivedConsumer(each.name, each.config, portable_state_of(each.ledger))
             for each in stream.consumers.values()
             if consumers and not each.config.direct
         ]
