@@ -5,8 +5,10 @@ Everything else about the package is in ``pyproject.toml``; the list of compiled
 fails the build: only ``MILLSTREAM_PURE=1`` gives a package without compiled modules.
 """
 
+import ctypes
 import os
 import runpy
+import signal
 import sys
 import sysconfig
 import threading
@@ -95,6 +97,12 @@ def drop_unfinished_translation(ext: Extension) -> None:
         path.unlink()
 
 
+def end_with_parent() -> None:
+    """End this process when the build is killed; it would wait for work forever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class Compile(build_ext):
     """Translates each module to C and compiles that, several at a time, and says how far it is.
 
@@ -122,7 +130,7 @@ class Compile(build_ext):
             make_whole(path, lambda unfinished: link(objects, unfinished, **options))
 
         self.compiler.link_shared_object = link_whole
-        with ProcessPoolExecutor(self.parallel) as self.translators:
+        with ProcessPoolExecutor(self.parallel, initializer=end_with_parent) as self.translators:
             self.translators.submit(cythonize, [], **TRANSLATION).result()  # forks before there are threads
             super().build_extensions()
 

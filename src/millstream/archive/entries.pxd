@@ -3,7 +3,6 @@ cimport cython
 from millstream.base.buffer cimport GrowingBuffer
 
 cdef unsigned long long _MAX_NAME
-cdef unsigned long long _MAX_ENTRY
 cdef Py_ssize_t _LONGEST_HEAD
 cdef Py_ssize_t _MORE
 cdef unsigned long long _TOP

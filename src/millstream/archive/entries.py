@@ -20,7 +20,6 @@ MAX_NAME = 1 << 20
 MAX_ENTRY = 256 * 1024 * 1024  # bytes of an entry that is not a message; `LoadLimits` bounds messages
 
 _MAX_NAME = MAX_NAME
-_MAX_ENTRY = MAX_ENTRY
 _LONGEST_HEAD = 50
 _MORE = -1
 _TOP = 1 << 63

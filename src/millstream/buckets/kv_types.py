@@ -157,11 +157,6 @@ def status_of(info: ListedStream) -> BucketStatus:
     )
 
 
-def own_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
-    """Return the metadata of users, without that of servers."""
-    return {key: value for key, value in (metadata or {}).items() if not key.startswith("_nats.")}
-
-
 def entry_of(stored: Stored, prefix: str, pending: int = 0) -> KvEntry:
     """Return the entry for a message of the bucket's stream; `prefix` precedes the key in its subject."""
     size = stored.header(wire.MSG_SIZE)

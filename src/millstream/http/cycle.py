@@ -112,11 +112,6 @@ class Cycle:
         for callback in callbacks or ():
             callback()
 
-    @property
-    def wants_body(self) -> bool:
-        """Return whether the application waits for more of the body than has arrived."""
-        return not self.body_ended and not self.buffered and self._waiter is not None
-
     # -- ASGI -----------------------------------------------------------------------------------------
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:

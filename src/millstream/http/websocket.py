@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _SLICE: Final = 4 * 1024  # deflate expands this at most a thousand times
 _WAITING: Final = 64 * 1024  # bytes of messages that the application has not taken yet
 _NORMAL: Final = 1000
-_NO_CODE: Final = 1005
 _CUT_OFF: Final = 1006
 _TOO_BIG: Final = 1009
 _OUR_FAULT: Final = 1011

@@ -458,9 +458,3 @@ class Link(Calls):
                         changed.clear()
         finally:
             self.unlisten(changed.set)
-
-
-async def check_login(options: LinkOptions, context: ssl.SSLContext | None = None) -> None:
-    """Log in to a server of the options and disconnect; raises LinkError if that fails."""
-    async with Link(options, context=context):
-        pass

@@ -384,3 +384,4 @@ async def test_a_server_in_lame_duck_mode_is_left_for_another(own_server: Server
     link.publish("moved", b"yes")
     await seen.have(b"yes")
     await link.close()
+    leaving.signal(signal.SIGKILL)  # lame duck mode ignores SIGTERM, and ends after the grace period

@@ -63,8 +63,9 @@ def test_a_query_prints_every_form(cli: Cli, orders: str) -> None:
     ],
 )
 def test_failures_have_one_line_and_an_exit_code(
-    cli: Cli, arguments: tuple[str, ...], code: int, text: str
+    cli: Cli, arguments: tuple[str, ...], code: int, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("millstream.tables.source._PATIENCE_S", 0.5)
     done = cli("sql", *arguments, code=code)
     assert text in done.err
     assert len(done.err.splitlines()) == 1

@@ -28,7 +28,7 @@ from millstream.gateway.v2.about import description_of
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
 
-_FEW = 12
+_FEW = 6
 _MANY = 150
 _SCHEMA = schemathesis.openapi.from_dict(json.loads(description_of(BOTH_GROUPS)))
 _OPERATIONS = {

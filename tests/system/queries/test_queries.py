@@ -231,7 +231,10 @@ def test_a_server_that_goes_between_plan_and_rows_ends_the_query(
     assert running.statistics.rows == 0
 
 
-def test_a_server_that_is_away_ends_a_query(own_server: ServerFactory) -> None:
+def test_a_server_that_is_away_ends_a_query(
+    own_server: ServerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.tables.source._PATIENCE_S", 0.5)
     server = own_server(jetstream=True)
     fill(server.client_url, "GONE", [b"x" * 1000] * 200)
     source = source_of(server.client_url, connect_timeout_s=0.2, request_timeout_s=0.5)

@@ -71,7 +71,8 @@ def test_a_part_of_a_stream(url: str, orders: str) -> None:
     assert found(since=datetime.now(UTC) + timedelta(days=1)) == []
 
 
-def test_mistakes(url: str) -> None:
+def test_mistakes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.tables.source._PATIENCE_S", 0.5)
     with pytest.raises(StreamMissing, match="there is no stream NOWHERE on nats://"):
         millstream.table("NOWHERE", server=url).arrow()
     with pytest.raises(OptionError, match="a stream has no column 'sequence'; it has stream, subject, seq"):

@@ -1,5 +1,6 @@
 """Killed builds leave nothing that the next `make build` takes for finished."""
 
+import contextlib
 import importlib.machinery
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from millstream.base.build import pure_requested
 from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
+from tests.kits.server.monitor import eventually
 
 pytestmark = pytest.mark.skipif(pure_requested(), reason="nothing is compiled for the interpreted build")
 
@@ -54,8 +56,19 @@ def build(project: Path, **environment: str) -> int:
     ).returncode
 
 
+def processes_in(folder: Path) -> list[str]:
+    """Return the ids of processes whose working folder this is."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if (process / "cwd").readlink() == folder:
+                found.append(process.name)
+    return found
+
+
 def test_a_build_that_is_killed_leaves_no_part_of_a_file(project: Path) -> None:
     assert build(project, CC=str(project / "deadly-gcc")) == -signal.SIGKILL
+    eventually(lambda: not processes_in(project))
     assert not list(project.rglob(f"*{SUFFIX}"))
     [translation] = project.rglob("tiny.c")
     whole = translation.read_bytes()

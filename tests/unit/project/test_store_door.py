@@ -16,6 +16,7 @@ MODULES = {path.stem for path in STORE.glob("*.py")} - {"__init__"}
 PUBLIC = set(re.findall(r"^    ``(\w+)`` ", millstream.store.__doc__ or "", re.MULTILINE))
 # The parts of a log, which only modules of the store use.
 PARTS = {"chain", "index", "next_commit", "reader", "writer", "commits", "removal", "repair", "upkeep"}
+_MAY_USE_A_PART = re.compile(rf"log\s*\.\s*({'|'.join(PARTS)})\b")  # few files do, and need to be parsed
 _CIMPORT = re.compile(r"^\s*(?:from|cimport)\s+millstream\.store\.(\w+)", re.MULTILINE)
 _OWN_TESTS = (
     "tests/unit/store/",
@@ -51,6 +52,8 @@ def imported(path: Path) -> Iterator[str]:
     if path.suffix == ".pxd":
         yield from _CIMPORT.findall(text)
         return
+    if "millstream.store" not in text:
+        return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module == "millstream.store":
             yield from (alias.name for alias in node.names)
@@ -64,9 +67,10 @@ def imported(path: Path) -> Iterator[str]:
 
 def parts_used(path: Path) -> Iterator[str]:
     """Uses of the parts of a log: ``log.chain``, ``stream.log.index`` and the like."""
-    if path.suffix == ".pxd":
+    text = path.read_text()
+    if path.suffix == ".pxd" or not _MAY_USE_A_PART.search(text):
         return
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Attribute) or node.attr not in PARTS:
             continue
         owner = node.value

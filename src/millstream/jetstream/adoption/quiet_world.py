@@ -69,7 +69,12 @@ class QuietWorld:
         pieces.close()
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        work()
+        try:
+            work()
+        except Exception as error:
+            done(error)
+        else:
+            done(None)
 
     def hold_publisher(self) -> None:
         pass
