@@ -19,6 +19,9 @@ USER_KEY = "UCK5N7N66OBOINFXAYC2ACJQYFSOD4VYNU6APEJTAVFZB2SVHLKGEW7L"
 
 BOTH_ACCEPT = [
     "port: 4222",
+    "proxy_protocol: true",
+    "resolver: MEMORY",
+    "resolver: MEM",
     '{"port": -1, "debug": true, "jetstream": false}',
     "listen: 127.0.0.1:4222, debug: yes; trace: off\n",
     "LISTEN: ':4222'\nMax_Payload: 64KB",
@@ -70,6 +73,16 @@ BOTH_ACCEPT = [
 ]
 
 BOTH_REFUSE = [
+    'operator: "eyJ.x.y"',
+    "operator: /no/such/file",
+    "resolver: NOWHERE",
+    "resolver: 5",
+    "resolver { type: full }",
+    'resolver { type: cache, dir: "/tmp", allow_delete: true }',
+    'resolver_preload { A: "x" }',
+    "resolver_preload: x",
+    "trusted_keys: x",
+    "trusted_keys: [5]",
     "",
     "prot: 4222",
     "port: '4222'",
@@ -157,7 +170,6 @@ UNSUPPORTED_HERE = [
     "jetstream { key: secret }",
     "syslog: true",
     "prof_port: 6060",
-    "proxy_protocol: true",
     "feature_flags { js_ack_fc_v2: true }",
     "disable_sublist_cache: true",
     "accounts { A: {exports: [{service: a, latency: b}]} }",

@@ -73,7 +73,6 @@ CONFIGS: list[dict[str, Any]] = [
     {},
     BUCKET,
     {"allow_rollup_hdrs": True},
-    {"allow_rollup_hdrs": True, "deny_purge": True},
     {"no_ack": True},
     {"no_ack": True, "max_msgs_per_subject": 1, "allow_rollup_hdrs": True},
     {"allow_msg_ttl": True},
