@@ -1,5 +1,6 @@
 """The envelope of tokens: what is read, and what is refused before anything else is looked at."""
 
+import itertools
 import json
 
 import pytest
@@ -43,6 +44,7 @@ def test_reads_files_of_credentials() -> None:
         (USER.token[:-10] + "AAAAAAAAAA", "V2 signature verification"),
         (token(ACCOUNT.key, "user", USER.public, {"version": 3}), "newer version"),
     ],
+    ids=itertools.count(),  # tokens differ from process to process
 )
 def test_refuses_what_is_malformed(text: str, reason: str) -> None:
     with pytest.raises(ClaimsError, match=reason):
