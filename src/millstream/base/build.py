@@ -115,6 +115,7 @@ COMPILED_MODULES: Final = (
     "millstream.jetstream.snapshots.messages",
     "millstream.jetstream.sourcing.intake",
     "millstream.jetstream.consumers.entries",
+    "millstream.jetstream.consumers.parked",
     "millstream.jetstream.consumers.ledger",
     "millstream.jetstream.consumers.ack_reader",
     "millstream.jetstream.consumers.delivery",

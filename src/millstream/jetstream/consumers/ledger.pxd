@@ -1,6 +1,7 @@
 cimport cython
 
 from millstream.base.paged_map cimport PagedMap
+from millstream.jetstream.consumers.parked cimport Parked
 
 cdef long long _NEVER
 cdef Py_ssize_t _PART
@@ -37,8 +38,7 @@ cdef class Ledger:
     cdef public bint keeps_spent
     cdef readonly set aside
     cdef public list freed
-    cdef readonly PagedMap parked
-    cdef list _heads
+    cdef readonly Parked parked
     cdef readonly bint late
     cdef object _queue
     cdef unsigned long long _timed
@@ -69,8 +69,6 @@ cdef class Ledger:
     cpdef unpark(self, unsigned long long sseq)
     @cython.locals(entry=Pending, wait="long long")
     cpdef deliver_parked(self, unsigned long long sseq, long long now)
-    cdef bint _take_parked(self, unsigned long long sseq) except -1
-    cdef _take_heads(self, list fresh)
     cpdef list heads(self)
     cpdef list known_heads(self)
     @cython.locals(freed=list)

@@ -24,6 +24,7 @@ import heapq
 from collections import deque
 
 from millstream.base.paged_map import PagedMap
+from millstream.jetstream.consumers.parked import Parked
 
 _NEVER = 0
 _PART = 512  # messages of a part, unless the caller says otherwise
@@ -70,8 +71,7 @@ class Ledger:
         self.journaled = False  # somebody calls ``take_changes``
         self.keeps_spent = False  # spent messages stay pending until the caller settles them
         self.freed: list[int] | None = None  # settled since ``take_freed``; None: nobody asks
-        self.parked: PagedMap | None = None  # not delivered, before the highest: mark, is in the journal
-        self._heads: list[int] = []  # parked, and the journal does not know
+        self.parked: Parked | None = None  # made when a message is parked
         self.aside: set[int] = set()  # pending messages that are about to be settled, and not delivered again
         self.late = False  # ``expire`` has more to do at once
         # Made when it is needed: an idle consumer has no use for it, and it is large.
@@ -125,19 +125,15 @@ class Ledger:
     # -- order by key (``key_order``) -------------------------------------------------------------
 
     def park(self, sseq: int, mark: int) -> None:
-        """Record that a message, which the highest delivered one may pass, is still to be delivered.
-
-        `mark` is kept with it, below 2^62.
-        """
+        """Record that a message, which the highest delivered one may pass, is still to be delivered."""
         if self.parked is None:
-            self.parked = PagedMap()
-        self.parked.put(sseq, mark << 1)
-        self._heads.append(sseq)
+            self.parked = Parked()
+        self.parked.add(sseq, mark)
         self.changed = True
 
     def unpark(self, sseq: int) -> None:
         """Forget a parked message that is gone."""
-        if self._take_parked(sseq):
+        if self.parked is not None and self.parked.take(sseq):
             self._gone.append(sseq)
         self.changed = True
 
@@ -147,7 +143,7 @@ class Ledger:
         if sseq > self.delivered_sseq:
             self.delivered_sseq = sseq
         entry = _pending(self.delivered_dseq, now)
-        entry.known = self._take_parked(sseq)
+        entry.known = self.parked is not None and self.parked.take(sseq)
         self.pending.put(sseq, entry)
         self._moved.append(sseq)
         self.changed = True
@@ -155,35 +151,13 @@ class Ledger:
         if wait > 0:
             self._plan(sseq, entry, now + wait)
 
-    def _take_parked(self, sseq: int) -> bool:
-        """Forget a parked message; return True if the journal has it."""
-        value = self.parked.take(sseq) if self.parked is not None else None
-        return value is not None and value & 1 == 1
-
     def heads(self) -> list[tuple[int, int]]:
         """Return the parked messages and their marks, rising."""
-        return [] if self.parked is None else [(sseq, value >> 1) for sseq, value in self.parked.items()]
+        return [] if self.parked is None else self.parked.marks()
 
     def known_heads(self) -> list[tuple[int, int, int]]:
         """Return the rows of parked messages that the journal has."""
-        if self.parked is None:
-            return []
-        return [(sseq, 0, value >> 1) for sseq, value in self.parked.items() if value & 1]
-
-    def _take_heads(self, fresh: list[tuple[int, int, int]]) -> None:
-        """Add the rows of parked messages among those that the journal knows to be passed, and only these."""
-        assert self.parked is not None
-        later = []
-        for sseq in self._heads:
-            value = self.parked.get(sseq)
-            if value is None or value & 1:
-                continue
-            if sseq > self._told:
-                later.append(sseq)
-                continue
-            self.parked.put(sseq, value | 1)
-            fresh.append((sseq, 0, value >> 1))
-        self._heads = later
+        return [] if self.parked is None else self.parked.known_rows()
 
     def take_freed(self) -> list[int]:
         """Return the messages that were settled since the last call."""
@@ -634,7 +608,6 @@ class Ledger:
         self.redelivered = PagedMap()
         self.aside = set()
         self.parked = None
-        self._heads = []
         if self.freed is not None:
             self.freed = []
         self._queue = None
@@ -652,7 +625,7 @@ class Ledger:
         """Return True if a wanted message must stay in a stream with interest retention."""
         if sseq > self.floor_sseq and (sseq >= next_sseq or sseq in self.pending):
             return True
-        if self.parked is not None and sseq in self.parked:
+        if self.parked is not None and self.parked.holds(sseq):
             return True
         return sseq in self.redelivered  # given up: it stays for somebody to look at
 
@@ -693,8 +666,8 @@ class Ledger:
             if entry is not None and not entry.kept and sseq <= self._told:
                 entry.kept = entry.known = True
                 fresh.append((sseq, entry.dseq, entry.at))
-        if self._heads:
-            self._take_heads(fresh)
+        if self.parked is not None:
+            self.parked.tell(fresh, self._told)
         gone = self._gone[:most]
         counted = [(sseq, self.deliveries(sseq) - 1) for sseq in self._counted[:most]]
         del self._moved[:most]
@@ -751,8 +724,8 @@ class Ledger:
             dseq, at = pending[sseq]
             if dseq == 0:
                 if sseq <= self.delivered_sseq:
-                    self.parked = self.parked or PagedMap()
-                    self.parked.put(sseq, at << 1 | 1)
+                    self.parked = self.parked or Parked()
+                    self.parked.restore(sseq, at)
                 continue
             entry = _pending(dseq, at)
             entry.kept = entry.known = True
