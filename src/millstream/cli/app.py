@@ -67,6 +67,9 @@ PLACES: Final = {
         _LOOKING,
     ),
     "bench": CommandPlace("millstream.cli.commands.bench:app", "Measure a server: simple rates.", _LOOKING),
+    "mcp": CommandPlace(
+        "millstream.cli.commands.mcp:mcp", "Let an assistant look at a server (MCP).", _LOOKING
+    ),
     "context": CommandPlace(
         "millstream.cli.commands.context:app",
         "Contexts of the nats tool: where to connect, and as whom.",

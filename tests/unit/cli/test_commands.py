@@ -14,7 +14,7 @@ from tests.kits.patience import PATIENCE_S
 
 COMMANDS = every_command()
 NO_EXAMPLES = {"serve", "gateway", "version", "pipeline check", "pipeline run"}
-NO_JSON = {"serve", "gateway", "version", "pipeline check", "completion"}
+NO_JSON = {"serve", "gateway", "version", "pipeline check", "completion", "mcp"}
 DESTROY = {
     "stream rm", "stream purge", "stream edit", "consumer rm", "consumer edit", "consumer reset", "kv del",
     "kv purge", "kv rm", "obj rm", "obj seal", "obj put", "obj get", "dlq redrive", "context rm",
