@@ -72,7 +72,7 @@ def _stream(view: StreamView) -> Iterator[str]:
     yield from _sound(view)
     if view.name in ("M", "MM", "G"):
         return
-    if view.name == "C":
+    if view.config.get("allow_msg_counter"):
         yield from _counters(view)
         return
     if view.name == "P":

@@ -54,8 +54,10 @@ def _read_operator(text: str, entry: TreeEntry) -> OperatorClaims:
         try:
             with open(text, encoding="utf-8") as file:
                 text = file.read()
-        except (OSError, UnicodeDecodeError) as error:
-            raise refused(entry, f"error parsing operator JWT: {error}") from None
+        except OSError as error:
+            raise refused(entry, f"error parsing operator JWT: {text}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise refused(entry, f"error parsing operator JWT: {text} is no text") from None
     try:
         return read_operator(undecorated(text))
     except ClaimsError as error:
