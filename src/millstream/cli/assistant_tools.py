@@ -17,9 +17,11 @@ from typing import Any, Final
 import msgspec
 
 from millstream.cli.commands.messages import StreamPlace, document_of, stored_range
-from millstream.cli.endings import need
+from millstream.cli.endings import UsageError, need
 from millstream.cli.output.readings import check_name, read_moment
 from millstream.diagnosis.facts import diagnose
+from millstream.jsapi.headers import MSG_ID
+from millstream.link.frames import header_block
 from millstream.link.options import LinkOptions
 from millstream.link.publisher import Publisher
 from millstream.transfer.api import JetStreamApi
@@ -156,7 +158,7 @@ class AssistantTools:
 
         With a `message_id`, the stream stores it once.
         """
-        headers = f"NATS/1.0\r\nNats-Msg-Id: {_in_a_line(message_id)}\r\n\r\n".encode() if message_id else b""
+        headers = header_block([(MSG_ID, _in_a_line(message_id))]) if message_id else b""
         ack = await Publisher(self._api.link).publish(_in_a_line(subject).encode(), payload.encode(), headers)
         return {"stream": ack.stream, "seq": ack.seq, "duplicate": ack.duplicate}
 
@@ -183,9 +185,7 @@ def _cut(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_a_line(text: str) -> str:
-    """Return the text if it is one word of the protocol; raise Ending otherwise."""
-    from millstream.cli.endings import UsageError
-
+    """Return the text if it is one word of the protocol; raise UsageError otherwise."""
     if not text or any(character.isspace() or not character.isprintable() for character in text):
         raise UsageError(f"{text!r} is no subject or id: it is empty, or has blanks or control characters")
     return text
