@@ -58,11 +58,13 @@ def waiting(broker: Broker, **connect: Any) -> FakeClient:
     return new
 
 
-def answer(service: FakeClient, signer: Key = ISSUER, **claims: Any) -> None:
+def answer(
+    service: FakeClient, signer: Key = ISSUER, limits: dict[str, Any] = UNLIMITED, **claims: Any
+) -> None:
     message = Message.read(service.heard())
     request = claims_of(message.payload.decode())
     user = request["nats"]["user_nkey"]
-    jwt = token(signer, "user", user, {**UNLIMITED}, aud="APP", name="ann", **claims)
+    jwt = token(signer, "user", user, {**limits}, aud="APP", name="ann", **claims)
     response = token(signer, "authorization_response", user, {"jwt": jwt}, aud=request["iss"])
     service.say(publish(message.reply, response.encode()))
 
@@ -112,6 +114,14 @@ def test_what_follows_connect_waits_for_the_answer(broker: Broker) -> None:
     assert new.heard().startswith(b"PONG\r\n")
     identity = new.connection.session.identity
     assert (identity.user, identity.account) == ("ann", "APP")
+
+
+def test_limits_of_the_user_hold(broker: Broker) -> None:
+    service = listening(broker)
+    new = waiting(broker)
+    answer(service, limits={"subs": 1, "data": -1, "payload": 4})
+    assert b"maximum subscriptions exceeded" in new.say(b"SUB a 1\r\nSUB b 2\r\n")
+    assert b"Maximum Payload Violation" in new.say(b"PUB a 5\r\nhello\r\n")
 
 
 def test_an_answer_after_the_client_has_gone(broker: Broker) -> None:

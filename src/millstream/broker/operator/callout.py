@@ -19,7 +19,7 @@ from millstream.claims.types import ANY, ExternalAuthorization, UserClaims
 
 
 class AccountCallout:
-    """Who answers for an account, and where it may place users."""
+    """The service of an account: who may answer for it, and where it may place users."""
 
     def __init__(
         self,

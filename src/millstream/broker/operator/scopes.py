@@ -1,4 +1,4 @@
-"""What a user of an account may do: its own limits, or those of the scoped key that signed its token."""
+"""Find what a user of an account may do: its own limits, or those of the scoped key that signed its token."""
 
 from __future__ import annotations
 
