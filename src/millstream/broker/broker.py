@@ -53,6 +53,7 @@ from millstream.subjects.match import is_one_word
 if TYPE_CHECKING:
     from millstream.base.server_keys import ServerKeys
     from millstream.broker.callout import CalloutRules, Callouts
+    from millstream.broker.oidc.key_ring import KeyRing
     from millstream.broker.operator.registry import Registry
     from millstream.broker.reload import Renewal
 
@@ -95,6 +96,7 @@ class Broker:
         self.observer = observer or Observer()
         self._keys = keys
         self._callouts: Callouts | None = None
+        self._ring: KeyRing | None = None  # of an OpenID Connect issuer
         self.registry = self._open_registry()
         self.authenticator = self.make_authenticator(broker_options)
         self.renewal: Renewal | None = None  # of the last reload, while it checks clients
@@ -130,6 +132,8 @@ class Broker:
     def make_authenticator(self, broker_options: BrokerOptions) -> BrokerAuthenticator:
         """Return what checks the credentials of clients; may be called in any thread."""
         if broker_options.trust is None:
+            if broker_options.authorization.oidc is not None:
+                return self._open_door(broker_options, broker_options.authorization.oidc)
             if broker_options.authorization.callout is None:
                 return ClientAuthenticator(broker_options)
             from millstream.broker.callout import CalloutAuthenticator
@@ -139,6 +143,15 @@ class Broker:
 
         accounts = self.registry.accounts if self.registry is not None else {}
         return OperatorAuthenticator(broker_options.trust, accounts, self._ask)
+
+    def _open_door(self, broker_options: BrokerOptions, issuer: options.OidcOptions) -> BrokerAuthenticator:
+        """Return what checks the tokens of an issuer; its keys are kept while its options stay the same."""
+        from millstream.broker.oidc.authenticator import OidcAuthenticator
+        from millstream.broker.oidc.key_ring import KeyRing
+
+        if self._ring is None or self._ring.options != issuer or issuer.jwks_file:
+            self._ring = KeyRing(self, issuer)
+        return OidcAuthenticator(broker_options, self._ring, self.turns)
 
     def _ask(self, rules: CalloutRules, login: Login, done: Decided) -> None:
         """Ask the service of an auth callout about a login."""
@@ -424,6 +437,8 @@ class Broker:
         self.password_checks.close()
         if self.registry is not None:
             self.registry.close()
+        if self._ring is not None:
+            self._ring.close()
         for connection in list(self.connections.values()):
             guard.alone("closing a connection", self.close, connection, reason)
         if self._lingering:

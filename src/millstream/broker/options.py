@@ -177,6 +177,24 @@ class CalloutOptions(msgspec.Struct, frozen=True, kw_only=True):
     xkey: str = ""  # public curve key, `X…`; empty: nothing is encrypted
 
 
+class OidcOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """An OpenID Connect issuer whose tokens let clients in.  Names of claims may have dots."""
+
+    issuer: str  # as tokens name it; its keys are found below this URL
+    audience: tuple[str, ...]  # one of these has to be in a token
+    user_claim: str = "sub"
+    account: str = GLOBAL_ACCOUNT  # of tokens, unless `account_claim` names another
+    account_claim: str = ""
+    accounts: tuple[str, ...] = ()  # that `account_claim` may name
+    roles_claim: str = "roles"
+    roles: dict[str, Permissions] = {}  # what each value of `roles_claim` permits
+    default_permissions: Permissions | None = None  # without any of the roles
+    clock_skew_s: float = 30.0
+    jwks_url: str = ""  # empty: the issuer says it
+    jwks_file: str = ""  # instead of a URL
+    ca_file: str = ""  # that signed the issuer's certificate; empty: any known one
+
+
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     """The users that may connect.  Users of accounts and of the authorization block are in one list."""
 
@@ -188,10 +206,11 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     no_auth_user: str = ""
     default_permissions: Permissions | None = None
     callout: CalloutOptions | None = None
+    oidc: OidcOptions | None = None
 
     @property
     def required(self) -> bool:
-        return bool(self.token or self.username or self.users or self.callout)
+        return bool(self.token or self.username or self.users or self.callout or self.oidc)
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):

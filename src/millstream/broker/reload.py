@@ -185,8 +185,8 @@ def _check_again(broker: Broker, connection: Connection, previous: BrokerAuthent
         return
     if identity.grant is not None:
         # In operator mode the registry follows its token.
-        if broker.registry is None and broker.authenticator.still_known(identity) is None:
-            broker.close(connection, CloseReason.CLIENT_CLOSED)
+        if broker.registry is None:
+            _settle(broker, connection, broker.authenticator.still_known(identity))
         return
     if _has_moved(broker, connection):
         broker.close(connection, CloseReason.CLIENT_CLOSED)

@@ -215,6 +215,10 @@ def _authorization(
 
         accounts = {block.account.name for block in blocks}
         check_callout(auth.callout, users, accounts, auth.at, notes)
+    if auth.oidc is not None:
+        from millstream.config.oidc import check_oidc
+
+        check_oidc(auth.oidc, auth, {block.account.name for block in blocks}, settings, notes)
     return Authorization(
         username=username,
         password=password,
@@ -223,6 +227,7 @@ def _authorization(
         timeout_s=auth.timeout_s,
         no_auth_user=no_auth_user,
         callout=auth.callout,
+        oidc=auth.oidc,
     )
 
 

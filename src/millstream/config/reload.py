@@ -53,6 +53,7 @@ _RELOADABLE: Final = {
     "broker.authorization.password": Area.AUTHORIZATION,
     "broker.authorization.users": Area.AUTHORIZATION,
     "broker.authorization.timeout_s": Area.AUTHORIZATION,
+    "broker.authorization.oidc": Area.AUTHORIZATION,
     "broker.trust.preload": Area.ACCOUNTS,
     "broker.trust.resolver": Area.ACCOUNTS,
     "broker.tls": Area.TLS,

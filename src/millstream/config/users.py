@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from millstream.base.nkeys import NkeyError, check_user_key
 from millstream.broker.options import (
     ConnectionType,
+    OidcOptions,
     Permissions,
     ResponseRule,
     SubjectRules,
@@ -160,6 +161,13 @@ def _read_responses(entry: TreeEntry, notes: Notes) -> ResponseRule | None:
     return ResponseRule(**{name: value for name, value in settings.items() if value})
 
 
+def _read_oidc(entry: TreeEntry, notes: Notes) -> OidcOptions:
+    # Its permissions are read by this module.
+    from millstream.config.oidc import read_oidc
+
+    return read_oidc(entry, notes)
+
+
 _RESPONSES = (
     field("max max_msgs max_messages max_responses", integer, "max_messages"),
     field("expires expiration ttl", duration_text, "expires_s"),
@@ -188,6 +196,7 @@ _AUTHORIZATION = (
     field("users", read_users, "users"),
     field("default_permissions default_permission permissions", read_permissions, "default_permissions"),
     field("auth_callout auth_hook", read_callout, "callout"),
+    field("oidc", _read_oidc, "oidc"),
     field("proxy_required", _NO_PROXIES),
 )
 

@@ -10,6 +10,7 @@ started, because a fork must not happen while a thread imports.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
 import sys
 import threading
@@ -53,6 +54,10 @@ def needed_at_once(options: ServerOptions) -> list[str]:
 def needed_later(options: ServerOptions) -> list[str]:
     """Return the other modules that a server with these options may need after its start."""
     names = [*_ALWAYS]
+    if options.broker.authorization.oidc is not None:
+        names.append("jwt")
+    if options.broker.signs and importlib.util.find_spec("nacl") is not None:
+        names.append("nacl.public")
     if options.jetstream.enabled:
         names += _WITH_JETSTREAM
         if options.arrow.enabled:

@@ -11,6 +11,7 @@ from millstream.config import (
     callout,
     jetstream,
     millstream,
+    oidc,
     operator,
     schema,
     tls,
@@ -26,6 +27,7 @@ TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "Top level": [schema.TOP_LEVEL, operator._RESOLVER_TLS],
     "authorization": [users._AUTHORIZATION],
     "auth_callout": [callout._CALLOUT],
+    "oidc": [oidc._OIDC, oidc._CLAIMS],
     "users": [users._USER],
     "permissions": [users._PERMISSIONS, users._RESPONSES],
     "accounts": [accounts._ACCOUNT, accounts._LIMITS, accounts._TRACE],
@@ -67,7 +69,7 @@ def test_every_refused_key_is_listed_with_the_reason() -> None:
 
 def test_no_table_of_keys_is_forgotten() -> None:
     listed = {id(table) for tables in TABLES.values() for table in tables}
-    for module in (accounts, callout, jetstream, millstream, operator, schema, tls, users, websocket):
+    for module in (accounts, callout, jetstream, millstream, oidc, operator, schema, tls, users, websocket):
         for name, value in vars(module).items():
             if isinstance(value, tuple) and value and all(isinstance(each, SettingField) for each in value):
                 assert id(value) in listed, f"{module.__name__}.{name}"
