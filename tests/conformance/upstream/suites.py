@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 CLUSTER: Final = "starts servers that are joined by routes; Millstream is a single server"
-JWT: Final = "the server runs in operator (JWT) mode, which Millstream refuses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +49,8 @@ NATS: Final = Suite(
             ),
             CLUSTER,
         ),
-        **dict.fromkeys(
-            (
-                f"nats/tests/test_client_nkeys.py::ClientJWTAuthTest::{test}"
-                for test in (
-                    "test_nkeys_jwt_creds_user_connect",
-                    "test_nkeys_jwt_creds_user_connect_raw_credentials",
-                    "test_nkeys_jwt_creds_user_connect_tuple",
-                    "test_nkeys_jwt_creds_user_connect_with_token",
-                    "test_nkeys_jwt_creds_bad_nkeys_connect",
-                )
-            ),
-            JWT,
-        ),
     },
 )
-
-_JWT_FORMS: Final = ("creds_file", "separate_files", "credentials_strings", "handlers")
 
 NATS_CORE: Final = Suite(
     name="nats-core",
@@ -80,10 +64,6 @@ NATS_CORE: Final = Suite(
     left_out_tests={
         "tests/test_client.py::test_cluster_reconnect_sequential_shutdown[3]": CLUSTER,
         "tests/test_client.py::test_cluster_reconnect_sequential_shutdown[5]": CLUSTER,
-        "tests/test_client.py::test_connect_with_jwt_bad_credentials": JWT,
-        "tests/test_client.py::test_connect_with_jwt_request_response": JWT,
-        **{f"tests/test_client.py::test_connect_with_jwt[{form}]": JWT for form in _JWT_FORMS},
-        **{f"tests/test_client.py::test_reconnect_with_jwt[{form}]": JWT for form in _JWT_FORMS},
     },
 )
 

@@ -122,7 +122,7 @@ def _discovered(options: OidcOptions) -> str:
         raise OidcError(f'{options.issuer} says that it is the issuer "{found.issuer}"')
     if not is_safe_url(found.jwks_uri):
         raise OidcError(f'{options.issuer} has its keys at "{found.jwks_uri}", which is not https')
-    return found.jwks_uri
+    return str(found.jwks_uri)
 
 
 def _read(data: bytes, kind: type[Any]) -> Any:
