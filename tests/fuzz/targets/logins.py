@@ -6,9 +6,14 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
+import msgspec
+
 from millstream.base.errors import MillstreamError
+from millstream.broker.oidc.tokens import identity_of
 from millstream.broker.operator.account import claimed_account
+from millstream.broker.options import OidcOptions
 from millstream.broker.user_claims import permissions_of
+from millstream.claims.callout import read_response
 from millstream.claims.decode import read_account, read_activation, read_operator, read_user
 from millstream.claims.templates import filled
 from millstream.claims.token import read_token
@@ -19,6 +24,9 @@ from tests.kits.operator import Key, Operator, encoded
 _OPERATOR = Operator("fuzz")
 _ACCOUNT = _OPERATOR.account("A")
 _HEADER = encoded(b'{"typ":"JWT","alg":"ed25519-nkey"}')
+_ISSUER = OidcOptions(
+    issuer="i", audience=("a",), user_claim="sub", account_claim="a.b", accounts=("A",), roles_claim="r"
+)
 _RULES = {"allow": ["a.{{name()}}", "b.{{tag(x)}}"], "deny": ["c q"]}
 _BODIES: dict[str, dict[str, Any]] = {
     "operator": {"signing_keys": ["O"], "system_account": "A", "assert_server_version": "2.1.0"},
@@ -42,6 +50,8 @@ _BODIES: dict[str, dict[str, Any]] = {
         "times_location": "Europe/Berlin",
         "tags": ["x:1", "x:2"],
     },
+    "authorization_response": {"jwt": "eyJ", "error": "no", "issuer_account": "A"},
+    "issued": {"sub": "ann", "a": {"b": "A"}, "r": ["x"], "iat": 1},
     "activation": {"subject": "a.>", "kind": "service", "issuer_account": "A"},
 }
 TOKEN_WORDS = (b'"type":"user"', b'"version":1', b"{{", b"}}", b"-1", b"null", b"[]", b"$1", b".>", b"*")
@@ -56,7 +66,7 @@ def body_seeds() -> Iterator[bytes]:
 
 def check_bodies(data: bytes) -> Hashable:
     """Read the body as that of each kind of token, signed by the right key, and use what it says."""
-    return tuple(_outcome(use, data) for use in (_operator, _account, _user, _activation))
+    return tuple(_outcome(use, data) for use in (_operator, _account, _user, _activation, _response, _issued))
 
 
 def _outcome(use: Callable[[bytes], object], data: bytes) -> str:
@@ -96,6 +106,19 @@ def _user(data: bytes) -> object:
 
 def _activation(data: bytes) -> object:
     return len(activation_issues(read_activation(_signed(_ACCOUNT.key, _ACCOUNT.public, data))))
+
+
+def _response(data: bytes) -> object:
+    return bool(read_response(_signed(_ACCOUNT.key, Key("U", "fuzz").public, data)).error)
+
+
+def _issued(data: bytes) -> object:
+    """Take the body for the claims of an OpenID Connect issuer."""
+    try:
+        claims = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "no claims"
+    return bool(identity_of({**claims, "exp": 1}, _ISSUER))
 
 
 def token_seeds() -> Iterator[bytes]:
