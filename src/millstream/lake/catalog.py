@@ -127,20 +127,22 @@ def _load(settings: CatalogSettings) -> "Catalog":
 
 
 @contextlib.contextmanager
-def explained(name: str) -> Iterator[None]:
-    """Turn errors of PyIceberg and of its drivers into one sentence that names the catalog."""
+def explained(name: str, table: str = "") -> Iterator[None]:
+    """Turn errors of PyIceberg and of its drivers into one sentence that names the catalog, or the table."""
     try:
         yield
     except LakeError:
         raise
     except Exception as error:
-        raise explain(error, name) from error
+        raise explain(error, name, table) from error
 
 
-def explain(error: Exception, name: str) -> LakeError:
-    """Return the error of a catalog as ours."""
+def explain(error: Exception, name: str, table: str = "") -> LakeError:
+    """Return the error of a catalog, or of loading a table from it, as ours."""
     text = _first_line(error)
     kind = type(error).__name__
+    if kind == "ValidationError" and table:  # pydantic says what it is missing in some class
+        return LakeError(f"table {table} cannot be read: its metadata are damaged, or are no table's")
     if kind in ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError"):
         return TableMissing(f"catalog {name}: {text}")
     if kind in ("UnauthorizedError", "ForbiddenError", "OAuthError"):

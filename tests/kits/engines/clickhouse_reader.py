@@ -1,6 +1,7 @@
 """Attach a REST catalog with ClickHouse as a library, and print the answer to each query as JSON."""
 
 import json
+import os
 import sys
 import tempfile
 
@@ -8,6 +9,7 @@ from chdb.session import Session  # type: ignore[import-not-found]
 
 
 def main(address: str, *queries: str) -> None:
+    os.chdir("/")  # it reads no files outside of the folder where it starts
     with tempfile.TemporaryDirectory() as folder:
         session = Session(folder)
         session.query("set allow_database_iceberg = 1")

@@ -40,7 +40,6 @@ def _settings(folder: str, port: int) -> CatalogSettings:
         "glue.region": "eu-central-1",
         "glue.access-key-id": "nobody",
         "glue.secret-access-key": "nothing",
-        "glue.max-retries": "1",
     }
     return CatalogSettings(name="aws", type="glue", warehouse=Path(folder).as_uri(), properties=properties)
 
