@@ -253,6 +253,8 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     websocket: WebSocketOptions | None = None
     trace: bool = False  # log every protocol operation
     trace_verbose: bool = False  # of the system account too
+    trace_headers: bool = False  # of messages only the headers
     max_traced_message: int = 0  # bytes of a payload in the trace; 0: all
     server_tags: tuple[str, ...] = ()
     server_metadata: dict[str, str] = {}
+    feature_flags: dict[str, bool] = {}  # as chosen, with unknown ones

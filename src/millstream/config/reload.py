@@ -46,6 +46,7 @@ _RELOADABLE: Final = {
     "broker.max_traced_message": Area.TRACE,
     "broker.trace": Area.TRACE,
     "broker.trace_verbose": Area.TRACE,
+    "broker.trace_headers": Area.TRACE,
     "broker.accounts": Area.ACCOUNTS,
     "broker.mappings": Area.ACCOUNTS,
     "broker.authorization.token": Area.AUTHORIZATION,
