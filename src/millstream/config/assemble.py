@@ -214,6 +214,11 @@ def _authorization(
         no_auth_user = _ANONYMOUS
     if no_auth_user:
         _check_no_auth_user("no_auth_user", no_auth_user, users, settings, notes)
+    if auth.callout is not None:
+        from millstream.config.callout import check_callout
+
+        accounts = {block.account.name for block in blocks}
+        check_callout(auth.callout, users, accounts, auth.at, notes)
     return Authorization(
         username=username,
         password=password,
@@ -221,6 +226,7 @@ def _authorization(
         users=tuple(users),
         timeout_s=auth.timeout_s,
         no_auth_user=no_auth_user,
+        callout=auth.callout,
     )
 
 

@@ -167,9 +167,7 @@ class Server:
         if not self.imports_later:
             later.load([*later.needed_at_once(self.options), *later.needed_later(self.options)])
         self.started_ns = self.configured_ns = time.time_ns()
-        self.broker = Broker(
-            self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
-        )
+        self.broker = self._new_broker(loop)
         self._watch_no_more = self.broker.turns.watchdog.watch_collections()
         self._announce()
         if self.broker.options.trust is not None:
@@ -200,6 +198,15 @@ class Server:
         _log.info("Server is ready")
         if self.imports_later:
             later.load_in_thread(self.options)
+
+    def _new_broker(self, loop: asyncio.AbstractEventLoop) -> Broker:
+        options = self.options.broker
+        if not options.signs:
+            return Broker(options, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop)
+        from millstream.base.server_keys import ServerKeys
+
+        keys = ServerKeys()
+        return Broker(options, server_id=keys.server_id, xkey=keys.xkey, keys=keys, loop=loop)
 
     def _announce(self) -> None:
         from millstream import BUILD, __version__
