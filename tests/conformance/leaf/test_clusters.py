@@ -1,0 +1,59 @@
+"""A spoke of a real cluster of three: it moves to another server when the one it is linked to dies."""
+
+import asyncio
+import json
+
+import nats
+import pytest
+
+from tests.kits.cluster import Cluster
+from tests.kits.leaf import OURS, leafz
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
+from tests.kits.server.monitor import eventually
+
+
+@pytest.mark.oracle
+async def test_a_mirror_goes_on_while_servers_of_the_hub_die() -> None:
+    with Cluster(domain="hub") as cluster:
+        urls = ", ".join(f'"nats-leaf://127.0.0.1:{port}"' for port in cluster.leaf_ports)
+        config = (
+            "server_name: spoke, jetstream { domain: spoke, max_mem: 64M, max_file: 256M }\n"
+            f"leafnodes {{ reconnect: 100ms, remotes [ {{ urls: [{urls}] }} ] }}"
+        )
+        with ServerProcess(OURS, config=config, jetstream=True, monitor=True) as spoke:
+            await asyncio.to_thread(eventually, lambda: leafz(spoke)["leafs"])
+            hub = await nats.connect(cluster.urls)
+            there = hub.jetstream(timeout=PATIENCE_S)
+            await there.add_stream(name="UP", subjects=["up.>"], num_replicas=3)
+            here = await nats.connect(spoke.client_url)
+            mirror = {
+                "name": "UP",
+                "mirror": {"name": "UP", "external": {"api": "$JS.hub.API", "deliver": ""}},
+            }
+            await here.request("$JS.API.STREAM.CREATE.UP", json.dumps(mirror).encode())
+            sent = 0
+            for _ in range(2):
+                for _ in range(50):
+                    await there.publish("up.x", b"x")
+                    sent += 1
+                [leaf] = leafz(spoke)["leafs"]
+                port = leaf["port"]
+                victim = cluster.named(leaf["name"])
+                await asyncio.to_thread(victim.kill)
+                await asyncio.to_thread(
+                    eventually,
+                    lambda old=port: [each for each in leafz(spoke)["leafs"] if each["port"] != old],
+                )
+                await asyncio.to_thread(cluster.start_the_dead)
+                for _ in range(50):
+                    await there.publish("up.x", b"x")
+                    sent += 1
+            async with asyncio.timeout(2 * PATIENCE_S):
+                while (await here.jetstream().stream_info("UP")).state.messages < sent:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            state = (await here.jetstream().stream_info("UP")).state
+            origin = (await there.stream_info("UP")).state
+            assert (state.messages, state.last_seq) == (origin.messages, origin.last_seq)
+            await hub.close()
+            await here.close()
