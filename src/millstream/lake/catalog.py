@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CATALOG_FILE: Final = "catalog.db"
 SECRET_KEYS: Final = ("token", "credential", "secret", "password", "session-token", "account-key")
 _DURABLE: Final = "millstream.lake.durable_io.DurableFileIO"
+_SQLITE: Final = b"SQLite format 3\0"  # what a database begins with; a new one is empty
 _TRIES: Final = 5  # two processes that create a new catalog at once: one of them fails
 _TRY_PAUSE_S: Final = 0.2
 
@@ -94,6 +95,7 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                 settings.file.parent.mkdir(parents=True, exist_ok=True)
             elif not settings.file.exists():
                 raise LakeError(f"there is no catalog {settings.file}; archive something to make it")
+            _check_database(settings)
         for _ in range(_TRIES - 1):
             try:
                 return _load(settings)
@@ -102,6 +104,14 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                     raise
                 time.sleep(_TRY_PAUSE_S)
         return _load(settings)
+
+
+def _check_database(settings: CatalogSettings) -> None:
+    """Refuse a file that is no database: PyIceberg would leave it open when it fails."""
+    if settings.file.exists():
+        with settings.file.open("rb") as file:
+            if file.read(len(_SQLITE)) not in (_SQLITE, b""):
+                raise LakeError(f"catalog {settings.name}: {settings.file}: this file is not a database")
 
 
 def _load(settings: CatalogSettings) -> "Catalog":
