@@ -1,4 +1,4 @@
-"""What a server needs: memory for itself and for each connection, stream, consumer and key; disk; a sync.
+"""Measure what a server needs: memory for itself and for each client, stream, consumer and key; disk; time.
 
 `python -m benchmarks.sizing` prints the growth of resident memory for each of them, of both servers, the
 bytes that messages take on disk, and the time of one acknowledged publish after another.  It is what
@@ -20,6 +20,7 @@ _IN_FLIGHT: Final = 200
 _BODY: Final = 128
 _MESSAGES: Final = 100_000
 _PUBLISHES: Final = 500
+_SETTLING_S: Final = 1.0
 
 
 class Site:
@@ -40,6 +41,14 @@ class Site:
         """Return the resident memory of the server in bytes."""
         fields = Path(f"/proc/{self._pid}/statm").read_text().split()
         return int(fields[1]) * 4 * _KIB
+
+    def settled(self) -> int:
+        """Return the resident memory when it grows no more: a server imports some modules after its start."""
+        before = 0
+        while (now := self.resident()) != before:
+            before = now
+            time.sleep(_SETTLING_S)
+        return now
 
     def send(self, requests: list[tuple[str, bytes]]) -> None:
         """Send requests, some in flight, and wait for all answers."""
@@ -138,9 +147,9 @@ def grown(add: Callable[[Site, int], None], count: int) -> Callable[[ServerProce
 
     def measure(server: ServerProcess) -> float:
         site = Site(server)
-        before = site.resident()
+        before = site.settled()
         add(site, count)
-        bytes_each = (site.resident() - before) / count
+        bytes_each = (site.settled() - before) / count
         for each in site.idle:
             each.close()
         return bytes_each
@@ -150,7 +159,7 @@ def grown(add: Callable[[Site, int], None], count: int) -> Callable[[ServerProce
 
 def main() -> None:
     print(f"{'one':14}{'ours':>12}{'nats-server':>14}   bytes of resident memory")
-    rows: dict[str, Callable[[ServerProcess], float]] = {"server": lambda server: Site(server).resident()}
+    rows: dict[str, Callable[[ServerProcess], float]] = {"server": lambda server: Site(server).settled()}
     rows |= {name: grown(add, count) for name, (add, count) in KINDS.items()}
     for name, measure in rows.items():
         ours, theirs = of_both(measure)
