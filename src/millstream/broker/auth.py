@@ -69,6 +69,25 @@ class ClientCredentials(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""  # the address that it comes from
 
 
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt to log in, with all that is known of the client: for decisions that others make."""
+
+    credentials: ClientCredentials
+    id: int = 0
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    protocol: int = 0
+    tls_version: str = ""
+    tls_cipher: str = ""
+    certificates: tuple[bytes, ...] = ()  # the client's own first, in DER
+    certificate_verified: bool = False
+    timeout_s: float
+
+
+Decided = Callable[["Identity | None"], None]
+
+
 class TokenTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The terms of a login by a signed token."""
 
@@ -115,7 +134,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 class Candidate:
     """An identity that the client may have, to be verified."""
 
-    __slots__ = ("_check", "identity", "needs_account", "secret", "slow")
+    __slots__ = ("_check", "ask", "identity", "needs_account", "secret", "slow")
 
     def __init__(
         self,
@@ -125,8 +144,10 @@ class Candidate:
         secret: str = "",
         slow: bool = False,
         needs_account: str = "",
+        ask: Callable[[Login, Decided], None] | None = None,
     ) -> None:
         self.identity = identity
+        self.ask = ask  # somebody else decides, and calls back within the time of the login
         self.needs_account = needs_account  # to be looked up before this can be decided
         self.secret = secret  # the configured password that is asked for
         self.slow = slow  # verify in a worker thread
@@ -134,6 +155,8 @@ class Candidate:
 
     def verify(self) -> Identity | None:
         """Return the identity if the proof holds, else None.  Safe to call in any thread."""
+        if self.ask is not None:
+            return None
         return self.identity if self._check is None or self._check() else None
 
 
@@ -344,6 +367,18 @@ class ClientAuthenticator:
             self._maps(kind) and _is_allowed(user, kind)
             for kind in (ConnectionType.STANDARD, ConnectionType.WEBSOCKET)
         )
+
+
+def raw_user(credentials: ClientCredentials) -> str:
+    """Return the user that a client claims to be, as monitoring shows it."""
+    return credentials.nkey or credentials.user or (_REDACTED if credentials.token else "")
+
+
+def denied(permissions: Permissions | None, subject: str) -> Permissions:
+    """Return the permissions without that to publish to a subject."""
+    permissions = permissions or Permissions()
+    publish = permissions.publish
+    return replace(permissions, publish=replace(publish, deny=(*publish.deny, subject)))
 
 
 def is_bcrypt(password: str) -> bool:

@@ -20,7 +20,7 @@ from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
 from millstream.broker import handshake, long_messages, options
 from millstream.broker.accounts import Account
-from millstream.broker.auth import BrokerAuthenticator, ClientAuthenticator
+from millstream.broker.auth import BrokerAuthenticator, ClientAuthenticator, Decided, Login
 from millstream.broker.backpressure import Backpressure
 from millstream.broker.body_reader import read_bodies
 from millstream.broker.close_reason import CloseReason
@@ -51,6 +51,8 @@ from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
 
 if TYPE_CHECKING:
+    from millstream.base.server_keys import ServerKeys
+    from millstream.broker.callout import CalloutRules, Callouts
     from millstream.broker.operator.registry import Registry
     from millstream.broker.reload import Renewal
 
@@ -71,12 +73,16 @@ class Broker:
         *,
         server_id: str,
         xkey: str = "",
+        keys: ServerKeys | None = None,
         loop: asyncio.AbstractEventLoop,
         observer: Observer | None = None,
         watchdog: Watchdog | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`clock` measures durations: unlike the loop's, it advances while the loop is busy."""
+        """`clock` measures durations: unlike the loop's, it advances while the loop is busy.
+
+        `keys` are those of `server_id` and `xkey`, if the options say that the server `signs`.
+        """
         self.options = broker_options
         self.identity = ServerIdentity(broker_options, server_id, xkey)
         self.loop = loop
@@ -87,6 +93,8 @@ class Broker:
         self.subscriptions = Subscriptions(self)
         self.commands = Commands(self)
         self.observer = observer or Observer()
+        self._keys = keys
+        self._callouts: Callouts | None = None
         self.registry = self._open_registry()
         self.authenticator = self.make_authenticator(broker_options)
         self.renewal: Renewal | None = None  # of the last reload, while it checks clients
@@ -122,11 +130,24 @@ class Broker:
     def make_authenticator(self, broker_options: BrokerOptions) -> BrokerAuthenticator:
         """Return what checks the credentials of clients; may be called in any thread."""
         if broker_options.trust is None:
-            return ClientAuthenticator(broker_options)
+            if broker_options.authorization.callout is None:
+                return ClientAuthenticator(broker_options)
+            from millstream.broker.callout import CalloutAuthenticator
+
+            return CalloutAuthenticator(broker_options, self._ask)
         from millstream.broker.operator.authenticator import OperatorAuthenticator
 
         accounts = self.registry.accounts if self.registry is not None else {}
-        return OperatorAuthenticator(broker_options.trust, accounts)
+        return OperatorAuthenticator(broker_options.trust, accounts, self._ask)
+
+    def _ask(self, rules: CalloutRules, login: Login, done: Decided) -> None:
+        """Ask the service of an auth callout about a login."""
+        if self._callouts is None:
+            from millstream.base.server_keys import ServerKeys
+            from millstream.broker.callout import Callouts
+
+            self._callouts = Callouts(self, self._keys or ServerKeys())
+        self._callouts.ask(rules, login, done)
 
     def configure_accounts(self) -> list[Account]:
         """Apply the accounts in the options; return those that no longer exist."""

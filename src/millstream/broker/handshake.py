@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from millstream.broker.auth import BrokerAuthenticator, Candidate, ClientCredentials, Identity
+from millstream.broker.auth import BrokerAuthenticator, Candidate, ClientCredentials, Identity, Login
 from millstream.broker.client_json import BadJson
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import Info, encode
@@ -28,7 +28,7 @@ from millstream.broker.password_checks import PasswordCheck, has_hung_up
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.protocol_trace import Tracer
 from millstream.broker.session import ConnectOptions
-from millstream.broker.tls_peer import UnreadableCertificate, peer_names
+from millstream.broker.tls_peer import UnreadableCertificate, peer_chain, peer_names, suite_name
 from millstream.golang.quote import quoted
 from millstream.protocol import errors
 
@@ -161,6 +161,9 @@ def _authenticate(broker: Broker, connection: Connection, *, looked_up: bool = F
             again = partial(_authenticate, broker, connection, looked_up=True)
             resume = partial(broker.turns.soon, _resume, broker, connection, again)
             broker.registry.look_up(candidate.needs_account, resume)
+    elif candidate.ask is not None:
+        _suspend(connection)
+        candidate.ask(_login(broker, connection), partial(_checked, broker, connection))
     elif candidate.slow:
         _suspend(connection)
         check = PasswordCheck(
@@ -218,6 +221,25 @@ def _credentials(connection: Connection) -> ClientCredentials:
         connection_type=session.kind,
         nonce=session.nonce,
         peer=peer_names(session.peer_certificate) if session.peer_certificate is not None else None,
+    )
+
+
+def _login(broker: Broker, connection: Connection) -> Login:
+    session = connection.session
+    connect = session.connect
+    certificates, verified = peer_chain(connection.transport, session.peer_certificate)
+    return Login(
+        credentials=_credentials(connection),
+        id=connection.cid,
+        name=connect.name,
+        lang=connect.lang,
+        version=connect.version,
+        protocol=connect.protocol,
+        tls_version=session.tls_version,
+        tls_cipher=suite_name(session.tls_cipher),
+        certificates=certificates,
+        certificate_verified=verified,
+        timeout_s=auth_timeout_s(broker, session.kind),
     )
 
 
@@ -347,7 +369,7 @@ def choose_path(broker: Broker, connection: Connection) -> None:
     """Choose the fast path for clients that are not traced, restricted or verbose."""
     options = broker.options
     traced = options.trace and (options.trace_verbose or not connection.account.is_system)
-    connection.tracer = Tracer(connection, options.max_traced_message) if traced else None
+    connection.tracer = Tracer(connection, options) if traced else None
     connect = connection.session.connect
     connection.pedantic = connect.pedantic
     connection.careful = connect.verbose or connection.permissions is not None or traced

@@ -168,6 +168,15 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.operator) and self.operator not in self.keys
 
 
+class CalloutOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The service that decides who may log in (auth callout)."""
+
+    issuer: str  # public key, `A…`, that signs its answers
+    users: tuple[str, ...]  # names and nkeys of the service itself, whose logins the configuration decides
+    account: str = GLOBAL_ACCOUNT  # where it listens
+    xkey: str = ""  # public curve key, `X…`; empty: nothing is encrypted
+
+
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     """The users that may connect.  Users of accounts and of the authorization block are in one list."""
 
@@ -178,10 +187,11 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None  # None: 2 s, or the TLS timeout + 1 s
     no_auth_user: str = ""
     default_permissions: Permissions | None = None
+    callout: CalloutOptions | None = None
 
     @property
     def required(self) -> bool:
-        return bool(self.token or self.username or self.users)
+        return bool(self.token or self.username or self.users or self.callout)
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +263,13 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     websocket: WebSocketOptions | None = None
     trace: bool = False  # log every protocol operation
     trace_verbose: bool = False  # of the system account too
+    trace_headers: bool = False  # of messages only the headers
     max_traced_message: int = 0  # bytes of a payload in the trace; 0: all
     server_tags: tuple[str, ...] = ()
     server_metadata: dict[str, str] = {}
+    feature_flags: dict[str, bool] = {}  # as chosen, with unknown ones
+
+    @property
+    def signs(self) -> bool:
+        """Return True if the server may have to sign something."""
+        return self.trust is not None or self.authorization.callout is not None

@@ -180,13 +180,17 @@ def _configure(broker: Broker, connection: Connection) -> None:
 
 
 def _check_again(broker: Broker, connection: Connection, previous: BrokerAuthenticator) -> None:
-    if connection.session.identity is None:
+    identity: Identity | None = connection.session.identity
+    if identity is None:
+        return
+    if identity.grant is not None:
+        # In operator mode the registry follows its token.
+        if broker.registry is None and broker.authenticator.still_known(identity) is None:
+            broker.close(connection, CloseReason.CLIENT_CLOSED)
         return
     if _has_moved(broker, connection):
         broker.close(connection, CloseReason.CLIENT_CLOSED)
         return
-    if connection.session.identity.grant is not None:
-        return  # the registry follows its token
     candidate = handshake.candidate_of(broker.authenticator, connection)
     if candidate is None:
         _settle(broker, connection, None)

@@ -19,6 +19,8 @@ cdef unsigned char _STAR
 cdef unsigned char _TAIL
 cdef unsigned char _DOLLAR
 cdef Py_ssize_t _ACK_PREFIX_SIZE
+cdef Py_ssize_t _DOTS_OF_VERSION_2
+cdef int _NUMBERS
 cdef Py_ssize_t _DIRECT_PREFIX_SIZE
 
 cdef class Subscriber:

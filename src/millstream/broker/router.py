@@ -37,6 +37,8 @@ GATEWAY_PREFIXES = (b"_GR_.", b"$GR.")
 CONSENSUS_PREFIX = b"$NRG."
 RESERVED_REPLIES = (REPLY_PREFIX, *GATEWAY_PREFIXES, ACK_START)  # reply subjects that no client may use
 _ACK_PREFIX_SIZE = len(ACK_START)
+_NUMBERS = 5  # of an ack
+_DOTS_OF_VERSION_2 = 10  # of an ack that names domain and account, too
 _DIRECT_PREFIX_SIZE = len(b"$JS.API.DIRECT.GET.")
 _FIXED_SIZE = FIXED_SIZE
 _DOT = ord(".")
@@ -340,19 +342,21 @@ class SubjectSpace:
         return targets
 
     def ack_route(self, subject: bytes) -> AckRoute | None:
-        """Return the receivers of all acks with these first four tokens, ``$JS.ACK.<stream>.<consumer>``.
+        """Return the receivers of all acks that begin as this one does, up to the name of its consumer.
 
         The subject of an ack is used once, so the receivers of all acks of a consumer are cached.  Returns
         None if they depend on the rest of the subject.
         """
-        dot = subject.find(b".", _ACK_PREFIX_SIZE)
-        dot = subject.find(b".", dot + 1) if dot > 0 else -1
-        if dot < 0:
-            return None
+        dot = _ACK_PREFIX_SIZE - 1
+        is_v2 = subject.count(b".") >= _DOTS_OF_VERSION_2
+        for _ in range(4 if is_v2 else 2):
+            dot = subject.find(b".", dot + 1)
+            if dot < 0:
+                return None
         start = subject[: dot + 1]
         route = self._acks.get(start)
         if route is None and start not in self._acks:
-            found = self.tree.match_any_tail(subject[:dot])
+            found = self.tree.match_any_tail(subject[:dot], _NUMBERS if is_v2 else 1)
             if found is not None and not found.queues and len(found.plain) <= _WIDE:
                 group = [each for each in found.plain if each.rewrite is None and not each.spared]
                 if len(group) == len(found.plain):

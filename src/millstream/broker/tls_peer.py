@@ -9,9 +9,11 @@ Certificates are verified before they get here.  Not here: users and passwords (
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -269,3 +271,33 @@ def _contents(der: bytes, position: int) -> tuple[int, int]:
     if start + size > len(der):
         raise IndexError
     return start, start + size
+
+
+@lru_cache(maxsize=64)
+def suite_name(openssl_name: str) -> str:
+    """Return the standard name for OpenSSL's name of a cipher suite; those of TLS 1.3 are the same."""
+    if not openssl_name or openssl_name.startswith("TLS_"):
+        return openssl_name
+    exchange, _, cipher = openssl_name.partition("AES" if "AES" in openssl_name else "CHACHA20")
+    exchange = exchange.rstrip("-").replace("-", "_") or "RSA"
+    if "CHACHA20" in openssl_name:
+        cipher = "CHACHA20_POLY1305_SHA256"
+    else:
+        size, _, mode = cipher.partition("-")
+        cipher = f"AES_{size}_{mode.replace('-', '_')}"
+        if "GCM" not in cipher and "CCM" not in cipher:
+            cipher = f"AES_{size}_CBC_{mode.replace('-', '_')}"
+    return f"TLS_{exchange}_WITH_{cipher}"
+
+
+def peer_chain(transport: Any, certificate: bytes | None) -> tuple[tuple[bytes, ...], bool]:
+    """Return a client's certificates, its own first, and whether they were verified.
+
+    Python before 3.13 tells only the client's own.
+    """
+    ssl_object = transport.get_extra_info("ssl_object") if certificate is not None else None
+    if certificate is None or ssl_object is None:
+        return (), False
+    verified = ssl_object.context.verify_mode is not ssl.CERT_NONE
+    chain = getattr(ssl_object, "get_verified_chain" if verified else "get_unverified_chain", None)
+    return tuple(chain()) if chain is not None else (certificate,), verified

@@ -43,12 +43,12 @@ class _FirstActivationBody(msgspec.Struct, frozen=True):
 
 
 def read_operator(text: str) -> OperatorClaims:
-    token = _read(text, "operator", KeyKind.OPERATOR)
+    token = read_kind(text, "operator", KeyKind.OPERATOR)
     return OperatorClaims(token, read_json(token.body, OperatorBody))
 
 
 def read_account(text: str) -> AccountClaims:
-    token = _read(text, "account", KeyKind.ACCOUNT, KeyKind.OPERATOR)
+    token = read_kind(text, "account", KeyKind.ACCOUNT, KeyKind.OPERATOR)
     body = read_json(token.body, AccountBody)
     for key in body.signing_keys:
         if isinstance(key, Scope) and key.kind != _SCOPED:
@@ -57,7 +57,7 @@ def read_account(text: str) -> AccountClaims:
 
 
 def read_user(text: str) -> UserClaims:
-    token = _read(text, "user", KeyKind.ACCOUNT)
+    token = read_kind(text, "user", KeyKind.ACCOUNT)
     if token.version == 1:
         body: UserBody = read_json(token.body, _FirstUserBody)
         return UserClaims(token, body, token.issuer_account)
@@ -66,7 +66,7 @@ def read_user(text: str) -> UserClaims:
 
 
 def read_activation(text: str) -> ActivationClaims:
-    token = _read(text, "activation", KeyKind.ACCOUNT, KeyKind.OPERATOR)
+    token = read_kind(text, "activation", KeyKind.ACCOUNT, KeyKind.OPERATOR)
     if token.version == 1:
         first = read_json(token.body, _FirstActivationBody)
         body = ActivationBody(subject=first.subject, kind=first.type, issuer_account=token.issuer_account)
@@ -81,7 +81,8 @@ def undecorated(text: str) -> str:
     return (found[1] if found is not None else text).strip()
 
 
-def _read(text: str, kind: str, *issuers: KeyKind) -> Token:
+def read_kind(text: str, kind: str, *issuers: KeyKind) -> Token:
+    """Return a token of this kind; raise ClaimsError if it is another one."""
     token = read_token(text, issuers)
     if token.kind != kind:
         raise ClaimsError(f"not {kind} claim")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from millstream.arrow.options import LOOPBACK, ArrowOptions
+from millstream.broker import feature_flags
 from millstream.broker.options import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -21,6 +22,7 @@ from millstream.broker.options import (
 from millstream.config.errors import ConfigError, Notes
 from millstream.config.options import LogOptions, MonitorOptions, Overrides, ProcessOptions, ServerOptions
 from millstream.config.settings import AuthorizationBlock, FoundSettings, split_host_port
+from millstream.jetstream.consumer_subjects import SubjectForms
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ _BROKER_FIELDS: Final = (
     "mappings",
     "trace",
     "trace_verbose",
+    "trace_headers",
+    "feature_flags",
 )
 _LOG_FIELDS: Final = ("file", "size_limit", "max_files", "time", "utc", "json")
 _ARROW_FIELDS: Final = ("enabled", "host", "port", "advertise", "max_clients")
@@ -210,6 +214,11 @@ def _authorization(
         no_auth_user = _ANONYMOUS
     if no_auth_user:
         _check_no_auth_user("no_auth_user", no_auth_user, users, settings, notes)
+    if auth.callout is not None:
+        from millstream.config.callout import check_callout
+
+        accounts = {block.account.name for block in blocks}
+        check_callout(auth.callout, users, accounts, auth.at, notes)
     return Authorization(
         username=username,
         password=password,
@@ -217,6 +226,7 @@ def _authorization(
         users=tuple(users),
         timeout_s=auth.timeout_s,
         no_auth_user=no_auth_user,
+        callout=auth.callout,
     )
 
 
@@ -349,7 +359,9 @@ def _jetstream(
         accounts = {}  # the tokens of accounts say it
     elif all(block.account.name == system_account for block in blocks):
         accounts = {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
+    flags = feature_flags.in_force(settings.get("feature_flags", {}))
     return JetStreamOptions(
+        forms=SubjectForms(flags[feature_flags.ACK_FC_V2], flags[feature_flags.API_REPLY_V2]),
         enabled=settings.get("jetstream", False),
         limits=values.pop("limits", JetStreamLimits()),
         accounts=accounts,

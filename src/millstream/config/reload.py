@@ -46,6 +46,7 @@ _RELOADABLE: Final = {
     "broker.max_traced_message": Area.TRACE,
     "broker.trace": Area.TRACE,
     "broker.trace_verbose": Area.TRACE,
+    "broker.trace_headers": Area.TRACE,
     "broker.accounts": Area.ACCOUNTS,
     "broker.mappings": Area.ACCOUNTS,
     "broker.authorization.token": Area.AUTHORIZATION,
@@ -142,6 +143,9 @@ def _judge(
         # It may be removed together with its user; connections that used it are then checked again.
         gone = not after and before not in {user.name for user in new.broker.authorization.users}
         return (Area.AUTHORIZATION, "") if gone else (None, reason)
+    if name == "broker.authorization.callout":
+        # The server has keys to sign with only if it started with a callout.
+        return (None, reason) if before is None else (Area.AUTHORIZATION, "")
     if name in ("broker.tls", "monitor.tls", "broker.websocket.tls"):
         fixed = [part for part in _FIXED_TLS if _tls_part(before, part) != _tls_part(after, part)]
         return (None, f"{key}.{fixed[0]}") if fixed else (Area.TLS, "")

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.broker.options import User
+from millstream.broker.options import CalloutOptions, User
 from millstream.config.errors import Location
 
 
@@ -25,6 +25,7 @@ class AuthorizationBlock(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     timeout_s: float | None = None
     users: tuple[User, ...] | None = None  # None: the block has no `users`
+    callout: CalloutOptions | None = None
     at: Location | None = None
 
 

@@ -12,6 +12,7 @@ from millstream.broker.options import (
     SubjectRules,
     User,
 )
+from millstream.config.callout import read_callout
 from millstream.config.errors import ConfigError, Notes
 from millstream.config.fields import (
     block,
@@ -186,7 +187,7 @@ _AUTHORIZATION = (
     field("timeout", _read_timeout, "timeout_s"),
     field("users", read_users, "users"),
     field("default_permissions default_permission permissions", read_permissions, "default_permissions"),
-    field("auth_callout auth_hook", unsupported("authorization by a callout")),
+    field("auth_callout auth_hook", read_callout, "callout"),
     field("proxy_required", _NO_PROXIES),
 )
 

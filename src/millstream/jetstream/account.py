@@ -16,6 +16,7 @@ from millstream.golang.time import Time
 from millstream.jetstream import parts
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.config.registry import StreamConfigs
+from millstream.jetstream.consumer_subjects import ConsumerSubjects, SubjectForms
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.stream import meta
@@ -60,12 +61,14 @@ class AccountJetStream:
         sync_interval_s: float | None = None,
         resources: Resources | None = None,
         advisories: Advisories | None = None,
+        forms: SubjectForms | None = None,
         start_threads: int = 1,
     ) -> None:
         self.name = name
         self.world = world
         self.options = options
         self.domain = domain
+        self.subjects = ConsumerSubjects(name, domain, forms)
         self.streams: dict[str, Stream] = {}
         self.unrecovered: dict[str, str] = {}  # streams on disk that cannot be started, and why
         self.resources = resources or Resources()

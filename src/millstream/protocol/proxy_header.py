@@ -77,6 +77,8 @@ def _check_address(protocol: str, text: str) -> None:
         ipaddress.ip_address(text)
     except ValueError:
         raise BadProxyHeader("invalid PROXY protocol header: invalid address") from None
+    if "%" in text:  # a zone: it means nothing here, and Python takes any text for one
+        raise BadProxyHeader("invalid PROXY protocol header: invalid address")
     if protocol not in ("TCP4", "TCP6"):
         raise BadProxyHeader(f"invalid PROXY protocol header: invalid protocol {protocol}")
     if protocol == "TCP4" and ":" in text:

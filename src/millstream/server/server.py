@@ -13,7 +13,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from millstream.base import nkeys
 from millstream.base.errors import MillstreamError
 from millstream.base.slices import Pieces
-from millstream.broker import handshake
+from millstream.broker import feature_flags, handshake
 from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import SERVER_VERSION
@@ -167,9 +167,7 @@ class Server:
         if not self.imports_later:
             later.load([*later.needed_at_once(self.options), *later.needed_later(self.options)])
         self.started_ns = self.configured_ns = time.time_ns()
-        self.broker = Broker(
-            self.options.broker, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop
-        )
+        self.broker = self._new_broker(loop)
         self._watch_no_more = self.broker.turns.watchdog.watch_collections()
         self._announce()
         if self.broker.options.trust is not None:
@@ -201,6 +199,15 @@ class Server:
         if self.imports_later:
             later.load_in_thread(self.options)
 
+    def _new_broker(self, loop: asyncio.AbstractEventLoop) -> Broker:
+        options = self.options.broker
+        if not options.signs:
+            return Broker(options, server_id=nkeys.new_server_id(), xkey=nkeys.new_xkey(), loop=loop)
+        from millstream.base.server_keys import ServerKeys
+
+        keys = ServerKeys()
+        return Broker(options, server_id=keys.server_id, xkey=keys.xkey, keys=keys, loop=loop)
+
     def _announce(self) -> None:
         from millstream import BUILD, __version__
 
@@ -208,12 +215,22 @@ class Server:
         _log.info("  Version:  %s (millstream %s, %s)", SERVER_VERSION, __version__, BUILD)
         _log.info("  Name:     %s", self.broker.identity.server_name)
         _log.info("  ID:       %s", self.broker.identity.server_id)
+        self._announce_flags(self.broker.options.feature_flags)
         if self.broker.authenticator.has_plain_passwords:
             _log.warning("Plaintext passwords detected, use nkeys or bcrypt")
         if self.options.config_file:
             _log.info(
                 "Using configuration file: %s (%s)", self.options.config_file, self.options.config_digest
             )
+
+    def _announce_flags(self, chosen: Mapping[str, bool]) -> None:
+        if not chosen:
+            return
+        in_force = feature_flags.in_force(chosen)
+        known = [f"{name} ({'on' if on else 'off'})" for name, on in in_force.items() if name in chosen]
+        _log.info("  Feature flags: %s", ", ".join(known) or "none")
+        if unknown := feature_flags.unknown(chosen):
+            _log.warning("Feature flags that this version does not know are ignored: %s", ", ".join(unknown))
 
     async def _start_monitor(self) -> None:
         if self.options.monitor.enabled:

@@ -22,6 +22,7 @@ cdef class Node:
 
     cpdef bint is_empty(self)
     @cython.locals(branches=Py_ssize_t)
+    cdef inline bint has_values(self)
     cdef bint has_one_branch(self)
     cdef Node child_at(self, bytes pattern, Py_ssize_t start, Py_ssize_t end)
     cdef inline Node child(self, bytes token)
@@ -74,9 +75,10 @@ cdef class SubjectTree:
     @cython.locals(found=Matches)
     cpdef Matches match_any_last(self, bytes prefix)
     @cython.locals(found=Matches)
-    cpdef Matches match_any_tail(self, bytes prefix)
+    cpdef Matches match_any_tail(self, bytes prefix, int least=*)
     @cython.locals(node=Node, paths=Paths, size=Py_ssize_t)
-    cdef bint _collect_any_tail(self, list tokens, Matches found) except -1
+    cdef bint _collect_any_tail(self, list tokens, int least, Matches found) except -1
+    cdef bint _collect_stars(self, Node node, int most, Matches found) except -1
     @cython.locals(node=Node, paths=Paths, size=Py_ssize_t)
     cdef bint _collect_any_last(self, list tokens, Matches found) except -1
     @cython.locals(node=Node, child=Node, star=Node, paths=Paths, last=Py_ssize_t)

@@ -37,6 +37,7 @@ BAD = {
     "family": b"PROXY TCP4 2001:db8::1 2001:db8::2 1 2\r\n",
     "protocol": b"PROXY UDP4 192.0.2.1 192.0.2.2 1 2\r\n",
     "address": b"PROXY TCP4 192.0.2.256 192.0.2.2 1 2\r\n",
+    "zone": b"PROXY TCP6 fe80::1%\x1b[31m 2001:db8::2 1 2\r\n",
     "port": b"PROXY TCP4 192.0.2.1 192.0.2.2 65536 2\r\n",
     "signs": b"PROXY TCP4 192.0.2.1 192.0.2.2 +1 2\r\n",
     "parts": b"PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n",

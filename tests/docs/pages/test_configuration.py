@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from millstream.config import accounts, jetstream, millstream, operator, schema, tls, users, websocket
+from millstream.config import (
+    accounts,
+    callout,
+    jetstream,
+    millstream,
+    operator,
+    schema,
+    tls,
+    users,
+    websocket,
+)
 from millstream.config.fields import SettingField
 from tests.kits.docs.generated import compare, item
 from tests.kits.paths import DOCS
@@ -15,6 +25,7 @@ PAGE = DOCS / "configuration.md"
 TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "Top level": [schema.TOP_LEVEL, operator._RESOLVER_TLS],
     "authorization": [users._AUTHORIZATION],
+    "auth_callout": [callout._CALLOUT],
     "users": [users._USER],
     "permissions": [users._PERMISSIONS, users._RESPONSES],
     "accounts": [accounts._ACCOUNT, accounts._LIMITS, accounts._TRACE],
@@ -56,7 +67,7 @@ def test_every_refused_key_is_listed_with_the_reason() -> None:
 
 def test_no_table_of_keys_is_forgotten() -> None:
     listed = {id(table) for tables in TABLES.values() for table in tables}
-    for module in (accounts, jetstream, millstream, operator, schema, tls, users, websocket):
+    for module in (accounts, callout, jetstream, millstream, operator, schema, tls, users, websocket):
         for name, value in vars(module).items():
             if isinstance(value, tuple) and value and all(isinstance(each, SettingField) for each in value):
                 assert id(value) in listed, f"{module.__name__}.{name}"

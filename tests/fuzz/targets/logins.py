@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from millstream.base.errors import MillstreamError
-from millstream.broker.operator.account import claimed_account, permissions_of
+from millstream.broker.operator.account import claimed_account
+from millstream.broker.user_claims import permissions_of
 from millstream.claims.decode import read_account, read_activation, read_operator, read_user
 from millstream.claims.templates import filled
 from millstream.claims.token import read_token

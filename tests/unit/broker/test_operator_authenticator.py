@@ -3,7 +3,8 @@
 import time
 from typing import Any
 
-from millstream.broker.auth import Candidate, ClientCredentials
+from millstream.broker.auth import Candidate, ClientCredentials, Decided, Login
+from millstream.broker.callout import CalloutRules
 from millstream.broker.operator.account import claimed_account
 from millstream.broker.operator.authenticator import OperatorAuthenticator
 from millstream.broker.options import Trust
@@ -15,9 +16,13 @@ TRUST = Trust(keys=(OPERATOR.key.public,))
 ACCOUNT = OPERATOR.account("A", mappings={"a": [{"subject": "b.{{bad(1)}}"}], "c": [{"subject": "d"}]})
 
 
+def _nobody_asks(rules: CalloutRules, login: Login, done: Decided) -> None:
+    raise AssertionError("there is no service to ask")
+
+
 def candidate(user: User, account: Account = ACCOUNT, **more: Any) -> Candidate | None:
     claimed = claimed_account(read_account(account.token), strict=False, others={})
-    authenticator = OperatorAuthenticator(TRUST, {account.public: claimed})
+    authenticator = OperatorAuthenticator(TRUST, {account.public: claimed}, _nobody_asks)
     nonce = "nonce"
     credentials = ClientCredentials(
         **{
@@ -67,8 +72,13 @@ def test_a_mapping_that_does_not_work_is_left_out() -> None:
     assert [each.source for each in claimed.options.mappings] == ["c"]
 
 
-def test_users_of_a_callout_are_refused_but_for_the_service() -> None:
+def test_users_of_a_callout_are_not_decided_about_here() -> None:
     service = ACCOUNT.user("service")
     account = OPERATOR.account("A", authorization={"auth_users": [service.public]})
-    assert candidate(service, account) is not None
-    assert candidate(account.user("ann"), account) is None
+    found = candidate(service, account)
+    assert found is not None
+    assert found.verify() is not None
+    other = candidate(account.user("ann"), account)
+    assert other is not None
+    assert other.ask is not None
+    assert other.verify() is None

@@ -19,12 +19,14 @@ _DEFECTS = [
     ("h2", "4.2.0", "CVE-2025-57804: header injection, request splitting"),
     ("pyarrow", "14.0.0", "CVE-2023-47248: IPC and Parquet files run code"),
     ("pyarrow", "23.0.0", "CVE-2026-25087: use after free when reading IPC files"),
+    ("pynacl", "1.6.1", "CVE-2025-69277: libsodium takes points outside of the main subgroup"),
     ("pyspark", "3.5.1", "CVE-2025-55039: encryption between nodes without authentication"),
     ("pyyaml", "5.3.1", "CVE-2020-14343: files run code"),
     ("httptools", "1.0.0", "not tried"),
     ("hyperframe", "7.0.0", "not tried"),
     ("wsproto", "2.0.0", "not tried"),
     ("nats-py", "3.0.0", "not tried"),
+    ("pynacl", "2.0.0", "not tried"),
     ("h2", "5.0.0", "not tried"),
 ]
 

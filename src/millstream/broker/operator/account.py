@@ -23,12 +23,11 @@ from millstream.broker.options import (
     Import,
     MapDestination,
     Permissions,
-    ResponseRule,
     ResponseType,
     SubjectMapping,
-    SubjectRules,
 )
 from millstream.broker.sharing import Sharing
+from millstream.broker.user_claims import permissions_of
 from millstream.claims import types
 from millstream.claims.decode import read_activation
 from millstream.claims.token import ClaimsError
@@ -105,28 +104,6 @@ def claimed_account(
         permissions=permissions_of(body.default_permissions),
         wanting=wanting,
         ends=ends,
-    )
-
-
-def permissions_of(claimed: types.PermissionClaims) -> Permissions | None:
-    """Return permissions as options; None if they restrict nothing."""
-    if not (claimed.pub.allow or claimed.pub.deny or claimed.sub.allow or claimed.sub.deny or claimed.resp):
-        return None
-    publish = SubjectRules(allow=claimed.pub.allow or None, deny=claimed.pub.deny)
-    responses = None
-    if claimed.resp is not None:
-        # Zero stands for the default.
-        rule = ResponseRule()
-        responses = ResponseRule(
-            max_messages=claimed.resp.max or rule.max_messages,
-            expires_s=claimed.resp.ttl * _S if claimed.resp.ttl else rule.expires_s,
-        )
-        if publish.allow is None:
-            publish = SubjectRules(allow=(), deny=publish.deny)
-    return Permissions(
-        publish=publish,
-        subscribe=SubjectRules(allow=claimed.sub.allow or None, deny=claimed.sub.deny),
-        allow_responses=responses,
     )
 
 

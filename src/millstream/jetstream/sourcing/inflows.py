@@ -29,7 +29,10 @@ class Inflows:
 
     def _origins(self) -> Iterator[Origin]:
         account = self._stream.account
-        return origins_of(self._stream.config, Asker(self._stream.name, account.name, account.domain))
+        return origins_of(
+            self._stream.config,
+            Asker(self._stream.name, account.name, account.domain, account.subjects.forms),
+        )
 
     # -- life -------------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from millstream.broker.auth import Candidate, ClientCredentials, Identity
+from millstream.broker.auth import Candidate, ClientCredentials, Identity, Login
+from millstream.broker.handshake import auth_timeout_s
 from millstream.broker.password_checks import PasswordCheck
 from millstream.broker.permissions import PermissionSet
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
@@ -60,24 +61,28 @@ class Access:
             user=user, password=password, token=token, jwt=token, peer=peer, host=address
         )
         candidate = self._broker.authenticator.candidate(given)
-        identity = await self._verified(candidate, address) if candidate is not None else None
+        identity = await self._verified(candidate, given) if candidate is not None else None
         if identity is None:
             _log.error("authentication error%s", f" - User {quoted(user)}" if user else "")
             what = "these credentials are not accepted" if authorization else "credentials are needed"
             raise ArrowProblem(HTTPStatus.UNAUTHORIZED, what)
         return identity
 
-    async def _verified(self, candidate: Candidate, address: str) -> Identity | None:
-        if not candidate.slow:
+    async def _verified(self, candidate: Candidate, given: ClientCredentials) -> Identity | None:
+        if not (candidate.slow or candidate.ask):
             return candidate.verify()
         outcome: asyncio.Future[Identity | None] = self._broker.loop.create_future()
-        check = PasswordCheck(
-            candidate.verify,
-            is_gone=outcome.done,
-            done=lambda identity: None if outcome.done() else outcome.set_result(identity),
-            gone=lambda: None,
-        )
-        self._broker.password_checks.submit((address, candidate.identity.user), check)
+
+        def done(identity: Identity | None) -> None:
+            if not outcome.done():
+                outcome.set_result(identity)
+
+        if candidate.ask is not None:
+            timeout_s = auth_timeout_s(self._broker, given.connection_type)
+            candidate.ask(Login(credentials=given, timeout_s=timeout_s), done)
+        else:
+            check = PasswordCheck(candidate.verify, is_gone=outcome.done, done=done, gone=lambda: None)
+            self._broker.password_checks.submit((given.host, candidate.identity.user), check)
         return await outcome
 
     def check_may_read(self, identity: Identity, name: str, stream: Stream | None) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from millstream.broker.history import ClosedConnection
 from millstream.broker.options import GLOBAL_ACCOUNT, ConnectionType
-from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint
+from millstream.broker.tls_peer import UnreadableCertificate, peer_names, pinned_fingerprint, suite_name
 from millstream.golang.time import format_time
 from millstream.server.monitor.formats import nanoseconds, round_trip, text_of, uptime
 from millstream.server.monitor.json_page import Listing
@@ -141,7 +141,7 @@ def describe(
         lang=session.connect.lang,
         version=session.connect.version,
         tls_version=session.tls_version,
-        tls_cipher_suite=_suite_name(session.tls_cipher),
+        tls_cipher_suite=suite_name(session.tls_cipher),
         tls_peer_certs=_peer_certificates(session) if identity and not closed else [],
         tls_first=_tls_first(session),
         authorized_user=authorized_user(session) if identity else "",
@@ -200,20 +200,3 @@ def _peer_certificate(der: bytes) -> PeerCertificate:
         )
     except UnreadableCertificate:
         return PeerCertificate(cert_sha256=fingerprint)
-
-
-@lru_cache(maxsize=64)
-def _suite_name(openssl_name: str) -> str:
-    """Return the standard name for OpenSSL's name of a cipher suite; those of TLS 1.3 are the same."""
-    if not openssl_name or openssl_name.startswith("TLS_"):
-        return openssl_name
-    exchange, _, cipher = openssl_name.partition("AES" if "AES" in openssl_name else "CHACHA20")
-    exchange = exchange.rstrip("-").replace("-", "_") or "RSA"
-    if "CHACHA20" in openssl_name:
-        cipher = "CHACHA20_POLY1305_SHA256"
-    else:
-        size, _, mode = cipher.partition("-")
-        cipher = f"AES_{size}_{mode.replace('-', '_')}"
-        if "GCM" not in cipher and "CCM" not in cipher:
-            cipher = f"AES_{size}_CBC_{mode.replace('-', '_')}"
-    return f"TLS_{exchange}_WITH_{cipher}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.base.slices import Pieces
+from millstream.broker import feature_flags
 from millstream.broker.handshake import auth_timeout_s
 from millstream.broker.info import PROTOCOL_VERSION, SERVER_VERSION
 from millstream.broker.options import ConnectionType, TlsOptions, WebSocketOptions
@@ -25,13 +26,6 @@ from millstream.server.monitor.loop_steps import EventLoop, event_loop
 if TYPE_CHECKING:
     from millstream.server.server import Server
 
-# Switches of nats-server for formats that we do not write.
-FEATURE_FLAGS: Final = {
-    "js_ack_fc_v2": False,
-    "js_api_reply_v2": False,
-    "js_raft_delete_range": False,
-    "js_snapshot_sources": False,
-}
 _DEFAULT_TLS_TIMEOUT_S: Final = 2.0
 _DEFAULT_HANDSHAKE_TIMEOUT_S: Final = WebSocketOptions().handshake_timeout_s
 
@@ -212,7 +206,7 @@ def varz(server: Server) -> Pieces[Varz]:
         config_digest=server.options.config_digest,
         tags=list(options.server_tags),
         metadata=dict(sorted(options.server_metadata.items())),
-        feature_flags=FEATURE_FLAGS,
+        feature_flags=feature_flags.in_force(options.feature_flags),
         system_account=options.system_account,
         slow_consumer_stats=ByKind(clients=broker.totals.slow_consumers),
         stale_connection_stats=ByKind(clients=broker.totals.stale_connections),

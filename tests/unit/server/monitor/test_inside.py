@@ -13,8 +13,9 @@ import pytest
 from millstream.base.slices import MOST_ITEMS, Pieces, finish
 from millstream.broker.options import ConnectionType
 from millstream.broker.session import ConnectOptions
+from millstream.broker.tls_peer import suite_name
 from millstream.server.monitor import internals
-from millstream.server.monitor.connection_info import Moment, _suite_name, describe
+from millstream.server.monitor.connection_info import Moment, describe
 from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.http import MonitorRequest, MonitorResponse
@@ -201,7 +202,7 @@ async def test_a_handshake_that_came_first_is_told(server: Server) -> None:
     ],
 )
 def test_cipher_suites_have_their_standard_names(openssl: str, standard: str) -> None:
-    assert _suite_name(openssl) == standard
+    assert suite_name(openssl) == standard
 
 
 def test_options_are_decoded_from_the_body_of_a_request() -> None:
