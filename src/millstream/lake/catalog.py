@@ -8,6 +8,7 @@ import contextlib
 import logging
 import time
 import tomllib
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -126,7 +127,11 @@ def _load(settings: CatalogSettings) -> "Catalog":
         from millstream.lake.rest_catalog import PatientRestCatalog
 
         return PatientRestCatalog(settings.name, **{key: str(value) for key, value in whole.items()})
-    return load_catalog(settings.name, **given)
+    catalog = load_catalog(settings.name, **given)
+    engine = getattr(catalog, "engine", None)
+    if engine is not None:  # of a database: a catalog that nobody closes closes it when it is collected
+        weakref.finalize(catalog, engine.dispose)
+    return catalog
 
 
 @contextlib.contextmanager
