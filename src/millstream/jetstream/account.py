@@ -410,6 +410,7 @@ class AccountJetStream:
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         log = self._open_log(found.config, self._stream_folder(name), synced=synced)
         positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
+        parts.discard_torn(log, sourced=positions is not None)
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
         parts.restore(stream)
         if self._fs.list(self._journal_folder(name)):
@@ -454,7 +455,7 @@ class AccountJetStream:
             synced=synced,
             refills=config.mirror is not None,
         )
-        parts.discard_torn(log)
+        log.mark_ends(config.mirror is not None or bool(config.sources))
         return log
 
     def _stream_folder(self, name: str) -> str:

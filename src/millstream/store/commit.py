@@ -144,11 +144,12 @@ class Commit:
                 for segment in self.work.unsynced:
                     self._restore(segment, segment.size)
                     self._sync(segment, segment.size)
-            if sync and self.folder_changed and any(is_first(buffer) for _, buffer in self.parts):
-                # The commit journal only vouches for the newest file: the names of others must be durable.
-                self._fs.sync_folder(self._folder)
-                self.folder_changed = False
             for segment, buffer in self.parts:  # one after the other: no hole before what is on disk
+                if sync and self.folder_changed and is_first(buffer):
+                    # The names of files before it must be durable: a file whose name is lost looks like one
+                    # that was dropped, and the commit journal only vouches for the newest.
+                    self._fs.sync_folder(self._folder)
+                    self.folder_changed = False
                 self._write(segment, buffer)
                 if sync:
                     self._sync(segment, buffer.base + buffer.size)
@@ -256,6 +257,8 @@ class Commit:
         self.removed = self.work.doomed
 
     def _remove(self, segment: Segment) -> None:
+        if segment in self.work.unsynced:
+            self.work.unsynced.remove(segment)
         self._fs.remove(summary_path(self._folder, segment.number))
         self._fs.remove(segment_path(self._folder, segment.number))
 

@@ -33,6 +33,7 @@ class LogCommits:
     def __init__(
         self, state: LogState, chain: SegmentChain, gathered: NextCommit, writer: LogAppender
     ) -> None:
+        self.marks_ends = False  # commits end with a record that tells where they began
         self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
         self.recent: Recent | None = None
         self.closer: Callable[[list[File]], None] = close_files  # of files that have no name any more
@@ -61,6 +62,9 @@ class LogCommits:
         removes = bool(gathered.removing or gathered.erasing or gathered.floor)
         if removes:
             self._writer.write_removals()
+        active = self._chain.active
+        if self.marks_ends and active.pending.size > 0:
+            self._writer.write_end(active)
         changed = self._chain.changed()
         work = gathered.take(changed)
         active = self._chain.active

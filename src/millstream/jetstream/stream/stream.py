@@ -139,6 +139,7 @@ class Stream(StreamCommits):
         self.sync = self._sync_by_default and config.persist_mode is not PersistMode.ASYNC
         compressed = config.compression is not StoreCompression.NONE and not self.in_memory
         self.log.compress(compressed)
+        self.log.mark_ends(not self.in_memory and (config.mirror is not None or bool(config.sources)))
         self.dedupe.window_ns = config.duplicate_window
         self.ages = config.max_age > 0
         self.prepares = bool(config.sources)
