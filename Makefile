@@ -4,6 +4,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Another Python than the one of .venv is asked for: refuse, and do not test the wrong one.
+version = $(shell $(1) -c "import sys; print(*sys.version_info[:2], sep='.')")
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(call version,$(PYTHON)),$(call version,$(BIN)/python))
+$(error $(VENV) has Python $(call version,$(BIN)/python): use $(PYTHON) in another clone, or remove $(VENV))
+endif
+endif
+endif
 WORKERS ?= 5
 RUN_FLAGS ?=
 # What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.

@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 import tomllib
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 CATALOG_FILE: Final = "catalog.db"
 SECRET_KEYS: Final = ("token", "credential", "secret", "password", "session-token", "account-key")
 _DURABLE: Final = "millstream.lake.durable_io.DurableFileIO"
+_SQLITE: Final = b"SQLite format 3\0"  # what a database begins with; a new one is empty
 _DRIVER_ERRORS: Final = {
     "sqlalchemy.exc": ("OperationalError",),
     "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
@@ -101,6 +103,7 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                 settings.file.parent.mkdir(parents=True, exist_ok=True)
             elif not settings.file.exists():
                 raise LakeError(f"there is no catalog {settings.file}; archive something to make it")
+            _check_database(settings)
         for _ in range(_TRIES - 1):
             try:
                 return _load(settings)
@@ -109,6 +112,14 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                     raise
                 time.sleep(_TRY_PAUSE_S)
         return _load(settings)
+
+
+def _check_database(settings: CatalogSettings) -> None:
+    """Refuse a file that is no database: PyIceberg would leave it open when it fails."""
+    if settings.file.exists():
+        with settings.file.open("rb") as file:
+            if file.read(len(_SQLITE)) not in (_SQLITE, b""):
+                raise LakeError(f"catalog {settings.name}: {settings.file}: this file is not a database")
 
 
 def _load(settings: CatalogSettings) -> "Catalog":
@@ -123,7 +134,11 @@ def _load(settings: CatalogSettings) -> "Catalog":
         from millstream.lake.rest_catalog import PatientRestCatalog
 
         return PatientRestCatalog(settings.name, **{key: str(value) for key, value in whole.items()})
-    return load_catalog(settings.name, **given)
+    catalog = load_catalog(settings.name, **given)
+    engine = getattr(catalog, "engine", None)
+    if engine is not None:  # of a database: a catalog that nobody closes closes it when it is collected
+        weakref.finalize(catalog, engine.dispose)
+    return catalog
 
 
 @contextlib.contextmanager
