@@ -4,6 +4,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Another Python than the one of .venv is asked for: refuse, and do not test the wrong one.
+version = $(shell $(1) -c "import sys; print(*sys.version_info[:2], sep='.')")
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(call version,$(PYTHON)),$(call version,$(BIN)/python))
+$(error $(VENV) has Python $(call version,$(BIN)/python): use $(PYTHON) in another clone, or remove $(VENV))
+endif
+endif
+endif
 WORKERS ?= 5
 RUN_FLAGS ?=
 # What `millstream serve` imports, in one file.  Whatever comes last makes it: the build, or what is installed beside it.
@@ -17,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
 export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
-.PHONY: browser run test oracle compiled interpreted test-pure lint collect fmt build gateway spark dev bench bench-scale soak sim cuts fuzz sanitized dist docs clean
+.PHONY: browser run test oracle compiled interpreted test-pure test-spark engines lint collect fmt build gateway spark dev bench bench-scale soak sim cuts fuzz sanitized dist docs clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -78,6 +87,18 @@ oracle: build dev  ## the same scenarios on the real nats-server, recorded again
 
 soak: build dev  ## long runs on both servers: fuzzing, connection storms, leaks
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --server both -m "soak or hypothesis" --hypothesis-profile explore
+
+# The oldest Spark that pyproject.toml allows lies in a folder before the newest; whatever else it needs is shared.
+SPARK ?= newest
+SPARK_FLAGS ?= -m "soak or not soak" --server both
+OLDEST_SPARK := $(shell sed -n 's/.*"pyspark>=\([0-9.]*\).*/\1/p' pyproject.toml)
+SPARK_TESTS := tests/unit/spark tests/system/spark tests/system/pipelines tests/soak/spark
+
+test-spark: build dev $(if $(filter oldest,$(SPARK)),$(VENV)/.spark-oldest)  ## all tests of Spark on one version; SPARK=oldest or newest
+	PYTHONPATH="$(if $(filter oldest,$(SPARK)),$(CURDIR)/$(VENV)/spark-oldest)" $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(SPARK_FLAGS) $(SPARK_TESTS)
+
+engines: build dev $(VENV)/.engines  ## our tables in DuckDB, ClickHouse and AWS' Glue
+	$(BIN)/pytest -m soak tests/system/gateway_v2/test_iceberg.py tests/soak/lake
 
 SEEDS ?= 0:2000
 SIM_FLAGS ?=
@@ -148,6 +169,20 @@ $(VENV)/.dev: $(VENV)/.tools
 	@$(BIN)/pip install --quiet --no-deps "httpmq==0.1.0"
 	@$(BUNDLE)
 	@touch $@ $(VENV)/.gateway $(VENV)/.spark
+
+$(VENV)/.spark-oldest: $(VENV)/.tools
+	@echo "fetching Spark $(OLDEST_SPARK)"
+	@$(BIN)/pip install --quiet --no-compile --no-deps --upgrade --target $(VENV)/spark-oldest "pyspark==$(OLDEST_SPARK)"
+	@touch $@
+
+# DuckDB 1.5 is the newest whose extension is a package.
+$(VENV)/.engines: $(VENV)/.tools
+	@echo "fetching DuckDB, ClickHouse and moto: a gigabyte"
+	@$(BIN)/pip install --quiet --no-compile --no-deps --upgrade --target $(VENV)/engines/duckdb "duckdb==1.5.5" \
+	  duckdb-extensions duckdb-extension-avro duckdb-extension-httpfs "duckdb-extension-iceberg==1.5.5"
+	@$(BIN)/pip install --quiet --no-compile --no-deps --upgrade --target $(VENV)/engines/clickhouse "chdb==4.4.0" "chdb-core==26.9.0"
+	@$(BIN)/pip install --quiet --no-compile --upgrade --target $(VENV)/engines/moto "moto[glue,server]>=5.2,<6" "boto3>=1.40"
+	@touch $@
 
 docs: $(VENV)/.site  ## the documentation site, in build/site; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/site/bin/mkdocs build --quiet

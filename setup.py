@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 build = runpy.run_path(str(HERE / "src/millstream/base/build.py"))
 
 FLAGS = ["-O2", "-g0", "-fno-strict-aliasing", "-Wno-sign-compare"]
+FLAGS += ["-Werror=incompatible-pointer-types"]  # gcc 14 refuses it, too
 if "gcc" in (os.environ.get("CC") or sysconfig.get_config_var("CC") or ""):
     # A fifth of gcc's time goes into these, and the path of a message has as many instructions without.
     FLAGS += ["-fno-code-hoisting", "-fno-gcse", "-fno-ipa-cp", "-fno-tree-pre", "-fno-tree-vrp"]

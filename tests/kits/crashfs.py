@@ -53,6 +53,7 @@ class InjectedFailure:
     error: int  # errno
     kind: str = ""  # `write`, `sync`, …; empty: any
     suffix: str = ""  # of the path
+    within: str = ""  # a part of the path
 
 
 @dataclass(eq=False, slots=True)
@@ -233,9 +234,9 @@ class CrashFileSystem:
         """Raise PowerCut in that operation (counted from 1); a write is then half done."""
         self._cut_at = operation
 
-    def fail(self, error: int, *, at: int = 0, kind: str = "", suffix: str = "") -> None:
+    def fail(self, error: int, *, at: int = 0, kind: str = "", suffix: str = "", within: str = "") -> None:
         """Make operations fail until ``heal``."""
-        self.failures.append(InjectedFailure(at, error, kind, suffix))
+        self.failures.append(InjectedFailure(at, error, kind, suffix, within))
 
     def heal(self) -> None:
         self.failures.clear()
@@ -284,7 +285,7 @@ class CrashFileSystem:
         for failure in self.failures:
             if failure.at not in (0, self.operations) or failure.kind not in ("", kind):
                 continue
-            if path.endswith(failure.suffix):
+            if path.endswith(failure.suffix) and failure.within in path:
                 raise store_error(kind, path, OSError(failure.error, ""))
 
     @property

@@ -89,14 +89,14 @@ class FaultProxy:
         if self._server is not None:
             await self._server.wait_closed()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Use a task of our own: asyncio would log the cancellation of the one that it made for this call.
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not a coroutine: asyncio would make a task of it, and up to 3.12.1 log that this one was cancelled.
         line = asyncio.get_running_loop().create_task(self._line(reader, writer))
         self.accepted += 1
         self._lines.add(line)
         line.add_done_callback(self._lines.discard)
-        await asyncio.wait([line])
-        writer.transport.abort()  # a connection cut before it began has not been closed yet
+        # A connection cut before its line began has not been closed yet.
+        line.add_done_callback(lambda _: writer.transport.abort())
 
     async def _line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one connection in both directions until either end or a fault ends it."""

@@ -86,7 +86,8 @@ def run_many(first: int, end: int, minutes: float | None, *, shrinks: bool) -> i
     for seeds in parts:
         if minutes is not None and time.monotonic() - began > 60 * minutes:
             break
-        # In a process of its own: what a server leaves behind is freed with it.
+        # In a process of its own, because a server that is killed breaks no cycles, and the garbage collector
+        # does not look for them (``base.untracked``).
         with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
             part = pool.submit(run_part, seeds, shrinks=shrinks).result()
         for text in part.failed:

@@ -12,6 +12,7 @@ from random import Random
 
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
+from millstream.store.layout import FIRST_RECORD
 from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep, _Inode
 
 DEVICE = 1
@@ -110,11 +111,12 @@ class SimDisk(CrashFileSystem):
     def sound(self) -> bool:
         return not self.failures and self.space is None and not self.unreadable
 
-    def rot(self, random: Random) -> str | None:
+    def rot(self, random: Random, header_of: str = "") -> str | None:
         """Change one byte of a file of messages, consumers, or metadata; return its path.
 
         Metadata has a second copy, which the system writes some time after a stream was created.  Until then
-        the first one is spared: its damage and a power loss in the same moment are two faults.
+        the first one is spared: its damage and a power loss in the same moment are two faults.  With
+        `header_of`, the byte is in the header of a file of this stream's messages, if it has one.
         """
         paths = [
             path
@@ -126,7 +128,9 @@ class SimDisk(CrashFileSystem):
         # Messages first: there is more of them, and there is most to lose.
         messages = [path for path in paths if path.endswith(".log") and "/log/" in path]
         path = random.choice(messages if messages and random.random() < 0.6 else paths)
-        at = random.randrange(len(self._names[path].data))
+        files = [path for path in messages if header_of and f"/streams/{header_of}/log/" in path]
+        path = random.choice(files) if files else path
+        at = random.randrange(min(len(self._names[path].data), FIRST_RECORD if files else 1 << 40))
 
         def flip(data: bytearray) -> None:
             data[at] ^= 1 << random.randrange(8)
@@ -140,7 +144,7 @@ class SimDisk(CrashFileSystem):
     def _is_only_copy(self, path: str) -> bool:
         if not path.endswith("/meta.json"):
             return False
-        copy = self._names.get(path.removesuffix(".json") + ".copy")
+        copy = self._durable_names.get(path.removesuffix(".json") + ".copy")
         return copy is None or bytes(copy.durable) != bytes(self._names[path].data)
 
     def used(self) -> int:

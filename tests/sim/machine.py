@@ -113,6 +113,7 @@ class Machine:
         }
         self.rotted: Callable[[str], None] = lambda path: None
         self.rots_at_rest = False  # a byte changes while the server does not run
+        self.rots_header_of = ""  # a stream: the byte is in a header of its files
         self.cuts_at_start = 0  # power cuts left for starts
         self.operations = 0  # of disks before this one
         self.problems: list[str] = []
@@ -190,7 +191,7 @@ class Machine:
         self.disk = disk
 
     def rot(self) -> None:
-        path = self.disk.rot(self.random)
+        path = self.disk.rot(self.random, self.rots_header_of)
         if path is not None:
             self.happened("rot", path)
             self.rotted(path)

@@ -128,7 +128,7 @@ class Run:
         elif fault.kind == "link" and self.clients:
             self.clients[args["client"] % len(self.clients)].cut()
         elif fault.kind == "error":
-            machine.disk.fail(errno.EIO, kind=args["kind"])
+            machine.disk.fail(errno.EIO, kind=args["kind"], within=args.get("within", ""))
             self.loop.after(self.loop.clients, args["for"], self._heal)
         elif fault.kind == "unreadable":
             machine.disk.unreadable = True
@@ -143,6 +143,7 @@ class Run:
             machine.rot()
         elif fault.kind == "rot":
             machine.rots_at_rest = True
+            machine.rots_header_of = args.get("header_of", "")
             machine.kill()
         elif fault.kind == "full":
             machine.disk.space = machine.disk.used() + args["left"]

@@ -21,7 +21,11 @@ from tests.sim.shrink import shrink
 PARTS = 10
 SEEDS = 60 if pure_requested() else 300
 # Seeds that found a bug once.
-FOUND: tuple[int, ...] = (1043, 1203, 2925, 4043, 5614, 6468, 20184, 20288, 20779, 22542, 22740)
+_FOUND = """
+129 1043 1203 2925 4043 5614 6468 20184 20288 20779 20896 22542 22740 22823 23768 25410
+46027 46663 46736 47841 48089 50149 60237 61179 62427
+"""
+FOUND = tuple(map(int, _FOUND.split()))
 
 
 @pytest.mark.parametrize("part", range(PARTS))

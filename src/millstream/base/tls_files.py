@@ -50,13 +50,18 @@ def load_authorities(context: ssl.SSLContext, ca_file: str) -> None:
 def client_context(
     ca_file: str = "", cert_file: str = "", key_file: str = "", *, verify: bool = True
 ) -> ssl.SSLContext:
-    """Return a context for a client; without `ca_file` it trusts the system's authorities."""
+    """Return a context for a client; without `ca_file` it trusts the system's authorities.
+
+    It accepts what it accepted before Python 3.13, and what nats-server and its clients accept: authorities
+    need no extension that says what their key is for.
+    """
     if ca_file:
         _check_readable(ca_file, "authorities")
     try:
         context = ssl.create_default_context(cafile=ca_file or None)
     except ssl.SSLError:
         raise TlsFileError(f"{ca_file!r} holds no certificate in PEM") from None
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -369,7 +369,7 @@ def choose_path(broker: Broker, connection: Connection) -> None:
     """Choose the fast path for clients that are not traced, restricted or verbose."""
     options = broker.options
     traced = options.trace and (options.trace_verbose or not connection.account.is_system)
-    connection.tracer = Tracer(connection, options.max_traced_message) if traced else None
+    connection.tracer = Tracer(connection, options) if traced else None
     connect = connection.session.connect
     connection.pedantic = connect.pedantic
     connection.careful = connect.verbose or connection.permissions is not None or traced

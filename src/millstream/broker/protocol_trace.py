@@ -12,6 +12,7 @@ from millstream.protocol.parser import Op
 
 if TYPE_CHECKING:
     from millstream.broker.connection import Connection
+    from millstream.broker.options import BrokerOptions
     from millstream.broker.router import Target
     from millstream.protocol.parser import Frame
 
@@ -19,15 +20,17 @@ TRACE = 5  # below logging.DEBUG
 logging.addLevelName(TRACE, "TRACE")
 _log = logging.getLogger("millstream.trace")
 
+_CRLF: Final = b"\r\n"
 _SECRETS: Final = frozenset(("pass", "password", "auth_token", "token", "sig", "jwt", "proxy_sig"))
 
 
 class Tracer:
     """Traces one connection."""
 
-    def __init__(self, connection: "Connection", max_payload: int) -> None:
+    def __init__(self, connection: "Connection", options: "BrokerOptions") -> None:
         self._connection = connection
-        self._max_payload = max_payload
+        self._max_payload = options.max_traced_message
+        self._headers_only = options.trace_headers
 
     def operation_in(self, op: int, argument: bytes) -> None:
         text = _without_secrets(argument) if op == Op.CONNECT else one_line(argument)
@@ -56,7 +59,13 @@ class Tracer:
         return " ".join(part for part in parts if part)
 
     def _payload(self, arrow: str, frame: "Frame") -> None:
-        body = frame.headers() + frame.payload()
+        body = (
+            frame.headers().removesuffix(_CRLF * 2)
+            if self._headers_only
+            else frame.headers() + frame.payload()
+        )
+        if not body:
+            return
         shown = body[: self._max_payload] if self._max_payload else body
         more = "..." if len(shown) < len(body) else ""
         _log.log(

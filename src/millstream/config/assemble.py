@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from millstream.arrow.options import LOOPBACK, ArrowOptions
+from millstream.broker import feature_flags
 from millstream.broker.options import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -21,6 +22,7 @@ from millstream.broker.options import (
 from millstream.config.errors import ConfigError, Notes
 from millstream.config.options import LogOptions, MonitorOptions, Overrides, ProcessOptions, ServerOptions
 from millstream.config.settings import AuthorizationBlock, FoundSettings, split_host_port
+from millstream.jetstream.consumer_subjects import SubjectForms
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamLimits, JetStreamOptions
 
 if TYPE_CHECKING:
@@ -54,8 +56,11 @@ _BROKER_FIELDS: Final = (
     "proxy_protocol",
     "lame_duck_duration_s",
     "mappings",
+    "default_js_domains",
     "trace",
     "trace_verbose",
+    "trace_headers",
+    "feature_flags",
 )
 _LOG_FIELDS: Final = ("file", "size_limit", "max_files", "time", "utc", "json")
 _ARROW_FIELDS: Final = ("enabled", "host", "port", "advertise", "max_clients")
@@ -148,12 +153,13 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
         headers=not settings.get("no_headers", False),
         tls=tls,
         websocket=settings.get("websocket"),
+        leaf=settings.get("leaf"),
         system_account=system_account,
         trust=trust,
         accounts=tuple(block.account for block in blocks),
         authorization=_authorization(settings, blocks, system_account, notes),
     )
-    _check_broker(broker, settings, notes)
+    _check_broker(broker, blocks, settings, notes)
     return broker
 
 
@@ -245,7 +251,9 @@ def _check_no_auth_user(
         notes.error(f'{key}: "{name}" is no user or nkey of the configuration', at)
 
 
-def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) -> None:
+def _check_broker(
+    broker: BrokerOptions, blocks: Sequence[AccountBlock], settings: FoundSettings, notes: Notes
+) -> None:
     if broker.lame_duck_grace_period_s >= broker.lame_duck_duration_s:
         notes.error(
             f"lame duck grace period ({broker.lame_duck_grace_period_s:g}s) should be strictly lower than "
@@ -273,6 +281,10 @@ def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) 
             # The port is optional; anything else that cannot be parsed is an error.
             if ":" in broker.client_advertise:
                 notes.error("client_advertise: expected host or host:port", settings.at("client_advertise"))
+    if broker.leaf is not None or broker.default_js_domains:
+        from millstream.config.leaf import check_leaf
+
+        check_leaf(broker, [block.account.name for block in blocks if block.jetstream], settings, notes)
     if broker.websocket is not None:
         _check_websocket(broker.websocket, broker.authorization, settings, notes)
 
@@ -360,7 +372,9 @@ def _jetstream(
         accounts = {}  # the tokens of accounts say it
     elif all(block.account.name == system_account for block in blocks):
         accounts = {GLOBAL_ACCOUNT: AccountJetStreamOptions()}
+    flags = feature_flags.in_force(settings.get("feature_flags", {}))
     return JetStreamOptions(
+        forms=SubjectForms(flags[feature_flags.ACK_FC_V2], flags[feature_flags.API_REPLY_V2]),
         enabled=settings.get("jetstream", False),
         limits=values.pop("limits", JetStreamLimits()),
         accounts=accounts,

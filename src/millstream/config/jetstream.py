@@ -139,6 +139,7 @@ _JETSTREAM = (
     field("info_queue_limit", integer, "info_queue_limit"),
     field("max_buffered_msgs", between(0), "max_buffered_messages"),
     field("max_buffered_size", _read_amount, "max_buffered_size"),
+    field("max_concurrent_io", between(4, 8192), "max_concurrent_io"),
     field("key ek encryption_key", unsupported("encryption at rest", harmless=("",))),
     field("prev_key prev_ek prev_encryption_key", unsupported("encryption at rest", harmless=("",))),
     field("cipher", _ENCRYPTION),
@@ -148,7 +149,6 @@ _JETSTREAM = (
     field("meta_compact", _CLUSTER),
     field("meta_compact_size", _CLUSTER),
     field("meta_compact_sync", _CLUSTER),
-    field("max_concurrent_io", unsupported("a limit of disk operations under way")),
 )
 
 _ACCOUNT = (

@@ -46,6 +46,7 @@ _RELOADABLE: Final = {
     "broker.max_traced_message": Area.TRACE,
     "broker.trace": Area.TRACE,
     "broker.trace_verbose": Area.TRACE,
+    "broker.trace_headers": Area.TRACE,
     "broker.accounts": Area.ACCOUNTS,
     "broker.mappings": Area.ACCOUNTS,
     "broker.authorization.token": Area.AUTHORIZATION,
@@ -74,7 +75,7 @@ _RELOADABLE: Final = {
 _PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
 _OPENED: Final = ("broker.authorization", "broker.trust", "broker.websocket")  # compared field by field
 _FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
-_SECRET: Final = ("authorization", "trust", "websocket", "tls")
+_SECRET: Final = ("authorization", "leaf", "trust", "websocket", "tls")
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -90,16 +90,29 @@ def _read_metadata(entry: TreeEntry, notes: Notes) -> dict[str, str]:
     return {item.key: string(item, notes) for item in block(entry).values()}
 
 
-def _read_feature_flags(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
-    for flag in block(entry).values():
-        if boolean(flag, notes):
-            raise refused(flag, "not supported by Millstream: there is no such feature to switch on")
-    return {}
+def _read_trace_headers(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
+    only = boolean(entry, notes)
+    return {"trace_headers": only, "trace": only}
 
 
-def _read_js_domains(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
-    if block(entry):
-        raise refused(entry, "not supported by Millstream: domains of leaf nodes")
+def _read_feature_flags(entry: TreeEntry, notes: Notes) -> dict[str, bool]:
+    return {flag.key: boolean(flag, notes) for flag in block(entry).values()}
+
+
+def _leaf(name: str) -> Reader:
+    """Return a reader of leaf links, whose module is imported when a file needs it."""
+
+    def read(entry: TreeEntry, notes: Notes) -> Any:
+        from millstream.config import leaf
+
+        return getattr(leaf, f"read_{name}")(entry, notes)
+
+    return read
+
+
+def _read_nothing(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
+    """Check a switch that has no effect here."""
+    boolean(entry, notes)
     return {}
 
 
@@ -115,6 +128,7 @@ TOP_LEVEL = (
     field("tls", read_tls, "tls"),
     field("allow_non_tls", boolean, "allow_non_tls"),
     field("websocket ws", read_websocket, "websocket"),
+    field("leafnodes leaf", _leaf("leaf"), "leaf"),
     # Monitoring.
     field("http", listen(host="http_host", port="http_port")),
     field("https", listen(host="http_host", port="https_port")),
@@ -166,6 +180,7 @@ TOP_LEVEL = (
     field("debug", boolean, "debug"),
     field("trace", boolean, "trace"),
     field("trace_verbose", _read_trace_verbose),
+    field("trace_headers", _read_trace_headers),
     field("max_traced_msg_len", between(0), "max_traced_message"),
     field("logtime", boolean, "log_time"),
     field("logtime_utc", boolean, "log_utc"),
@@ -174,21 +189,16 @@ TOP_LEVEL = (
     field("log_max_num logfile_max_num", between(0), "log_max_files"),
     field("pid_file pidfile", string, "pid_file"),
     field("ports_file_dir", string, "ports_file_dir"),
+    field("feature_flags", _read_feature_flags, "feature_flags"),
+    field("disable_sublist_cache no_sublist_cache", _read_nothing),
     # Settings of nats-server, refused unless the value changes nothing.
     field("syslog", unsupported("syslog; log to a file or to standard error", harmless=(False,))),
     field("remote_syslog", unsupported("syslog; log to a file or to standard error", harmless=("",))),
-    field("trace_headers", unsupported("a trace of headers alone; use `trace`", harmless=(False,))),
-    field(
-        "disable_sublist_cache no_sublist_cache",
-        unsupported("routing without its cache", harmless=(False,)),
-    ),
     field("proxies", unsupported("proxies in front of clients")),
-    field("feature_flags", _read_feature_flags),
-    field("default_js_domain", _read_js_domains),
+    field("default_js_domain", _leaf("js_domains"), "default_js_domains"),
     field("mqtt", unsupported("MQTT")),
     field("cluster", _CLUSTER),
     field("gateway", _CLUSTER),
-    field("leafnodes leaf", unsupported("leaf nodes")),
     field("connect_error_reports", _CLUSTER),
     field("reconnect_error_reports", _CLUSTER),
     field("ocsp", unsupported("OCSP", harmless=(False,))),

@@ -16,6 +16,7 @@ from millstream.golang.time import Time
 from millstream.jetstream import parts
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.config.registry import StreamConfigs
+from millstream.jetstream.consumer_subjects import ConsumerSubjects, SubjectForms
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.stream import meta
@@ -60,12 +61,14 @@ class AccountJetStream:
         sync_interval_s: float | None = None,
         resources: Resources | None = None,
         advisories: Advisories | None = None,
+        forms: SubjectForms | None = None,
         start_threads: int = 1,
     ) -> None:
         self.name = name
         self.world = world
         self.options = options
         self.domain = domain
+        self.subjects = ConsumerSubjects(name, domain, forms)
         self.streams: dict[str, Stream] = {}
         self.unrecovered: dict[str, str] = {}  # streams on disk that cannot be started, and why
         self.resources = resources or Resources()
@@ -158,6 +161,12 @@ class AccountJetStream:
     def _appeared(self, name: str) -> None:
         for other in list(self._followers):
             other.inflows.appeared(name)
+
+    def reconnected(self) -> Pieces[None]:
+        """Let streams ask for what they mirror elsewhere, because a link to another server is there again."""
+        for follower in list(self._followers):
+            follower.inflows.reconnected()
+            yield 1
 
     def _make_folder(self, config: StreamConfig, found: meta.StreamMeta) -> None:
         """Build the folder of a new stream in staging, then rename it; runs in a worker."""
@@ -407,6 +416,7 @@ class AccountJetStream:
             raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
         log = self._open_log(found.config, self._stream_folder(name), synced=synced)
         positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
+        parts.discard_torn(log, sourced=positions is not None)
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
         parts.restore(stream)
         if self._fs.list(self._journal_folder(name)):
@@ -451,7 +461,7 @@ class AccountJetStream:
             synced=synced,
             refills=config.mirror is not None,
         )
-        parts.discard_torn(log)
+        log.mark_ends(config.mirror is not None or bool(config.sources))
         return log
 
     def _stream_folder(self, name: str) -> str:

@@ -196,6 +196,7 @@ class Engine:
             sync_interval_s=self.options.sync_interval_s,
             resources=self.resources,
             advisories=self._advisories(name, world, self._system),
+            forms=self.options.forms,
             start_threads=_START_THREADS,
         )
         self.accounts[name] = account

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from millstream.base.budget import DEFAULT_BUDGET
+from millstream.jetstream.consumer_subjects import SubjectForms
 
 DEFAULT_ERASE_WITHIN_S: Final = 120.0
 
@@ -53,6 +54,8 @@ class JetStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     sync_interval_s: float | None = None  # None: before every acknowledgement (`always`)
     erase_within_s: float = DEFAULT_ERASE_WITHIN_S  # how long removed messages may stay on disk
     memory_budget: int = DEFAULT_BUDGET  # bytes of what the store could do without
+    forms: SubjectForms = SubjectForms()
+    max_concurrent_io: int = 4096  # disk operations under way
     unique_tag: str = ""  # only shown by monitoring
     request_queue_limit: int = 10_000  # API requests that may wait
     info_queue_limit: int = 10_000  # info requests that may wait

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from millstream.jetstream.config.values import valid_name as valid_name
     from millstream.jetstream.consumers.dead_letters import store_letters as store_letters
     from millstream.jetstream.consumers.journal import Journal as Journal
-    from millstream.jetstream.publish.atomic_batch import discard_torn as discard_torn
     from millstream.jetstream.sourcing.origin import Asker as Asker
     from millstream.jetstream.sourcing.origin import origins_of as origins_of
     from millstream.jetstream.sourcing.positions import Positions as Positions
     from millstream.jetstream.stream.header_recovery import restore as restore
     from millstream.jetstream.stream.staging_folder import Staging as Staging
     from millstream.jetstream.stream.stream import Stream as Stream
+    from millstream.jetstream.stream.torn_commit import discard_torn as discard_torn
     from millstream.store.recovery import new_log as new_log
     from millstream.store.recovery import open_log as open_log
 
@@ -30,7 +30,7 @@ PLACES: Final = {
     "Staging": "millstream.jetstream.stream.staging_folder",
     "Stream": "millstream.jetstream.stream.stream",
     "StreamLimits": "millstream.jetstream.config.limits",
-    "discard_torn": "millstream.jetstream.publish.atomic_batch",
+    "discard_torn": "millstream.jetstream.stream.torn_commit",
     "new_log": "millstream.store.recovery",
     "open_log": "millstream.store.recovery",
     "origins_of": "millstream.jetstream.sourcing.origin",

@@ -6,8 +6,10 @@ settings leave out, which is the place for secrets.
 
 import contextlib
 import logging
+import sys
 import time
 import tomllib
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
 CATALOG_FILE: Final = "catalog.db"
 SECRET_KEYS: Final = ("token", "credential", "secret", "password", "session-token", "account-key")
 _DURABLE: Final = "millstream.lake.durable_io.DurableFileIO"
+_SQLITE: Final = b"SQLite format 3\0"  # what a database begins with; a new one is empty
+_DRIVER_ERRORS: Final = {
+    "sqlalchemy.exc": ("OperationalError",),
+    "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
+    "thrift.transport.TTransport": ("TTransportException",),
+}
+_BUSY_CODES: Final = ("OperationTimeoutException", "ThrottlingException")
 _TRIES: Final = 5  # two processes that create a new catalog at once: one of them fails
 _TRY_PAUSE_S: Final = 0.2
 
@@ -94,6 +103,7 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                 settings.file.parent.mkdir(parents=True, exist_ok=True)
             elif not settings.file.exists():
                 raise LakeError(f"there is no catalog {settings.file}; archive something to make it")
+            _check_database(settings)
         for _ in range(_TRIES - 1):
             try:
                 return _load(settings)
@@ -102,6 +112,14 @@ def open_catalog(settings: CatalogSettings, *, create: bool = False) -> "Catalog
                     raise
                 time.sleep(_TRY_PAUSE_S)
         return _load(settings)
+
+
+def _check_database(settings: CatalogSettings) -> None:
+    """Refuse a file that is no database: PyIceberg would leave it open when it fails."""
+    if settings.file.exists():
+        with settings.file.open("rb") as file:
+            if file.read(len(_SQLITE)) not in (_SQLITE, b""):
+                raise LakeError(f"catalog {settings.name}: {settings.file}: this file is not a database")
 
 
 def _load(settings: CatalogSettings) -> "Catalog":
@@ -116,24 +134,30 @@ def _load(settings: CatalogSettings) -> "Catalog":
         from millstream.lake.rest_catalog import PatientRestCatalog
 
         return PatientRestCatalog(settings.name, **{key: str(value) for key, value in whole.items()})
-    return load_catalog(settings.name, **given)
+    catalog = load_catalog(settings.name, **given)
+    engine = getattr(catalog, "engine", None)
+    if engine is not None:  # of a database: a catalog that nobody closes closes it when it is collected
+        weakref.finalize(catalog, engine.dispose)
+    return catalog
 
 
 @contextlib.contextmanager
-def explained(name: str) -> Iterator[None]:
-    """Turn errors of PyIceberg and of its drivers into one sentence that names the catalog."""
+def explained(name: str, table: str = "") -> Iterator[None]:
+    """Turn errors of PyIceberg and of its drivers into one sentence that names the catalog, or the table."""
     try:
         yield
     except LakeError:
         raise
     except Exception as error:
-        raise explain(error, name) from error
+        raise explain(error, name, table) from error
 
 
-def explain(error: Exception, name: str) -> LakeError:
-    """Return the error of a catalog as ours."""
+def explain(error: Exception, name: str, table: str = "") -> LakeError:
+    """Return the error of a catalog, or of loading a table from it, as ours."""
     text = _first_line(error)
     kind = type(error).__name__
+    if kind == "ValidationError" and table:  # pydantic says what it is missing in some class
+        return LakeError(f"table {table} cannot be read: its metadata are damaged, or are no table's")
     if kind in ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError"):
         return TableMissing(f"catalog {name}: {text}")
     if kind in ("UnauthorizedError", "ForbiddenError", "OAuthError"):
@@ -162,12 +186,25 @@ def may_pass(error: BaseException) -> bool:
         RequestException,
         ConnectionError,
         TimeoutError,
+        *_loaded_errors(),
     )
-    try:
-        from sqlalchemy.exc import OperationalError
-    except ImportError:
-        return isinstance(error, passing)
-    return isinstance(error, (*passing, OperationalError))
+    return isinstance(error, passing) or _is_passing_answer(error)
+
+
+def _loaded_errors() -> Iterator[type[BaseException]]:
+    """Yield the errors by which drivers of catalogs report a lost connection, of drivers that are loaded."""
+    for module, names in _DRIVER_ERRORS.items():
+        loaded = sys.modules.get(module)
+        yield from (getattr(loaded, name) for name in names if loaded is not None)
+
+
+def _is_passing_answer(error: BaseException) -> bool:
+    """Return True for an answer of AWS' that tells the client to come back later."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return False
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= 500 or status == 429 or response.get("Error", {}).get("Code") in _BUSY_CODES
 
 
 def _first_line(error: BaseException) -> str:

@@ -65,7 +65,7 @@ class TableLibrary:
 
     def load(self, namespace: Sequence[str], name: str) -> "Table":
         """Return a table; raise TableMissing if there is none."""
-        with explained(self.settings.name):
+        with explained(self.settings.name, ".".join((*namespace, name))):
             return self._opened().load_table((*namespace, name))
 
     def find(self, namespace: str, name: str) -> "Table | None":

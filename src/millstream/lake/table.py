@@ -88,7 +88,7 @@ class LakeTable:
         return table
 
     def load(self) -> "Table":
-        with explained(self.catalog.name):
+        with explained(self.catalog.name, self.name):
             return self.catalog.load_table(self.name)
 
     def progress(self) -> Progress:

@@ -18,4 +18,4 @@ cdef class DiskWriters:
     cpdef _readable(self, object writer)
     cpdef _wait_for(self, Ticket ticket)
     cdef _wait(self, object writer)
-    cdef Ticket _end(self, object writer)
+    cdef object _end(self, object writer)

@@ -72,7 +72,7 @@ class DiskWriters:
             alone = len(self._busy) == 1  # many commits go to the journal, which needs no zeros ahead
             writer.begin(descriptor, buffer, alone)
         except OSError:  # the write did not begin: report it as failed, so that it is retried
-            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer).tell, None)
+            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
         return True
 
     def _write_now(self, ticket: Ticket, descriptor: int, buffer: RecordBuffer) -> None:
@@ -97,7 +97,7 @@ class DiskWriters:
 
     def _readable(self, writer: DiskWriter) -> None:
         if writer.collect():
-            self._turn(_COMMIT_ENDED, self._end(writer).tell, None)
+            self._turn(_COMMIT_ENDED, self._end(writer), None)
 
     def _wait_for(self, ticket: Ticket) -> None:
         for writer, busy in list(self._busy.items()):
@@ -106,15 +106,16 @@ class DiskWriters:
 
     def _wait(self, writer: DiskWriter) -> None:
         if writer.wait():
-            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer).tell, None)
+            self._loop.call_soon(self._turn, _COMMIT_ENDED, self._end(writer), None)
 
-    def _end(self, writer: DiskWriter) -> Ticket:
+    def _end(self, writer: DiskWriter) -> Callable[[None], None]:
+        """Take back a writer, and return the call that reports the end of its commit."""
         ticket = self._busy.pop(writer)
         self._idle.append(writer)
         if self._pace is not None and not (writer.failed_write or writer.failed_sync):
             self._pace.ended(writer.took_ns, False)
         ticket.plain_ended(writer.failed_write, writer.failed_sync)
-        return ticket
+        return ticket.tell
 
     def shutdown(self) -> None:
         """Return when all writes have ended; callbacks that the loop has not run yet are dropped."""

@@ -61,7 +61,11 @@ class JetStreamService:
             preparing.join()
         broker = self._server.broker
         self._workers = Workers(
-            broker.loop, _COMMITTING_THREADS, "millstream-commit", broker.turns.run, broker.tick
+            broker.loop,
+            _committing_threads(options.max_concurrent_io),
+            "millstream-commit",
+            broker.turns.run,
+            broker.tick,
         )
         self.engine = Engine(
             self._with_claimed(options),
@@ -165,6 +169,12 @@ class JetStreamService:
         if limits is None:
             yield from self._refuse_others(engine, [name])
 
+    def link_ready(self, name: str) -> None:
+        """Let the streams of an account reach through a link that has just been made."""
+        account = self.engine.accounts.get(name) if self.engine is not None else None
+        if account is not None:
+            self._server.broker.turns.in_slices("streams of other servers", account.reconnected())
+
     def reload(self, plan: ReloadPlan) -> Pieces[None]:
         """Apply a changed configuration."""
         from millstream.config.reload import Area
@@ -189,6 +199,14 @@ def _prepare_folder(store_dir: str) -> threading.Thread | None:
     except RuntimeError:  # the system has no more of them: the engine does it
         return None
     return thread
+
+
+def _committing_threads(operations: int) -> int:
+    """Return how many threads of each kind may commit if so many disk operations may be under way.
+
+    There are two kinds, and one thread more writes the journal.
+    """
+    return min(_COMMITTING_THREADS, (operations - 1) // 2)
 
 
 def _domain_mappings(domain: str) -> tuple[SubjectMapping, ...]:

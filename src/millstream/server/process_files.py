@@ -52,15 +52,21 @@ def _is_pid(path: Path) -> bool:
 
 @contextlib.contextmanager
 def ports_file(server: Server, folder: str) -> Iterator[None]:
-    """Write `<program>_<pid>.ports`, which tells tools the ports that the system picked."""
+    """Write `<program>_<pid>.ports`, which tells tools the ports that the system picked.
+
+    The name appears when everything is written: tools wait for it.
+    """
     name = Path(sys.argv[0]).name if sys.argv[0] else "millstream"
     path = Path(folder) / f"{name}_{os.getpid()}.ports"
+    beside = path.with_suffix(".ports.new")
     try:
-        path.write_text(json.dumps(server.ports()))
+        beside.write_text(json.dumps(server.ports()))
+        beside.replace(path)
     except OSError as error:  # no reason to turn clients away
         _log.error("Error writing ports file (%s): %s", path, file_reason(error))
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
             path.unlink(missing_ok=True)

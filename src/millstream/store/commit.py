@@ -108,6 +108,7 @@ class Commit:
         self.work = work
         self.running = False
         self.only_appends = False  # it takes nothing away and seals nothing
+        self.stores = True  # it uses sequences that none before it did
         # How it is to be written; ``Log.begin_commit`` leaves that to its caller:
         self.sync = True  # it is only done when it is on disk
         self.before: Callable[[], None] | None = None  # called where it is written; if it raises, it fails
@@ -144,11 +145,12 @@ class Commit:
                 for segment in self.work.unsynced:
                     self._restore(segment, segment.size)
                     self._sync(segment, segment.size)
-            if sync and self.folder_changed and any(is_first(buffer) for _, buffer in self.parts):
-                # The commit journal only vouches for the newest file: the names of others must be durable.
-                self._fs.sync_folder(self._folder)
-                self.folder_changed = False
             for segment, buffer in self.parts:  # one after the other: no hole before what is on disk
+                if sync and self.folder_changed and is_first(buffer):
+                    # The names of files before it must be durable: a file whose name is lost looks like one
+                    # that was dropped, and the commit journal only vouches for the newest.
+                    self._fs.sync_folder(self._folder)
+                    self.folder_changed = False
                 self._write(segment, buffer)
                 if sync:
                     self._sync(segment, buffer.base + buffer.size)
@@ -159,7 +161,8 @@ class Commit:
                 self.folder_changed = False
             self._overwrite()
         except StoreError as error:
-            self._make_room()
+            if error.full:
+                self._make_room()
             if not (error.full and self.work.doomed and self._fs.spend_reserve()):
                 raise
             self._run(sync)  # it frees more than it writes
@@ -256,6 +259,8 @@ class Commit:
         self.removed = self.work.doomed
 
     def _remove(self, segment: Segment) -> None:
+        if segment in self.work.unsynced:
+            self.work.unsynced.remove(segment)
         self._fs.remove(summary_path(self._folder, segment.number))
         self._fs.remove(segment_path(self._folder, segment.number))
 
@@ -263,9 +268,10 @@ class Commit:
         """Free space on a full disk: remove files whose messages were all removed, before that is written.
 
         Excludes files that record removals in other files, and requires a later file that surely exists,
-        because the last file records which sequences were used.
+        because the last file records which sequences were used.  Removes nothing if the commit has messages:
+        they may have displaced the others, and are not durable yet.
         """
-        if self.folder_changed or not self._newest.synced:
+        if self.stores or self.folder_changed or not self._newest.synced:
             return
         try:
             for segment in self.work.doomed:

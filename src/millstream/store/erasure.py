@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.store import summary
 from millstream.store.commit import summary_path
+from millstream.store.errors import StoreError
 from millstream.store.record import blank_record
 from millstream.store.segment_job import SegmentJob
 
@@ -42,6 +43,7 @@ class Erasure(SegmentJob):
         self.ordinals = ordinals
         self.relabelled: Segment | None = None  # the tables of a sealed segment, as its new summary has them
         self.done = False
+        self.sync_failed = False  # the system may have dropped also what others wrote to the file
         self._sealed = segment.sealed
         self._unsynced_places = self._unsynced_bytes = 0
 
@@ -99,7 +101,11 @@ class Erasure(SegmentJob):
             self._sync(file)
 
     def _sync(self, file: File) -> None:
-        file.sync()
+        try:
+            file.sync()
+        except StoreError:
+            self.sync_failed = True
+            raise
         self._unsynced_places = self._unsynced_bytes = 0
 
     def _summarize(self) -> None:

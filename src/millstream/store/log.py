@@ -133,6 +133,10 @@ class Log:
         """Return True if sealed segments are compressed."""
         return self.upkeep.block_size > 0
 
+    def mark_ends(self, on: bool) -> None:
+        """Write where commits end, so that a start can tell a commit that a power loss tore from damage."""
+        self.commits.marks_ends = on
+
     def move(self, folder: str) -> None:
         """Use the new name of the folder."""
         self.chain.move(folder)
@@ -213,6 +217,10 @@ class Log:
         Messages may be added and removed between two steps; whether those are found is undefined.
         """
         return self.reader.subjects(pattern)
+
+    def lasts(self, pattern: bytes) -> Iterator[int]:
+        """Return an iterator over the last sequences of these subjects."""
+        return self.reader.lasts(pattern)
 
     # -- appending --------------------------------------------------------------------------------
 

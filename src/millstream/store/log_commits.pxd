@@ -10,6 +10,7 @@ from millstream.store.segment_chain cimport SegmentChain
 
 @cython.final
 cdef class LogCommits:
+    cdef public bint marks_ends
     cdef public bint keeps_recent
     cdef public object recent
     cdef public object closer

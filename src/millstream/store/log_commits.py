@@ -33,6 +33,7 @@ class LogCommits:
     def __init__(
         self, state: LogState, chain: SegmentChain, gathered: NextCommit, writer: LogAppender
     ) -> None:
+        self.marks_ends = False  # commits end with a record that tells where they began
         self.keeps_recent = False  # somebody waits for the next commit, to read what it wrote
         self.recent: Recent | None = None
         self.closer: Callable[[list[File]], None] = close_files  # of files that have no name any more
@@ -61,12 +62,16 @@ class LogCommits:
         removes = bool(gathered.removing or gathered.erasing or gathered.floor)
         if removes:
             self._writer.write_removals()
+        active = self._chain.active
+        if self.marks_ends and active.pending.size > 0:
+            self._writer.write_end(active)
         changed = self._chain.changed()
         work = gathered.take(changed)
         active = self._chain.active
         pending = active.pending
         pending.room = max(0, self._writer.segment_size - pending.base - pending.size)
         commit = Commit(self._chain.fs, self._chain.folder, changed, active, work, self._state.last_seq)
+        commit.stores = self._state.last_seq > self._state.committed
         commit.only_appends = not removes and work.is_nothing()
         self.running = commit
         return commit

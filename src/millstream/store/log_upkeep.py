@@ -156,7 +156,11 @@ class LogUpkeep:
         return self._end_rewriting(segment, job)
 
     def _end_erasure(self, segment: Segment, erasure: Erasure) -> bool:
-        if not erasure.done or segment not in self._chain.segments:
+        if segment not in self._chain.segments:
+            return False
+        if erasure.sync_failed:
+            self._gathered.sync_again(segment)
+        if not erasure.done:
             return False
         fresh = erasure.relabelled
         if fresh is None:

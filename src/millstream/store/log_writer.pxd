@@ -12,6 +12,7 @@ cdef int _SKIP
 cdef int _MESSAGE
 cdef int _ERASE
 cdef unsigned long long _FARTHEST_JUMP
+cdef int _COMMIT_START
 cdef Py_ssize_t _MOST_MESSAGES
 
 @cython.final
@@ -31,6 +32,8 @@ cdef class LogAppender:
     cpdef skip_to(self, unsigned long long seq, long long timestamp)
     @cython.locals(state=LogState)
     cpdef write_used(self, Segment segment)
+    @cython.locals(state=LogState)
+    cpdef write_end(self, Segment segment)
     @cython.locals(segment=Segment)
     cdef Segment _writable(self)
     cpdef Segment roll(self)

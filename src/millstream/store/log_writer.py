@@ -9,9 +9,9 @@ from millstream.base.numbers import pack_rising
 from millstream.store.index import SubjectIndex
 from millstream.store.log_state import LogState
 from millstream.store.next_commit import NextCommit
-from millstream.store.record import Kind
+from millstream.store.record import COMMIT_START, Kind
 from millstream.store.scan import FARTHEST_JUMP
-from millstream.store.segment import Segment
+from millstream.store.segment import FILE_HEADER_SIZE, Segment
 from millstream.store.segment_chain import SegmentChain
 
 _REMOVED = int(Kind.REMOVED)
@@ -20,6 +20,7 @@ _SKIP = int(Kind.SKIP)
 _MESSAGE = int(Kind.MESSAGE)
 _ERASE = int(Kind.ERASE)
 _FARTHEST_JUMP = FARTHEST_JUMP
+_COMMIT_START = COMMIT_START
 _MOST_MESSAGES = 65_536  # of a segment: the event loop waits while the tables of one are loaded
 
 
@@ -93,6 +94,15 @@ class LogAppender:
         """Write to a segment which sequences were used."""
         state = self._state
         segment.note_other(segment.write(_SKIP, state.last_seq, state.last_timestamp, b"", b"", 0, 0, 0))
+
+    def write_end(self, segment: Segment) -> None:
+        """Write that the collected records end a commit, and up to where all before it is durable."""
+        state = self._state
+        durable = max(min(segment.pending.base, segment.synced), FILE_HEADER_SIZE)
+        body = durable.to_bytes(_COMMIT_START, "little")
+        segment.note_other(
+            segment.write(_SKIP, state.last_seq, state.last_timestamp, b"", body, 0, 0, _COMMIT_START)
+        )
 
     # -- segments ---------------------------------------------------------------------------------
 

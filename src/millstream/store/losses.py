@@ -37,6 +37,10 @@ class Losses(msgspec.Struct):
         if self.listener is not None:
             self.listener()
 
+    def last_untorn(self, last_seq: int) -> int:
+        """Return the last sequence before everything that a power loss may have torn, at most `last_seq`."""
+        return min([first - 1 for first, _ in self.torn], default=last_seq)
+
     def sequences(self) -> list[int]:
         """Return the sequences of all messages that may be lost, as far as known, in order."""
         return sorted({seq for damage in self.damages for seq in damage.sequences})

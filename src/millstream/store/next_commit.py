@@ -48,11 +48,13 @@ class NextCommit:
             self.floor = seq
 
     def doom(self, segment: Segment) -> None:
-        """Remove the files of a segment that is no longer needed."""
+        """Remove the files of a segment that is no longer needed.
+
+        What it says is synced before: until the next file is durable, it tells which sequences are used.
+        """
         self.doomed.append(segment)
-        for waiting in (self.work.unsynced, self.work.unsummarized):
-            if segment in waiting:
-                waiting.remove(segment)
+        if segment in self.work.unsummarized:
+            self.work.unsummarized.remove(segment)
 
     def add_overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
         """Overwrite bytes of a file."""
@@ -104,7 +106,7 @@ class NextCommit:
     def _together(self, commit: Commit, left: Work, since: Work) -> Work:
         gone = set(left.doomed) | set(self.doomed) | set(commit.removed)
         return Work(
-            [each for each in dict.fromkeys(left.unsynced + since.unsynced) if each not in gone],
+            [each for each in dict.fromkeys(left.unsynced + since.unsynced) if each not in commit.removed],
             left.overwrites + since.overwrites,
             [each for each in dict.fromkeys(left.unsummarized + since.unsummarized) if each not in gone],
             left.doomed + since.doomed,

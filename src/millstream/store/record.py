@@ -14,7 +14,8 @@ in a payload passes by accident, which matters when a damaged file is searched f
     MESSAGE, HEADERS  a stored message
     REMOVED           the body lists `seq` sequences that were removed (``numbers.pack_rising``)
     FLOOR             everything below `seq` was removed
-    SKIP              sequences up to and including `seq` are used up without a message
+    SKIP              sequences up to and including `seq` are used; at the end of a commit, the body says up
+                      to where the file was durable when it began
     ERASED            was a message; its content was overwritten on request
     ERASE             like REMOVED, and the content of these is to be overwritten
 
@@ -44,6 +45,7 @@ class Kind(IntEnum):
 MAX_RECORD = (1 << 28) - 1
 MAX_SUBJECT = (1 << 16) - 1
 HEADER_SIZE = 26
+COMMIT_START = 8  # bytes: the body of a SKIP that ends a commit
 
 _MESSAGE = int(Kind.MESSAGE)
 _HEADERS = int(Kind.HEADERS)

@@ -24,14 +24,14 @@ import msgspec
 from millstream.store import reach
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
+from millstream.store.damaged_end import count_records, is_torn, last_mark, length_for, may_be_torn
 from millstream.store.errors import StoreError
-from millstream.store.fill import has_lost_sector, is_filled, is_plausible, is_unfinished, may_be_filled
+from millstream.store.fill import has_lost_sector, is_filled, is_unfinished, may_be_filled
 from millstream.store.fs import File, FileSystem
 from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millstream.store.losses import MOST_LISTED, Damage
 from millstream.store.record import (
     HEADER_SIZE,
-    MAX_RECORD,
     WHOLE,
     Kind,
     Record,
@@ -39,7 +39,7 @@ from millstream.store.record import (
     erased_record,
     seq_in_mark,
 )
-from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, scan
+from millstream.store.scan import SMALLEST_MESSAGE, Gap, Scan, commit_start, scan
 from millstream.store.segment import FILE_HEADER_SIZE, Segment, file_header, start_in_header
 from millstream.store.summary import Summary, decode, erased_in
 from millstream.store.waypoints import Waypoints
@@ -47,7 +47,6 @@ from millstream.store.waypoints import Waypoints
 _log = logging.getLogger("millstream.store")
 
 _SKIP = int(Kind.SKIP)
-_MARK_START = MAX_RECORD.to_bytes(4, "little")
 _NAME = re.compile(r"(\d{10})\.(log|sum)$")
 _UNFINISHED = re.compile(r"(\d{10}\.(log|log\.erase|sum)|reach)\.new$")
 
@@ -99,17 +98,21 @@ class Recovery:
         self._torn: list[tuple[Gap, int]] = []  # with a lost sector, and the last sequence
         self._erase: list[int] = []
         self._half_erased: list[tuple[Segment, Gap]] = []
+        self._latest = 0  # the highest time that a record which is no message tells
         self._unsynced = False  # the names of files may not be durable
+        self._before: Gap | None = None  # at the end of the segment before
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
 
     def run(self) -> None:
         logs, summaries = self._list()
         for number in logs:
             may_grow = number == logs[-1] and number not in summaries
-            tail, self._tail = self._tail, None
+            tail = self._before = self._tail
+            self._tail = None
             segment = self._open(number, may_grow=may_grow)
             self._check_end(tail, segment)
             self._log.repair.adopt(segment)
+        self._log.state.last_timestamp = max(self._log.state.last_timestamp, self._latest)
         if self._log.chain.segments and self._log.chain.segments[-1].sealed:
             self._begin_after_missing(max([*logs, *summaries]) + 1)
         orphans = sorted(summaries - set(logs))
@@ -204,9 +207,14 @@ class Recovery:
         segment = Segment(number, start_seq or self._log.last_seq + 1)
         segment.file = file
         found = scan(segment, data, start_seq is not None)
+        if start_seq is not None and self._mend_length(number, file, data, found):
+            return self._from_file(number, file, is_last=is_last)
         if is_last and found.gaps and start_seq is not None:
             end = self._end_before_torn(segment, data, found)
             if end:
+                if self._refills:
+                    path = segment_path(self._folder, number)
+                    _log.warning("%s: cut %d bytes, which the origin sends again", path, len(data) - end)
                 file.truncate(end)
                 data = data[:end]
                 segment = Segment(number, start_seq)
@@ -218,11 +226,13 @@ class Recovery:
         if start_seq is None:
             if not segment.count:
                 _begin_behind_removed(segment)
+                self._begin_behind_damaged(segment)
             self._mend_header(segment, data, is_last=is_last)
         for gap in found.gaps:
             self._gaps.append((segment, gap, "damaged record"))
-            if is_last and has_lost_sector(data, gap.offset, gap.offset + gap.size):
+            if is_last and may_be_torn(gap, data, found):
                 self._torn.append((gap, 0))
+        self._latest = max(self._latest, found.timestamp)
         self._erase += found.erase
         if is_last:
             self._cut_tail(segment, data, found)
@@ -233,7 +243,8 @@ class Recovery:
                 file.truncate(found.end)  # it was sealed, and power went before the zeros were cut off
             elif rest > 0:
                 segment.note_gap(len(data))
-                gap = Gap(found.end, rest, segment.last_seq + 1, segment.last_seq, 0)
+                most = count_records(data, found.end, segment.last_seq + 1) or rest // SMALLEST_MESSAGE
+                gap = Gap(found.end, rest, segment.last_seq + 1, segment.last_seq, max(most, 1))
                 self._gaps.append((segment, gap, "damaged end"))
                 self._tail = self._tail or gap
             segment.sealed = True
@@ -241,27 +252,57 @@ class Recovery:
         self._log.index.add_sums(segment.subjects, segment.counts, segment.firsts, segment.lasts)
         return segment
 
+    def _mend_length(self, number: int, file: File, data: bytes, found: Scan) -> bool:
+        """Write the length of a record again if nothing else of it is damaged; return False if none was."""
+        if isinstance(file, BlockFile):
+            return False  # a block has a checksum of its own
+        places = [(gap.offset, gap.offset + gap.size) for gap in found.gaps]
+        if found.end < len(data) and not found.marked:
+            mark = last_mark(data, found.end)
+            places.append((found.end, len(data) if mark < 0 else mark))
+        for at, end in places:
+            length = length_for(data, at, end)
+            if length and length != data[at : at + 4]:
+                try:
+                    file.overwrite(at, length)
+                except StoreError as error:
+                    _log.error("a damaged length cannot be mended: %s", error)
+                    return False
+                path = segment_path(self._folder, number)
+                _log.warning("%s: the damaged length of a record at %d is mended", path, at)
+                return True
+        return False
+
     def _end_before_torn(self, segment: Segment, data: bytes, found: Scan) -> int:
         """Return the end of what counts in the last file if power went during its last commit; 0: all counts.
 
         Removals are written behind the messages of their commit.  Where a sector of the messages was lost,
         they do not count: what displaced other messages is lost.  An origin sends everything behind a lost
-        sector again.
+        sector again, and what is damaged behind the last message.
         """
-        torn = [gap for gap in found.gaps if has_lost_sector(data, gap.offset, gap.offset + gap.size)]
+        last = segment.offset_at(segment.count - 1) if segment.count else 0
+        torn = [
+            gap
+            for gap in found.gaps
+            if may_be_torn(gap, data, found) or (self._refills and gap.offset > last and found.durable)
+        ]
         if not torn:
             return 0
         at = torn[0].offset
         if self._refills:
             return at if self._leave_to_origin(segment.last_seq) else 0
-        others = [offset for offset in segment.others.to_list() if offset > at]
-        if not others or (segment.count and segment.offset_at(segment.count - 1) > others[0]):
-            return 0  # other commits follow
         record = Record()
-        for offset in others:
-            if record.read(data, offset, len(data), True) != WHOLE or record.kind == _SKIP:
+        removals = []
+        for offset in [offset for offset in segment.others.to_list() if offset > at]:
+            if record.read(data, offset, len(data), True) != WHOLE:
                 return 0
-        return others[0]
+            if record.kind != _SKIP:
+                removals.append(offset)
+            elif not commit_start(record):
+                return 0
+        if not removals or last > removals[0]:
+            return 0  # other commits follow
+        return removals[0]
 
     def _append_used(self, segment: Segment) -> bytes:
         """Write which sequences are used, which also shows that the torn commit was looked at."""
@@ -273,6 +314,15 @@ class Recovery:
         assert segment.file is not None
         segment.file.append(text)
         return text
+
+    def _begin_behind_damaged(self, segment: Segment) -> None:
+        """Skip the sequences that the end of the segment before may have used; no header tells how many."""
+        before = self._before
+        if before is not None and not self._refills:
+            segment.start_seq = segment.base_seq = max(
+                segment.start_seq, self._log.last_seq + before.most + 1
+            )
+            segment.last_seq = segment.start_seq - 1
 
     def _make_durable(self, segment: Segment) -> None:
         """Sync what a killed process may not have synced, because from now on it counts."""
@@ -327,9 +377,10 @@ class Recovery:
         if found.marked or (with_zeros and is_filled(data, found.end, expected)):
             file.truncate(found.end)
             return
-        next_seq = _seq_in_last_mark(data, found.end)
+        mark = last_mark(data, found.end)
+        next_seq = seq_in_mark(data, mark) if mark >= 0 else 0
         if not next_seq and (
-            _is_torn(data, found.end, expected) or (with_zeros and is_unfinished(data, found.end, expected))
+            is_torn(data, found.end, expected) or (with_zeros and is_unfinished(data, found.end, expected))
         ):
             path = segment_path(self._folder, segment.number)
             _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
@@ -340,7 +391,7 @@ class Recovery:
             last = next_seq - 1
         else:
             most = max(rest // SMALLEST_MESSAGE, 1)
-            last = segment.last_seq + (_count_records(data, found.end, expected) or most)
+            last = segment.last_seq + (count_records(data, found.end, expected) or most)
         gap = Gap(found.end, rest, expected, last, most)
         self._gaps.append((segment, gap, "damaged end"))
         if has_lost_sector(data, found.end, len(data)):
@@ -528,39 +579,3 @@ def _begin_behind_removed(segment: Segment) -> None:
     used = max([segment.last_seq, segment.floor - 1, *segment.removals.to_list()])
     segment.start_seq = segment.base_seq = used + 1
     segment.last_seq = used
-
-
-def _count_records(data: bytes, at: int, expected: int) -> int:
-    """Return the apparent number of messages from `at` to the end, by their sizes; 0 if they are invalid."""
-    count = 0
-    while len(data) - at >= HEADER_SIZE:
-        first = int.from_bytes(data[at : at + 4], "little")
-        kind, size = first >> 28, first & MAX_RECORD
-        if kind not in (Kind.MESSAGE, Kind.HEADERS) or size < HEADER_SIZE:
-            return 0
-        if count and int.from_bytes(data[at + 8 : at + 16], "little") != expected + count:
-            return 0
-        count += 1
-        at += size
-    return count if at == len(data) else 0
-
-
-def _seq_in_last_mark(data: bytes, at: int) -> int:
-    """Return the sequence in the last end mark after `at`; 0 if there is none."""
-    end = len(data)
-    while (end := data.rfind(_MARK_START, at, end)) >= 0:
-        seq = seq_in_mark(data, end)
-        if seq:
-            return seq
-    return 0
-
-
-def _is_torn(data: bytes, at: int, expected: int) -> bool:
-    """Return True if the bytes at `at` begin a record that would continue after their end."""
-    rest = len(data) - at
-    if rest < HEADER_SIZE:
-        return True
-    first = int.from_bytes(data[at : at + 4], "little")
-    kind, size = first >> 28, first & MAX_RECORD
-    seq = int.from_bytes(data[at + 8 : at + 16], "little")
-    return size > rest and is_plausible(kind, size, seq, expected)

@@ -13,8 +13,9 @@ cdef int _FLOOR
 cdef int _SKIP
 cdef int _ERASED
 cdef int _ERASE
+cdef int _COMMIT_START
 
-@cython.locals(record=Record, at=Py_ssize_t, end=Py_ssize_t, found=Py_ssize_t)
+@cython.locals(record=Record, at=Py_ssize_t, end=Py_ssize_t, found=Py_ssize_t, ends=bint)
 cpdef object scan(Segment segment, bytes data, bint sound_header=*)
 @cython.locals(seq="unsigned long long")
 cdef bint _is_end(Segment segment, bytes data, Py_ssize_t at, object result) except *
@@ -23,4 +24,5 @@ cdef Py_ssize_t _resume(Segment segment, bytes data, Py_ssize_t at, Py_ssize_t e
 @cython.locals(damaged=Record, alone=bint, most=Py_ssize_t)
 cdef _add_gap(Segment segment, object result, bytes data, Py_ssize_t at, Py_ssize_t end)
 cdef _close_gaps(object result, unsigned long long reach)
+cpdef unsigned long long commit_start(Record record) except? 0
 cdef _note(Segment segment, Record record, object result)

@@ -7,8 +7,9 @@ search does not read everything repeatedly.
 
 import msgspec
 
+from millstream.base.buffer import read_little
 from millstream.base.numbers import unpack_rising
-from millstream.store.record import HEADER_SIZE, WHOLE, Kind, Record, seq_in_mark
+from millstream.store.record import COMMIT_START, HEADER_SIZE, WHOLE, Kind, Record, seq_in_mark
 from millstream.store.segment import ALL_MARKS, FILE_HEADER_SIZE, Segment
 
 # Sequences do not jump by more than this within a segment; ``log`` begins another one instead.
@@ -25,6 +26,7 @@ _FLOOR = int(Kind.FLOOR)
 _SKIP = int(Kind.SKIP)
 _ERASED = int(Kind.ERASED)
 _ERASE = int(Kind.ERASE)
+_COMMIT_START = COMMIT_START
 
 
 class Gap(msgspec.Struct):
@@ -47,6 +49,8 @@ class Scan(msgspec.Struct):
     open_gap: Gap | None = None  # one behind which no sequence tells how many messages it had
     erase: list[int] = []  # sequences whose content is to be overwritten
     marked: bool = False  # an end mark stands at `end`: there is nothing behind it that counts
+    durable: int = 0  # what is before it was durable when a commit began that ends in this file
+    timestamp: int = 0  # the highest of records that are no messages: that of a message before them
 
 
 def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
@@ -71,7 +75,8 @@ def scan(segment: Segment, data: bytes, sound_header: bool = True) -> Scan:
             _add_gap(segment, result, data, at, found)
             at = found
         if result.open_gap is not None and (record.is_numbered() or record.kind == _SKIP):
-            result.open_gap.last_seq = record.seq - 1
+            ends = record.kind == _SKIP and commit_start(record) > 0
+            result.open_gap.last_seq = record.seq if ends else record.seq - 1
             _close_gaps(result, record.seq if record.kind == _SKIP else record.seq - 1)
         _note(segment, record, result)
         at += record.size
@@ -148,6 +153,8 @@ def _note(segment: Segment, record: Record, result: Scan) -> None:
         return
     at = segment.size
     segment.note_other(record.size)
+    if record.timestamp > result.timestamp:
+        result.timestamp = record.timestamp
     if record.kind == _REMOVED or record.kind == _ERASE:
         try:
             removals, _ = unpack_rising(record.payload(), 0, record.seq)
@@ -159,5 +166,13 @@ def _note(segment: Segment, record: Record, result: Scan) -> None:
             result.erase.extend(removals)
     elif record.kind == _FLOOR:
         segment.floor = max(segment.floor, record.seq)
-    elif record.seq > segment.last_seq:  # SKIP
-        segment.last_seq = record.seq
+    else:  # SKIP
+        result.durable = max(result.durable, commit_start(record))
+        segment.last_seq = max(segment.last_seq, record.seq)
+
+
+def commit_start(record: Record) -> int:
+    """Return up to where the file was durable when the commit began that this SKIP ends; 0: it ends none."""
+    if record.body_size != _COMMIT_START:
+        return 0
+    return read_little(record.buf, record.body_start, _COMMIT_START)

@@ -22,6 +22,7 @@ cdef class Node:
 
     cpdef bint is_empty(self)
     @cython.locals(branches=Py_ssize_t)
+    cdef inline bint has_values(self)
     cdef bint has_one_branch(self)
     cdef Node child_at(self, bytes pattern, Py_ssize_t start, Py_ssize_t end)
     cdef inline Node child(self, bytes token)
@@ -36,6 +37,7 @@ cdef class Node:
     @cython.locals(members=dict)
     cdef discard(self, bytes queue, object value)
     cpdef take(self, list plain)
+    cpdef Py_ssize_t value_count(self, bytes queue) except? -1
 
 cdef class Matches:
     cdef public list plain
@@ -57,6 +59,8 @@ cdef class SubjectTree:
     cdef public Py_ssize_t inserts
     cdef public Py_ssize_t removes
 
+    @cython.locals(node=Node, tokens=list, token=bytes, number=Py_ssize_t)
+    cpdef Node find(self, bytes pattern)
     @cython.locals(
         node=Node, child=Node, p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t
     )
@@ -74,9 +78,10 @@ cdef class SubjectTree:
     @cython.locals(found=Matches)
     cpdef Matches match_any_last(self, bytes prefix)
     @cython.locals(found=Matches)
-    cpdef Matches match_any_tail(self, bytes prefix)
+    cpdef Matches match_any_tail(self, bytes prefix, int least=*)
     @cython.locals(node=Node, paths=Paths, size=Py_ssize_t)
-    cdef bint _collect_any_tail(self, list tokens, Matches found) except -1
+    cdef bint _collect_any_tail(self, list tokens, int least, Matches found) except -1
+    cdef bint _collect_stars(self, Node node, int most, Matches found) except -1
     @cython.locals(node=Node, paths=Paths, size=Py_ssize_t)
     cdef bint _collect_any_last(self, list tokens, Matches found) except -1
     @cython.locals(node=Node, child=Node, star=Node, paths=Paths, last=Py_ssize_t)

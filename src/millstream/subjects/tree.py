@@ -50,9 +50,12 @@ class Node:
             and self.queues is None
         )
 
+    def has_values(self) -> bool:
+        return self._value is not None or self._values is not None or self.queues is not None
+
     def has_one_branch(self) -> bool:
         """Return True if the node has exactly one branch and no values."""
-        if self._value is not None or self._values is not None or self.queues is not None:
+        if self.has_values():
             return False
         branches = 0 if self._only is None else 1
         if self._children is not None:
@@ -168,6 +171,14 @@ class Node:
             plain.extend(self._values)
         elif self._value is not None:
             plain.append(self._value)
+
+    def value_count(self, queue: bytes | None) -> int:
+        """Return the number of values without a queue group, or of those in one."""
+        if queue is not None:
+            return len(self.queues.get(queue, ())) if self.queues is not None else 0
+        if self._values is not None:
+            return len(self._values)
+        return 0 if self._value is None else 1
 
 
 class Matches:
@@ -293,6 +304,21 @@ class SubjectTree:
         else:
             stump.drop_child(pattern[start:end])
 
+    def find(self, pattern: bytes) -> Node | None:
+        """Return the node with the values registered for exactly this pattern, or None."""
+        node: Node | None = self.root
+        tokens = pattern.split(b".")
+        for number, token in enumerate(tokens, start=1):
+            if node is None:
+                return None
+            if token == b"*":
+                node = node.star
+            elif token == b">" and number == len(tokens):
+                node = node.tail
+            else:
+                node = node.child(token)
+        return node
+
     def clear(self) -> None:
         """Remove everything; a later ``remove`` of a value registered before raises KeyError."""
         self.root = Node()
@@ -341,15 +367,18 @@ class SubjectTree:
             return None
         return found
 
-    def match_any_tail(self, prefix: bytes) -> Matches | None:
-        """Return the values that match ``prefix`` plus any more tokens; None if that depends on them."""
+    def match_any_tail(self, prefix: bytes, least: int = 1) -> Matches | None:
+        """Return the values that match ``prefix`` plus any more tokens, at least so many.
+
+        Returns None if that depends on them.
+        """
         found = Matches()
         tokens = prefix.split(b".")
-        if b"" in tokens or not self._collect_any_tail(tokens, found):
+        if b"" in tokens or not self._collect_any_tail(tokens, least, found):
             return None
         return found
 
-    def _collect_any_tail(self, tokens: list[bytes], found: Matches) -> bool:
+    def _collect_any_tail(self, tokens: list[bytes], least: int, found: Matches) -> bool:
         size = len(tokens)
         paths = Paths(self.root)
         while paths.next():
@@ -357,11 +386,22 @@ class SubjectTree:
             if node.tail is not None:
                 self._take(node.tail, found)
             if paths.depth == size:
-                if node.has_children() or node.star is not None:
+                if not self._collect_stars(node, least - 1, found):
                     return False
             else:
                 paths.go_on(node.star, node.child(tokens[paths.depth]))
         return True
+
+    def _collect_stars(self, node: Node, most: int, found: Matches) -> bool:
+        """Take the patterns that go on with up to `most` stars and a tail; False if there are others."""
+        while most > 0 and node.star is not None and not node.has_children():
+            node = node.star
+            most -= 1
+            if node.has_values():
+                return False
+            if node.tail is not None:
+                self._take(node.tail, found)
+        return node.star is None and not node.has_children()
 
     def _collect_any_last(self, tokens: list[bytes], found: Matches) -> bool:
         size = len(tokens)

@@ -70,6 +70,11 @@ BOTH_ACCEPT = [
     "port: 4222\n}",
     "port\n  4222 // where clients connect\n# the end",
     "feature_flags { anything: false }\nsyslog: false\nproxy_protocol: false",
+    "feature_flags { js_ack_fc_v2: true, anything: true }",
+    "feature_flags {}",
+    "disable_sublist_cache: true, trace_headers: true",
+    "no_sublist_cache: false",
+    "jetstream { store_dir: /nowhere, max_concurrent_io: 4 }",
 ]
 
 BOTH_REFUSE = [
@@ -148,6 +153,11 @@ BOTH_REFUSE = [
     "tls { cipher_suites: [NOT_ONE] }",
     "tls { min_version: '1.1' }",
     "server_metadata { a: 1 }",
+    "feature_flags { js_ack_fc_v2: 1 }",
+    "feature_flags: true",
+    "jetstream { max_concurrent_io: 3 }",
+    "jetstream { max_concurrent_io: 8193 }",
+    "jetstream { max_concurrent_io: many }",
 ]
 
 # Found by nats-server only when it starts, not by its check.
@@ -165,13 +175,10 @@ REFUSED_LATER_THERE = [
 # Features we do not have.
 UNSUPPORTED_HERE = [
     "cluster { port: -1 }",
-    "leafnodes { port: -1 }",
     "mqtt { port: 1883 }",
     "jetstream { key: secret }",
     "syslog: true",
     "prof_port: 6060",
-    "feature_flags { js_ack_fc_v2: true }",
-    "disable_sublist_cache: true",
     "accounts { A: {exports: [{service: a, latency: b}]} }",
 ]
 

@@ -6,17 +6,15 @@ Each binary lives twice (``tests.kits.lives``): once it is stopped, once it is k
 store and `told.json`.  Tests do not need the binaries.
 """
 
-import io
-import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
 from tests.kits.lives import Life, expected, live, told_by
 from tests.kits.patience import let_nats_py_wait
+from tests.kits.recorded_stores import pack
 from tests.kits.reference import OtherNatsServer
 
 STORES = Path(__file__).parent
@@ -35,19 +33,8 @@ def record(binary: str, seed: int, *, killed: bool) -> Path:
         told = expected(told_by(life, server, folder / "copy"), folder / "store")
         words = [version, "killed" if killed else "stopped", *filter(None, [life.cipher])]
         path = STORES / f"{'-'.join(words)}.tar.xz"
-        with tarfile.open(path, "w:xz") as archive:
-            archive.add(folder / "store", "store", filter=_anonymous)
-            text = json.dumps(told).encode()
-            member = tarfile.TarInfo("told.json")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text))
+        pack(path, folder / "store", told)
     return path
-
-
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import nats
 
+from tests.kits.recorded_stores import anonymous
+
 STORES = Path(__file__).parent
 
 
@@ -50,14 +52,8 @@ def record(binary: str) -> Path:
             server.communicate()
         path = STORES / f"nats-server-{version}.tar.xz"
         with tarfile.open(path, "w:xz") as archive:
-            archive.add(f"{folder}/jetstream", "jetstream", filter=_anonymous)
+            archive.add(f"{folder}/jetstream", "jetstream", filter=anonymous)
     return path
-
-
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
 
 
 if __name__ == "__main__":

@@ -156,5 +156,5 @@ def test_wrong_credentials_and_a_server_that_is_away_are_told(spark: Any, tmp_pa
         text = text_of(
             {"nats.servers": server.client_url, "nats.user": "u", "nats.password": "wrong-and-secret"}
         )
-    assert "the credentials were refused" in text
+    assert "refused the credentials" in text
     assert "wrong-and-secret" not in text

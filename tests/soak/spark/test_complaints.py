@@ -57,17 +57,17 @@ def test_a_query_tells_what_it_can_not_have(
 ) -> None:
     with pytest.raises(StreamingQueryException) as refused:
         run_query(spark, server, tmp_path / "1", nats__password="wrong")
-    assert "NotAllowed: the credentials were refused" in str(refused.value)
-    assert server.client_url.removeprefix("nats://") in str(refused.value)
+    address = server.client_url.removeprefix("nats://")
+    assert f"NotAllowed: {address} refused the credentials" in str(refused.value)
     assert "wrong" not in str(refused.value)
     with pytest.raises(StreamingQueryException) as missing:
         run_query(spark, server, tmp_path / "2", subscribe="NOPE")
     assert f"StreamMissing: there is no stream NOPE on {server.client_url}" in str(missing.value)
     with pytest.raises(StreamingQueryException) as away:
         run_query(spark, server, tmp_path / "3", nats__servers="nats://127.0.0.1:1", fetchTimeout="1s")
-    assert "SourceUnavailable: no connection to nats://127.0.0.1:1" in str(away.value)
+    assert "SourceUnavailable: cannot connect to 127.0.0.1:1" in str(away.value)
     rows = spark.range(1).selectExpr("'OUT.x' subject", "'x' data")
-    with pytest.raises(PySparkException, match="NotAllowed: the credentials were refused"):
+    with pytest.raises(PySparkException, match=f"NotAllowed: {address} refused the credentials"):
         rows.write.format("jetstream").options(
             **{"nats.servers": server.client_url, "nats.user": "ann", "nats.password": "wrong"}
         ).mode("append").save()

@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.kits.foreign import photograph
 from tests.kits.lives import KEY, Life, differences, expected, live, told_by
 from tests.kits.paths import GOLDEN
 from tests.kits.patience import PATIENCE_S
+from tests.kits.recorded_stores import unpack
 from tests.kits.reference import OtherNatsServer, ServerKind, inherited_environment
 
 STORES = sorted((GOLDEN / "adoption").glob("*.tar.xz"))
@@ -35,13 +35,7 @@ LIVES = int(os.environ.get("MILLSTREAM_LIVES", "20"))
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
-    return unpack(PLAIN, tmp_path)
-
-
-def unpack(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return folder / "store"
+    return unpack(PLAIN, tmp_path)[0]
 
 
 def adopted(store: Path, key: str = KEY) -> AdoptionReport:
@@ -71,10 +65,9 @@ def command(store: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 @pytest.mark.parametrize("archive", STORES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def test_a_recorded_store_is_as_its_server_said(archive: Path, tmp_path: Path) -> None:
-    store = unpack(archive, tmp_path)
+    store, wanted = unpack(archive, tmp_path)
     before = photograph(store)
     assert adopted(store).sound
-    wanted = json.loads((tmp_path / "told.json").read_text())
     assert differences(told_by_ours(tmp_path / "ours"), wanted) == []
     assert photograph(store) == before
 
@@ -167,7 +160,7 @@ def test_the_target_is_not_inside_the_store(unpacked: Path) -> None:
 
 
 def test_an_encrypted_store_needs_its_key(tmp_path: Path) -> None:
-    store = unpack(SECRET, tmp_path)
+    store, _ = unpack(SECRET, tmp_path)
     for key, words in (("", "no key was given"), ("wrong", "not with the key")):
         with pytest.raises(AdoptionError, match=words):
             adopted(store, key)
@@ -241,7 +234,7 @@ def test_the_command_reports_json(unpacked: Path) -> None:
 
 
 def test_the_key_comes_from_the_environment_or_the_configuration(tmp_path: Path) -> None:
-    store = unpack(SECRET, tmp_path)
+    store, _ = unpack(SECRET, tmp_path)
     config = tmp_path / "nats.conf"
     config.write_text("jetstream { key: $STORE_KEY }\n")
     assert command(store).returncode == 1

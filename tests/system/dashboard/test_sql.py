@@ -29,6 +29,26 @@ async def test_a_query_shows_rows_bars_and_what_it_has_read(screen: Screen, site
     )
 
 
+async def test_long_values_scroll_and_values_below_zero_have_bars(screen: Screen, site: Site) -> None:
+    await screen.open("sql")
+    page = screen.page
+    await page.get_by_label("Query").fill("select n::varchar as name, n from range(-2, 3) as numbers(n)")
+    await page.get_by_role("button", name="Run").click()
+    bars = page.get_by_role("img", name="n by name").locator("rect")
+    await expect(bars).to_have_count(5)
+    starts = [float(await bars.nth(at).get_attribute("x") or 0) for at in range(5)]
+    assert starts[0] < starts[1] < starts[2] == starts[3] == starts[4]
+
+    await page.get_by_label("Query").fill("select repeat('x', 9000) as long, 'same' as name from range(2)")
+    await page.get_by_role("button", name="Run").click()
+    rows = page.get_by_role("region", name="Table: Result").locator("tbody tr")
+    await expect(rows).to_have_count(2)
+    box = await rows.nth(0).bounding_box()
+    assert box is not None
+    assert box["height"] < 250
+    await expect(page.get_by_role("img")).to_have_count(0)
+
+
 async def test_mistakes_are_shown_and_a_long_query_can_be_cancelled(screen: Screen, site: Site) -> None:
     await screen.open("sql")
     page = screen.page

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTErr
 from millstream.gateway.settings import Lake
 from millstream.lake.catalog import CatalogSettings
 from tests.conftest import ServerFactory
+from tests.kits.engines.installed import run
 from tests.kits.gateway.v2 import Gateway
 from tests.kits.lake import archive
 from tests.kits.queries import fill, new_name
@@ -89,6 +91,7 @@ async def test_what_would_change_the_catalog_is_refused_in_its_protocol(served: 
         ("POST", f"{SPACES}/plant/register"),
         ("POST", f"{SPACES}/plant/tables/readings"),
         ("DELETE", f"{SPACES}/plant/tables/readings"),
+        ("DELETE", f"{SPACES}/plant/tables/readings?purgeRequested=false"),  # as DuckDB asks
         ("POST", "/v2/iceberg/v1/tables/rename"),
         ("POST", "/v2/iceberg/v1/transactions/commit"),
     ):
@@ -100,6 +103,38 @@ async def test_what_would_change_the_catalog_is_refused_in_its_protocol(served: 
             "code": 406,
         }
     assert (await served.http.get(f"{SPACES}/plant/tables/readings")).json() == before
+
+
+@pytest.mark.soak
+async def test_duckdb_attaches_the_catalog_and_reads_a_table(served: Gateway) -> None:
+    queries = (
+        "select count(*), max(seq) from lake.plant.readings",
+        "select seq from lake.plant.readings where seq > 18 order by seq",
+        "select * from lake.plant.nothing",
+        "drop table lake.plant.readings",
+    )
+    address = f"{served.http.base_url}/v2/iceberg"
+    counts, rows, missing, refused = json.loads(
+        await asyncio.to_thread(run, "duckdb", "duckdb_reader", address, *queries)
+    )
+    assert (counts, rows) == ([[20, 20]], [[19], [20]])
+    assert "Table with name nothing does not exist" in missing
+    assert "this catalog is read-only: pipelines write its tables" in refused
+
+
+@pytest.mark.soak
+async def test_clickhouse_attaches_the_catalog_and_reads_a_table(served: Gateway) -> None:
+    queries = (
+        "show tables from lake",
+        "select count(*), max(seq) from lake.`plant.readings`",
+        "select seq from lake.`plant.readings` where seq > 18 order by seq",
+    )
+    address = f"{served.http.base_url}/v2/iceberg"
+    output = await asyncio.to_thread(run, "clickhouse", "clickhouse_reader", address, *queries)
+    tables, counts, rows = json.loads(output)
+    assert tables == [["plant.readings"]]
+    assert [int(number) for number in counts[0]] == [20, 20]
+    assert [int(number) for [number] in rows] == [19, 20]
 
 
 async def test_answers_are_those_of_the_protocol(served: Gateway) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from millstream.lake.catalog import CatalogSettings, open_catalog
 from millstream.lake.table import LakeTable
+from tests.kits.spark.encoded import MESSAGE, avro_file, in_avro, in_protobuf, protobuf_file
 
 # Generous, since Spark is slow on a busy machine; and one JVM for all of them.
 pytestmark = [pytest.mark.timeout(600)]
@@ -75,3 +76,37 @@ def test_a_stream_is_archived_verified_compacted_and_replayed(
               "subject": "again.{subject}", "from_sequence": 301, "with_stream": True}  # fmt: skip
     run_lake(both, replay)
     assert [message.data for message in both.messages(target)] == [b"message %d" % n for n in range(301, 316)]
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_payloads_in_avro_and_protobuf_become_values_and_columns(
+    spark: SparkSession, both, run_lake, tmp_path: Path, form: str
+) -> None:
+    if form == "avro":
+        pytest.importorskip("fastavro")
+        encoded, file, message = in_avro, avro_file(tmp_path), {}
+    else:
+        encoded, file, message = in_protobuf, protobuf_file(tmp_path), {"schema_message": MESSAGE}
+    stream = both.create("ENCODED", "encoded.>")
+    dead = both.create("DEAD", "dead.>")
+    payloads = [encoded("d1", 20.5, "a", "b"), b"\xff\xff", encoded("d2", -3.0)]
+    both.publish([("encoded.new", payload, {}) for payload in payloads])
+
+    options = {"subscribe": stream, "valueFormat": form, "valueSchema": file, "onBadValue": "null"}
+    if message:
+        options["valueMessage"] = MESSAGE
+    rows = spark.read.format("jetstream").options(**both.nats, **options).load()
+    values = rows.selectExpr("seq", "value.*", "value_error is null as good").orderBy("seq").collect()
+    good = [(1, "d1", 20.5, ["a", "b"]), (3, "d2", -3.0, [])]
+    assert [tuple(row)[:4] for row in values if row.good] == good
+    assert [row.seq for row in values if not row.good] == [2]
+
+    run_lake(both, archive(stream, schema=file, dead_letters="dead.encoded", **message))
+    found = table_of(tmp_path).load().scan().to_arrow().sort_by("seq")
+    assert [
+        tuple(row.values()) for row in found.select(["seq", "device", "celsius", "tags"]).to_pylist()
+    ] == good
+    assert found.column("data").to_pylist() == [payloads[0], payloads[2]]
+    [letter] = both.messages(dead)
+    assert (letter.data, dict(letter.headers)["Millstream-Orig-Seq"]) == (payloads[1], "2")
+    assert dict(letter.headers)["Millstream-Dlq-Reason"]

@@ -230,6 +230,9 @@ def test_a_damaged_file_of_a_table_is_named(url: str, orders: str, library: Tabl
     second.unlink()
     with pytest.raises(LakeError, match=rf"^table shop\.{orders.lower()} cannot be read: "):
         asked(url, library, f"select * from whole.{orders} where seq > 10")
+    local_path(table.metadata_location).write_text("{")
+    with pytest.raises(LakeError, match=rf"^table shop\.{orders.lower()} cannot be read: its metadata are"):
+        asked(url, library, f"select * from shop.{orders}")
 
 
 USERS = """

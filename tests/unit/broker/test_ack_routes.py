@@ -126,3 +126,37 @@ def test_a_mapping_is_followed_by_acks_as_well() -> None:
     worker.say(ack(1) + ack(2))
     assert taker.taken == []
     assert watcher.heard().count(b"MSG elsewhere.1.") == 2
+
+
+def long_ack(number: int) -> bytes:
+    return ack(number).replace(b"$JS.ACK.", b"$JS.ACK.hub.HASH.")
+
+
+def test_acks_with_domain_and_account_are_read_where_they_lie_too() -> None:
+    broker, taker, other = make_broker(), Taker(), Taker()
+    listen(broker, b"$JS.ACK.hub.HASH.S.c.*.*.*.*.>", taker)
+    listen(broker, b"$JS.ACK.hub.HASH.S.cc.*.*.*.*.>", other)
+    client(broker).say(long_ack(1) + long_ack(2) + long_ack(3))
+    assert len(taker.taken) == 3
+    assert taker.in_place == 2
+    assert not other.taken
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        b"$JS.ACK.hub.HASH.S.c.1.2.2.7.0",
+        b"$JS.ACK.hub.HASH.S.c.*.2.>",
+        b"$JS.ACK.hub.HASH.S.c.*.*.*.*.*",
+        b"$JS.ACK.hub.HASH.S.c.*.*.*.*.*.>",
+        b"$JS.ACK.hub.*.S.c.*.*.2.>",
+    ],
+)
+def test_a_pattern_that_depends_on_the_numbers_is_asked_each_time(pattern: bytes) -> None:
+    broker, taker, other = make_broker(), Taker(), Taker()
+    listen(broker, b"$JS.ACK.hub.HASH.S.c.*.*.*.*.>", taker)
+    listen(broker, pattern, other)
+    client(broker).say(long_ack(1) + long_ack(2) + long_ack(3))
+    assert len(taker.taken) == 3
+    assert len(other.taken) == {b"*": 3, b">": 0 if pattern.count(b".") == 11 else 1}.get(pattern[-1:], 1)
+    assert taker.in_place == 0

@@ -65,25 +65,6 @@ class Loader:
         return self.broker(text).authorization.users
 
 
-# Top-level keys of nats-server; those that are refused have to be known as well.
-DOCUMENTED_KEYS = """
-listen host net port server_name client_advertise http https http_port monitor_port https_port http_base_path
-debug trace trace_verbose logtime logtime_utc log_file logfile log_size_limit log_max_num syslog remote_syslog
-pid_file pidfile ports_file_dir max_control_line max_payload max_pending max_connections max_conn
-max_subscriptions max_subs max_sub_tokens max_traced_msg_len ping_interval ping_max write_deadline
-write_timeout lame_duck_duration lame_duck_grace_period no_auth_user system_account system no_system_account
-no_header_support no_fast_producer_stall max_closed_clients server_tags server_metadata feature_flags
-mappings maps disable_sublist_cache default_js_domain proxy_protocol store_dir authorization accounts
-tls allow_non_tls jetstream websocket ws mqtt cluster gateway leafnodes operator resolver
-resolver_preload trusted_keys
-"""
-
-
-def test_every_documented_key_is_known() -> None:
-    known = {name for field in TOP_LEVEL for name in field.names}
-    assert set(DOCUMENTED_KEYS.split()) <= known
-
-
 def test_no_key_is_listed_twice() -> None:
     names = [name for field in TOP_LEVEL for name in field.names]
     assert len(names) == len(set(names))

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from millstream.store.erasure import Erasure
+from millstream.store.errors import StoreError
 from millstream.store.frozen import Frozen
 from millstream.store.fs import FileSystem, MemoryFileSystem
 from millstream.store.log import Log
@@ -314,3 +315,33 @@ def test_a_power_cut_at_every_step_loses_nothing_and_brings_nothing_back(keep: K
         # It goes on, and what was removed still goes.
         erase_all(again)
         assert readable(again, *(set(range(1, COUNT + 1)) - set(contents(again)))) == [], where
+
+
+def test_what_a_failed_sync_of_an_erasure_drops_is_written_again() -> None:
+    fs = CrashFileSystem()
+    log = open_log(fs, "s")
+    put(log, b"a", b"removed")
+    put(log, b"a", b"kept")
+    commit_all(log)
+    log.remove(1)
+    commit_all(log)
+    log.age_removals()
+    log.age_removals()
+    job = log.next_job()
+    assert job is not None
+    commit_all(log)
+    assert job.ready
+    put(log, b"a", b"vouched for")
+    commit = log.begin_commit()
+    assert commit is not None
+    commit.run(sync=False)  # a commit journal has it
+    log.end_commit(commit)
+    fs.fail(5, kind="sync")
+    with pytest.raises(StoreError, match="sync"):
+        job.run()
+    assert not log.end_job(job)
+    fs.heal()
+    assert log.uncommitted
+    commit_all(log)
+    again = open_log(fs.crash(Keep.NOTHING, Random(1)), "s")
+    assert sorted(contents(again)) == [2, 3]

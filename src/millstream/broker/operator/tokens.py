@@ -215,6 +215,8 @@ class UrlTokens(Tokens):
         import urllib.parse
         import urllib.request
 
+        from millstream.base.tls_files import TlsFileError
+
         parts = urllib.parse.urlsplit(self._url + account)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         try:
@@ -224,7 +226,7 @@ class UrlTokens(Tokens):
                 body = response.read(MAX_TOKEN_BYTES + 1)
         except urllib.error.HTTPError as error:
             raise TokenError(f'could not fetch <"{shown}">: {error.code} {error.reason}') from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, TlsFileError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise TokenError(f'could not fetch <"{shown}">: {reason}') from None
         return str(body.decode(errors="replace").strip())
@@ -242,12 +244,9 @@ class UrlTokens(Tokens):
         options = self._options
         if not options.url.startswith("https:"):
             return None
-        import ssl
+        from millstream.base.tls_files import client_context
 
-        context = ssl.create_default_context(cafile=options.ca_file or None)
-        if options.cert_file:
-            context.load_cert_chain(options.cert_file, options.key_file)
-        return context
+        return client_context(options.ca_file, options.cert_file, options.key_file)
 
 
 def open_tokens(options: ResolverOptions) -> Tokens:

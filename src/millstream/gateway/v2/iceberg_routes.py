@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from millstream.gateway.error_map import PROBLEM_TYPE, outcome_of
+from millstream.gateway.error_map import PROBLEM_TYPE
 from millstream.gateway.errors import BadRequest, GatewayError, NotAcceptable
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, nothing
 from millstream.gateway.v2.operations import JSON, Answer, Section, Tag, json_answer
+from millstream.gateway.v2.problems import Problem, outcome_of
 
 if TYPE_CHECKING:
     from millstream.queries.table_access import TableAccess
@@ -65,6 +66,12 @@ class _TableQuery(msgspec.Struct, frozen=True):
     snapshots: Annotated[str, msgspec.Meta(description="`all` or `refs`; all are given")] = "all"
 
 
+class _DropQuery(msgspec.Struct, frozen=True):
+    purge_requested: Annotated[bool, msgspec.Meta(description="ignored: nothing is dropped")] = msgspec.field(
+        default=False, name="purgeRequested"
+    )
+
+
 class IcebergConfig(msgspec.Struct, frozen=True):
     """The configuration for clients: what the catalog offers."""
 
@@ -107,6 +114,16 @@ class IcebergTable(msgspec.Struct, frozen=True, rename="kebab"):
     config: dict[str, str]
 
 
+class _IcebergError(msgspec.Struct, frozen=True):
+    message: str
+    type: str
+    code: int
+
+
+class _IcebergProblem(Problem, frozen=True, kw_only=True):
+    error: _IcebergError
+
+
 def _in_protocol(handler: Callable[[Call], Awaitable[Reply]]) -> Callable[[Call], Awaitable[Reply]]:
     """Answer errors with Iceberg's own member beside those of a problem."""
 
@@ -117,15 +134,14 @@ def _in_protocol(handler: Callable[[Call], Awaitable[Reply]]) -> Callable[[Call]
         except GatewayError as error:
             outcome = outcome_of(error)
             kind = _KINDS.get(outcome.status, "ServerErrorException")
-            body = {
-                "type": "about:blank",
-                "title": outcome.title,
-                "status": outcome.status,
-                "detail": outcome.detail,
-                "instance": call.scope["path"],
-                "request_id": call.exchange.request_id,
-                "error": {"message": outcome.detail, "type": kind, "code": outcome.status},
-            }
+            body = _IcebergProblem(
+                outcome.status,
+                outcome.title,
+                outcome.detail,
+                instance=call.scope["path"],
+                request_id=call.exchange.request_id,
+                error=_IcebergError(outcome.detail, kind, outcome.status),
+            )
             return Whole(outcome.status, msgspec.json.encode(body) + b"\n", PROBLEM_TYPE.decode())
 
     return answered
@@ -254,4 +270,5 @@ for _method, _path, _summary, _name in (
     (section.post, "/iceberg/v1/tables/rename", "Refuse to rename a table", "refuse_table_rename"),
     (section.post, "/iceberg/v1/transactions/commit", "Refuse a transaction", "refuse_transaction"),
 ):
-    _method(_path, _summary, problems=(406,), reads=True)(_refusing(_name))
+    _query = _DropQuery if _name == "refuse_table_drop" else None
+    _method(_path, _summary, problems=(406,), reads=True, query=_query)(_refusing(_name))

@@ -14,11 +14,9 @@ Compiled, because it is on the path of a message.
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.build import pure_requested
-from millstream.base.ids import short_hash
 from millstream.base.paged_map import PagedMap
 from millstream.base.slices import Pieces
 from millstream.golang.time import Time
@@ -39,7 +37,6 @@ from millstream.jetstream.consumers.start import Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
-from millstream.protocol.ack_subject import ack_start
 from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -75,7 +72,7 @@ class Consumer:
         self.keeper: Keeper | NoKeeper
         self.advisories = stream.account.advisories.of_consumer(stream.name, name)
         self.ledger: Ledger = Ledger()
-        self.delivery = Delivery(self.ledger, ack_start(stream.name.encode(), name.encode()))
+        self.delivery = Delivery(self.ledger, stream.account.subjects.acks(stream.name, name))
         self.expiry = Expiry(self)
         self.feed = Feed(
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
@@ -163,12 +160,9 @@ class Consumer:
         self.running = True
         world, stream, name = self.world, self.stream.name.encode(), self.name.encode()
         if self.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
-            identity = account_hash(self.stream.account.name).encode()
-            domain = self.stream.account.domain.encode() or b"_"
-            second = ack_start(domain, identity) + b"%b.%b.*.*.*.*.>" % (stream, name)
+            acks = self.stream.account.subjects.all_acks(self.stream.name, self.name)
             self._handles += [
-                world.capture(ack_start(stream, name) + b">", self.acknowledging.sink, from_clients=True),
-                world.capture(second, self.acknowledging.sink, from_clients=True),
+                world.capture(each, self.acknowledging.sink, from_clients=True) for each in acks
             ]
         self._handles.append(
             world.serve(
@@ -414,9 +408,3 @@ def _freeing(maps: list[PagedMap]) -> Pieces[None]:
     for each in maps:
         while dropped := each.drop_some():
             yield dropped
-
-
-@lru_cache(maxsize=256)
-def account_hash(name: str) -> str:
-    """Return the account's hash in the second form of ack subjects."""
-    return short_hash(name)

@@ -24,7 +24,7 @@ cdef class PushDelivery:
     cdef object _timer
     cdef object _heartbeat
     cdef long long _last_sent_ns
-    cdef object _flow_handle
+    cdef list _flow_handles
     cdef object _watch
     cdef OriginalPace _pace
     cdef object _patience

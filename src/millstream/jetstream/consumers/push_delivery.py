@@ -57,7 +57,7 @@ class PushDelivery:
         self._timer: Cancel | None = None  # for what has to wait: rate, pace, a receiver that is behind
         self._heartbeat: Cancel | None = None
         self._last_sent_ns = 0
-        self._flow_handle: object | None = None
+        self._flow_handles: list[object] = []
         self._watch: object | None = None
         self._pace: OriginalPace | None = None
         self._patience = SlowReceiverPoll()
@@ -84,7 +84,8 @@ class PushDelivery:
         if consumer.config.replay_policy is ReplayPolicy.ORIGINAL:
             self._pace = OriginalPace(consumer.stream.log.last_seq)
         if self._window is not None:
-            self._flow_handle = self._world.serve(self._flow_start() + b"*", self._answered)
+            answers = consumer.stream.account.subjects.all_flow_control(consumer.stream.name, consumer.name)
+            self._flow_handles = [self._world.serve(each, self._answered) for each in answers]
         self._watch = self._world.watch(self._subject, self._interest_changed)
         if self._heartbeat_ns:
             self._plan_heartbeat(self._heartbeat_ns)
@@ -98,9 +99,9 @@ class PushDelivery:
         if self._watch is not None:
             self._world.release(self._watch)
             self._watch = None
-        if self._flow_handle is not None:
-            self._world.release(self._flow_handle)
-            self._flow_handle = None
+        for handle in self._flow_handles:
+            self._world.release(handle)
+        self._flow_handles.clear()
         self.active = False
 
     def deleted(self) -> None:
@@ -259,7 +260,7 @@ class PushDelivery:
 
     def _flow_start(self) -> bytes:
         consumer = self._consumer
-        return b"$JS.FC.%b.%b." % (consumer.stream.name.encode(), consumer.name.encode())
+        return consumer.stream.account.subjects.flow_control(consumer.stream.name, consumer.name)
 
     def _must_ask_for_acks(self) -> bool:
         """Return True if flow control responses are the acks, and nothing may be sent without one."""

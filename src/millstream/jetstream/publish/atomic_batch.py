@@ -6,8 +6,8 @@
 
 Staged messages are in memory only: before the commit the publisher has no promise.  All of a batch goes into
 the same commit of the log, because nothing else runs in between, so readers see all or nothing.  If power
-fails while that commit is written, the log may end inside the batch: its headers show that, and
-``discard_torn`` removes it at the restart.
+fails while that commit is written, the log may end inside the batch: its headers show that, and the restart
+removes it (``stream.torn_commit``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,9 @@ from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import MAX_BATCH_ID_BYTES
 from millstream.jsapi.publish_types import pub_ack_batch_end
 from millstream.protocol import headers
-from millstream.store.errors import StoreError
-from millstream.store.record import Record
 
 if TYPE_CHECKING:
     from millstream.jetstream.stream.stream import Stream
-    from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -210,60 +207,3 @@ class Batches:
 
 def _incoming(message: StagedMessage | Incoming) -> Incoming:
     return message.incoming() if isinstance(message, StagedMessage) else message
-
-
-def discard_torn(log: Log) -> None:
-    """Remove the rest of batches that a power loss tore, from the end of a log and around lost sectors.
-
-    Call it before anything reads the log.  If a sequence after the batch is used and no sector was lost, the
-    batch was complete and its last message was removed or damaged since.
-    """
-    removed = _remove_heads(log, log.last_seq)
-    for first, last in log.losses.torn:
-        removed += _remove_heads(log, first - 1) + _remove_rest(log, last + 1)
-    commit = log.begin_commit() if removed else None
-    if commit is not None:  # durable before anything is appended after it
-        _log.warning("%s: messages of a batch that was not written to its end are removed", log.folder)
-        try:
-            commit.run()
-        except StoreError as error:  # the next commit writes it first
-            _log.error("%s", error)
-            log.fail_commit(commit)
-        else:
-            log.end_commit(commit)
-
-
-def _remove_heads(log: Log, seq: int) -> int:
-    """Remove the messages of a batch that ends at `seq` without its last message; return how many."""
-    record = Record()
-    torn_id: bytes | None = None
-    removed = 0
-    while log.get(seq, record) and record.header_size:
-        block = record.headers()
-        batch_id = headers.find(block, BATCH_ID)
-        if not batch_id or batch_id != (torn_id or batch_id) or headers.find(block, _COMMIT) == _COMMIT_THIS:
-            break
-        torn_id = batch_id
-        log.remove(seq)
-        removed += 1
-        seq -= 1
-    return removed
-
-
-def _remove_rest(log: Log, seq: int) -> int:
-    """Remove the messages from `seq` on of a batch that began before; return how many."""
-    record = Record()
-    torn_id: bytes | None = None
-    removed = 0
-    while log.get(seq, record) and record.header_size:
-        block = record.headers()
-        batch_id = headers.find(block, BATCH_ID)
-        if not batch_id or batch_id != (torn_id or batch_id) or headers.find(block, _SEQUENCE) == b"1":
-            break
-        torn_id = batch_id
-        log.remove(seq)
-        removed += 1
-        seq += 1
-        if headers.find(block, _COMMIT) == _COMMIT_THIS:
-            break
-    return removed

@@ -17,10 +17,10 @@ from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.config.limits import check_room as check_reservation
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits
-from millstream.jetstream.publish.atomic_batch import discard_torn
 from millstream.jetstream.snapshots.messages import told
 from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.header_recovery import restore
+from millstream.jetstream.stream.torn_commit import discard_torn
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
 

@@ -29,7 +29,10 @@ class Inflows:
 
     def _origins(self) -> Iterator[Origin]:
         account = self._stream.account
-        return origins_of(self._stream.config, Asker(self._stream.name, account.name, account.domain))
+        return origins_of(
+            self._stream.config,
+            Asker(self._stream.name, account.name, account.domain, account.subjects.forms),
+        )
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -92,6 +95,12 @@ class Inflows:
         for inflow in self._inflows.values():
             if inflow.origin.is_local and inflow.origin.name == name:
                 inflow.appeared()
+
+    def reconnected(self) -> None:
+        """Retry inflows from elsewhere, because a link to another server is there again."""
+        for inflow in self._inflows.values():
+            if not inflow.origin.is_local:
+                inflow.reconnected()
 
     # -- what survives ----------------------------------------------------------------------------
 

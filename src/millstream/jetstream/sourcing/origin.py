@@ -18,6 +18,7 @@ import msgspec
 from millstream.base.ids import nuid, secret_token, short_hash
 from millstream.golang.time import Time
 from millstream.jetstream.config.subjects import usable_transform
+from millstream.jetstream.consumer_subjects import ConsumerSubjects, SubjectForms
 from millstream.jsapi import headers as names
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
@@ -76,6 +77,11 @@ class Asker(msgspec.Struct, frozen=True):
     stream: str
     account: str
     domain: str = ""
+    forms: SubjectForms = SubjectForms()
+
+    @property
+    def subjects(self) -> ConsumerSubjects:
+        return ConsumerSubjects(self.account, self.domain, self.forms)
 
     @property
     def stable_hash(self) -> str:
@@ -125,7 +131,13 @@ class Origin:
         return f"{start}.{self.kind.letter}.{secret_token()}".replace("..", ".")
 
     def new_reply_subject(self) -> str:
-        return f"$JSC.R.{secret_token()}"
+        external, consumer = self.config.external, self.config.consumer
+        return self.asker.subjects.api_reply(
+            external.api if external is not None else "",
+            self.name,
+            self.consumer_name if consumer is None else consumer.name,
+            secret_token(),
+        )
 
     def _api(self, request: str) -> bytes:
         prefix = API_PREFIX

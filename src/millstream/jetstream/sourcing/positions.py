@@ -152,14 +152,16 @@ class Positions:
     def recover(self, fs: FileSystem, folder: str, origins: Iterable[Origin]) -> None:
         """Find the positions after a restart, before anything is removed from the log."""
         self._load(fs, folder)
-        found = self.find(origins)
-        last = self._log.last_seq
+        last = self._log.losses.last_untorn(self._log.last_seq)
+        found = self.find(origins, last)
         # A later log may reach the sequence of an entry that this one has not reached, with other messages.
         self._outdated = self._kept.now.seq > last
         self._reached = self._begun = PositionsEntry(seq=last, sources=found)
         if self._outdated:
             self._kept = Kept(before=self._reached, now=self._reached)
         self._recovered = found
+        if last < self._log.last_seq:  # before ``discard_torn``, which hides what was torn
+            self.next_write(fs, folder)()
 
     def take_recovered(self) -> dict[str, StoredPosition] | None:
         """Return the positions that ``recover`` found, once; None if there are none to take."""
@@ -181,18 +183,22 @@ class Positions:
             pass
         _log.error("%s/%s is damaged: sources go on behind the messages that are there", folder, _FILE)
 
-    def find(self, origins: Iterable[Origin]) -> dict[str, StoredPosition]:
-        """Return the positions of these sources; sources of which nothing is known are left out."""
-        log, kept = self._log, self._kept
+    def find(self, origins: Iterable[Origin], last: int | None = None) -> dict[str, StoredPosition]:
+        """Return the positions of these sources; sources of which nothing is known are left out.
+
+        Only sequences up to `last` count, if it is given.
+        """
+        kept = self._kept
+        last = self._log.last_seq if last is None else last
         wanted = {origin.index_name: origin for origin in origins}
-        if kept.now.seq <= log.last_seq:
+        if kept.now.seq <= last:
             entry, later = kept.now, {}
         else:
-            entry, later = kept.before, _last_skipped(kept, log.last_seq)
+            entry, later = kept.before, _last_skipped(kept, last)
         # A log that has not even reached `before` lost messages, and only headers tell which it has.
-        above = entry.seq if entry.seq <= log.last_seq else 0
+        above = entry.seq if entry.seq <= last else 0
         later = {name: each for name, each in later.items() if name in wanted}
-        for name, each in self._scan(wanted, above).items():
+        for name, each in self._scan(wanted, above, last).items():
             if name not in later or each[0] > later[name][0]:
                 later[name] = each
         found = {name: position for name, (_, position) in later.items()}
@@ -204,13 +210,12 @@ class Positions:
             found.update((name, position) for name, (_, position) in self._scan(left, 0, above).items())
         return found
 
-    def _scan(self, wanted: dict[str, Origin], above: int, upto: int | None = None) -> dict[str, _Sighting]:
-        """Read the headers of messages backwards, down to `above`."""
+    def _scan(self, wanted: dict[str, Origin], above: int, last: int) -> dict[str, _Sighting]:
+        """Read the headers of messages backwards, from `last` down to `above`."""
         log = self._log
         left = dict(wanted)
         found: dict[str, _Sighting] = {}
         record = Record()
-        last = log.last_seq if upto is None else upto
         for part in reversed(marked_ranges(log)):
             if not left or part.last <= above:
                 break

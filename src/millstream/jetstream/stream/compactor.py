@@ -115,6 +115,10 @@ class Compactor:
 
     def _fail(self, stream: Committing, error: Exception) -> None:
         _log.error("a segment is not compacted or erased: %s", error)
+        if stream.journal_key:
+            self._world.journal.failed(stream.journal_key)  # it may have the only copy of what a sync dropped
+        if stream.log.uncommitted:
+            self._dirty(stream)
         self._resting[stream] = self._world.call_later(_REST_S, lambda: self._rested(stream))
 
     def _rested(self, stream: Committing) -> None:

@@ -51,8 +51,8 @@ class Outbox:
 
     def server_info(self) -> ServerDocument:
         """Return the identity for the next message, with its number."""
+        from millstream.broker import feature_flags
         from millstream.golang.time import format_time
-        from millstream.server.monitor.varz import FEATURE_FLAGS
         from millstream.server.system.messages import ServerDocument
 
         broker = self._broker
@@ -66,7 +66,7 @@ class Outbox:
             ver=SERVER_VERSION,
             tags=broker.options.server_tags,
             metadata=broker.options.server_metadata,
-            feature_flags=FEATURE_FLAGS,
+            feature_flags=feature_flags.in_force(broker.options.feature_flags),
             jetstream=has_jetstream,
             flags=_JETSTREAM_CAPABILITIES if has_jetstream else 0,
             seq=self._sequence,

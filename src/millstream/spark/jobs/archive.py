@@ -25,9 +25,9 @@ from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.files import open_files
 from millstream.spark.jobs.iceberg import archive_form, ensure_table, open_table
 from millstream.spark.jobs.inputs import read_stream, require_format
-from millstream.spark.jobs.payload_schema import payload_ddl
 from millstream.spark.jobs.settings import Archive
 from millstream.spark.jobs.table import ParquetTable
+from millstream.spark.jobs.typed_payload import TypedPayload, typed_payload
 from millstream.spark.schema import default_schema
 
 PARTITION: Final = ("stream", "day")
@@ -49,7 +49,10 @@ def archive_rows(messages: DataFrame) -> DataFrame:
 def run(context: JobContext, settings: Archive) -> str:
     """Run until stopped or, with `trigger = "once"`, until everything present at the start is archived."""
     require_format(context.spark, settings.format)
-    messages = read_stream(context.spark, context.nats, settings)
+    payload = typed_payload(settings.schema, settings.schema_message)
+    messages = read_stream(
+        context.spark, context.nats, settings, columns=payload.source_columns, **payload.options
+    )
     if settings.format == "delta":
         return _run_with_delta(context, settings, archive_rows(messages))
     checkpoint = Checkpoint(open_files(context.checkpoint, context.spark))
@@ -59,7 +62,7 @@ def run(context: JobContext, settings: Archive) -> str:
         messages = archive_rows(messages)
         target = ParquetTarget(ParquetTable(open_files(settings.table, context.spark), PARTITION), settings)
     else:
-        target = _iceberg_target(context, settings, checkpoint)
+        target = _iceberg_target(context, settings, payload, checkpoint)
     writer = _Writer(target, checkpoint)
     with target.writing(), _purger(context, settings, target, checkpoint) as purger:
         stream = trigger(messages.writeStream.queryName(context.name), settings.trigger)
@@ -68,7 +71,9 @@ def run(context: JobContext, settings: Archive) -> str:
     return f"{writer.rows} rows in {writer.batches} batches to {settings.table}"
 
 
-def _iceberg_target(context: JobContext, settings: Archive, checkpoint: Checkpoint) -> IcebergTarget:
+def _iceberg_target(
+    context: JobContext, settings: Archive, payload: TypedPayload, checkpoint: Checkpoint
+) -> IcebergTarget:
     """Open the table, or create it for a new checkpoint; an old one must find its table."""
     if checkpoint.last_committed() >= 0:
         try:
@@ -79,11 +84,10 @@ def _iceberg_target(context: JobContext, settings: Archive, checkpoint: Checkpoi
             raise TableError(
                 f"the checkpoint {checkpoint.folder} is of another table, or another catalog: {error}"
             ) from None
-    payload = payload_ddl(settings.schema)
     with StreamAdmin(context.nats, context.name) as admin:
         for stream in settings.streams:
             admin.facts(stream)  # a stream that is missing, or not allowed, must not leave an empty table
-    table = ensure_table(context, settings.table, archive_form(payload))
+    table = ensure_table(context, settings.table, archive_form(payload.columns))
     return IcebergTarget(table, settings, payload, context.nats)
 
 

@@ -20,9 +20,10 @@ from millstream.spark.jobs.compaction import compact
 from millstream.spark.jobs.errors import TableError
 from millstream.spark.jobs.iceberg import ARCHIVE, write_batch
 from millstream.spark.jobs.inputs import SOURCE
-from millstream.spark.jobs.payloads import DAMAGED, dead_rows, good_rows, parse_payload
+from millstream.spark.jobs.payloads import DAMAGED, dead_rows, good_rows
 from millstream.spark.jobs.settings import Archive
 from millstream.spark.jobs.table import Manifest, ParquetTable
+from millstream.spark.jobs.typed_payload import TypedPayload
 from millstream.spark.offsets import Position
 from millstream.spark.schema import DEFAULT_COLUMNS
 
@@ -88,12 +89,16 @@ class IcebergTarget(ArchiveTarget):
     """A `LakeTable`: several archives may fill it, each with streams of its own."""
 
     def __init__(
-        self, table: LakeTable, settings: Archive, payload: str = "", nats: Mapping[str, str] | None = None
+        self,
+        table: LakeTable,
+        settings: Archive,
+        payload: TypedPayload | None = None,
+        nats: Mapping[str, str] | None = None,
     ) -> None:
         self.name = table.name
         self._table = table
         self._settings = settings
-        self._payload = payload
+        self._payload = payload or TypedPayload()
         self._nats = nats or {}
 
     @contextlib.contextmanager
@@ -104,9 +109,9 @@ class IcebergTarget(ArchiveTarget):
         def advance(before: Progress) -> QueryProgress:
             return self._advanced(before, query, batch, ranges)
 
-        if not self._payload:
+        if not self._payload.columns:
             return write_batch(self._table, rows, query, batch, advance)
-        parsed = parse_payload(rows, self._payload)
+        parsed = self._payload.parsed(rows)
         letters = self._settings.dead_letters
         if not letters:
             good = good_rows(parsed, fail=True)

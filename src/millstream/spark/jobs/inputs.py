@@ -30,9 +30,17 @@ def source_options(nats: Mapping[str, str], wanted: Input | Archive) -> dict[str
     return {name: value for name, value in options.items() if value}
 
 
-def read_stream(spark: SparkSession, nats: Mapping[str, str], wanted: Input | Archive) -> DataFrame:
-    """Return the messages of streams as a streaming DataFrame."""
-    return spark.readStream.format(SOURCE).options(**source_options(nats, wanted)).load()
+def read_stream(
+    spark: SparkSession,
+    nats: Mapping[str, str],
+    wanted: Input | Archive,
+    *,
+    columns: str = "",
+    **more: str,
+) -> DataFrame:
+    """Return the messages of streams as a streaming DataFrame; `more` are further options of the source."""
+    reader = spark.readStream.format(SOURCE).options(**source_options(nats, wanted), **more)
+    return (reader.schema(columns) if columns else reader).load()
 
 
 def read_range(

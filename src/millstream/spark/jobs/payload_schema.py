@@ -1,4 +1,4 @@
-"""The columns of a payload, from a DDL string, a JSON Schema, or a file with a JSON Schema.
+"""The columns of a JSON payload, from a DDL string, a JSON Schema, or a file with a JSON Schema.
 
 A JSON Schema gives columns for the `properties` of an object: `string` (with `format: date-time` or `date`, a
 timestamp or a date), `integer`, `number`, `boolean`, `array` and `object`.  What else a schema demands of
@@ -17,12 +17,7 @@ _FORMATS: Final = {"date-time": "timestamp", "date": "date"}
 
 def payload_ddl(text: str) -> str:
     """Return the columns as a DDL string; raise JobError if the text is no schema."""
-    text = text.strip()
-    if text.endswith(".json"):
-        try:
-            text = Path(text).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise JobError(f'key "schema": {error}') from None
+    text = schema_text(text)
     if not text.startswith("{"):
         return text
     try:
@@ -32,6 +27,17 @@ def payload_ddl(text: str) -> str:
     if document.get("type") != "object" or not document.get("properties"):
         raise JobError('key "schema": a JSON Schema of an object with properties is wanted')
     return ", ".join(_field(name, one) for name, one in document["properties"].items())
+
+
+def schema_text(text: str) -> str:
+    """Return the text of a schema: what is in the file, if it is the name of one."""
+    text = text.strip()
+    if not text.endswith((".json", ".avsc")):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f'key "schema": {error}') from None
 
 
 def _field(name: str, schema: Any, separator: str = " ") -> str:

@@ -101,9 +101,12 @@ class Archive(StreamingJob, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     schema: Annotated[
         str,
         Meta(
-            description="for iceberg: columns of JSON payloads: `id string, price double`, or a JSON Schema, "
-            "or a file `….json` with one"
+            description="for iceberg: columns of payloads: of JSON `id string, price double` or a JSON "
+            "Schema, of Avro a record (either may be a file), of Protobuf a file of descriptors"
         ),
+    ] = ""
+    schema_message: Annotated[
+        str, Meta(description="name of the message in `schema`, a file of Protobuf's descriptors")
     ] = ""
     dead_letters: Annotated[
         str, Meta(description="subject for messages that do not fit `schema`; without it they end the job")

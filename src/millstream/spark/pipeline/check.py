@@ -11,6 +11,7 @@ from typing import Final
 
 from millstream.lake.catalog import SECRET_KEYS
 from millstream.spark import option_values
+from millstream.spark.jobs.errors import JobError
 from millstream.spark.jobs.settings import (
     Analytics,
     AnyJob,
@@ -190,12 +191,25 @@ def _check_archive(job: Archive) -> Iterator[str]:
         yield 'key "schema": only for iceberg tables'
     if job.dead_letters and not job.schema:
         yield 'key "dead_letters" without "schema"'
+    if job.schema_message and not job.schema:
+        yield 'key "schema_message" without "schema"'
+    elif job.schema:
+        yield from _check_payload(job)
     if job.retention and not job.purge:
         yield 'key "retention" without "purge"'
     elif job.retention:
         yield from _check_value('key "retention"', option_values.duration, job.retention)
     if job.purge_force and not job.purge:
         yield 'key "purge_force" without "purge"'
+
+
+def _check_payload(job: Archive) -> Iterator[str]:
+    from millstream.spark.jobs.typed_payload import typed_payload
+
+    try:
+        typed_payload(job.schema, job.schema_message)
+    except JobError as error:
+        yield str(error)
 
 
 def _check_replay(job: Replay) -> Iterator[str]:

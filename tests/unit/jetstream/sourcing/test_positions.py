@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from millstream.jetstream.publish.candidate import MARK_SOURCE
 from millstream.jetstream.sourcing.origin import Asker, Origin, OriginKind
 from millstream.jetstream.sourcing.positions import Positions, StoredPosition
+from millstream.jetstream.stream.torn_commit import discard_torn
 from millstream.jsapi.stream_types import ExternalStream, StreamSource
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.layout import FIRST_RECORD
 from millstream.store.log import Log
-from millstream.store.record import HEADER_SIZE
+from millstream.store.record import HEADER_SIZE, WHOLE, Record
 from millstream.store.recovery import open_log
+from tests.kits.crashfs import SECTOR
+
+PATH = "log/0000000001.log"
 
 
 def origin(name: str, api: str = "") -> Origin:
@@ -29,9 +35,9 @@ class Shelf:
         self.log: Log = open_log(self.fs, "log")
         self.positions = Positions(self.log)
 
-    def store(self, header: str) -> None:
+    def store(self, header: str, size: int = 0) -> None:
         block = headers.make((b"Nats-Stream-Source", header.encode()))
-        self.log.append(b"s", block, 0, len(block), len(block), 1, MARK_SOURCE)
+        self.log.append(b"s", block + b"x" * size, 0, len(block), len(block) + size, 1, MARK_SOURCE)
 
     def commit(self) -> None:
         commit = self.log.begin_commit()
@@ -211,3 +217,42 @@ def test_an_entry_that_was_not_reached_does_not_count_when_other_messages_reach_
     killed.write(O=1, P=3)()
     killed.commit()
     assert killed.found(origin("O"), origin("P")) == {"O > >": 1, "P > >": 3}
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_sources_go_on_before_a_torn_commit_and_send_the_rest_again(behind: bool) -> None:
+    shelf = Shelf()
+    shelf.log.mark_ends(True)
+    for seq in range(1, 4):
+        shelf.store(f"O {seq} > > a id")
+    shelf.write(O=3)
+    shelf.commit()
+    for seq in range(4, 7):
+        shelf.store(f"O {seq} > > a id", size=1200)
+    shelf.log.append(b"own", b"own", 0, 0, 3, 1, 0)
+    shelf.write(O=6)()
+    shelf.commit()
+    shelf.log.close()
+    lose_a_sector(shelf, message=4 if behind else 6)
+    again = open_log(shelf.fs, "log")
+    again.mark_ends(True)
+    positions = Positions(again)
+    positions.recover(shelf.fs, "folder", [origin("O")])
+    discard_torn(again, sourced=True)
+    left = 3 if behind else 5
+    assert list(again.sequences(1, again.last_seq)) == [*range(1, left + 1), 7]
+    assert shelf.found(origin("O")) == {"O > >": left}  # also by the start after this one
+    again.close()
+    assert not behind or open_log(shelf.fs, "log").losses.torn == []
+
+
+def lose_a_sector(shelf: Shelf, message: int) -> None:
+    """Write zeros over a sector of a message, as if it had not been written when power went."""
+    data = shelf.fs.read_all(PATH)
+    record, at = Record(), FIRST_RECORD
+    while record.read(data, at, len(data), False) == WHOLE:
+        if record.is_message() and record.seq == message:
+            break
+        at += record.size
+    file = shelf.fs.open(PATH, create=False)
+    file.overwrite(-(-at // SECTOR) * SECTOR, bytes(SECTOR))

@@ -11,6 +11,8 @@ import { setQuery } from "../router.js";
 
 const MOST_ROWS = 1000;
 const MOST_BARS = 25;
+const SHORT = 32; // characters that stay in one line: a time is as long
+const LONG = 300; // characters of a value that is scrolled
 const NUMBERS = /^(u?int|float|double|halffloat|decimal)/;
 const EXAMPLE = "select subject, count(*) as messages, max(size) as largest\nfrom ORDERS\ngroup by subject";
 
@@ -18,7 +20,7 @@ const EXAMPLE = "select subject, count(*) as messages, max(size) as largest\nfro
 export default async function sql(context) {
   context.setTitle("SQL");
   const query = area({ rows: 6, value: context.query.q ?? "", placeholder: EXAMPLE });
-  const place = h("div", { "aria-live": "polite" });
+  const place = h("div", { "aria-live": "polite", class: "stack" });
   const run = h("button", { type: "button", class: "primary" }, "Run");
   const cancel = h("button", { type: "button", disabled: true }, "Cancel");
   /** @type {AbortController|null} */
@@ -79,11 +81,14 @@ function result(found) {
 function cell(value) {
   if (value === null || value === undefined) return h("span", { class: "dim" }, "null");
   if (typeof value === "number") return number(value);
-  return h("span", { class: "mono" }, typeof value === "object" ? JSON.stringify(value) : String(value));
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (text.length > LONG) return h("div", { class: "mono long", tabindex: "0" }, text);
+  return h("span", { class: text.length > SHORT ? "mono" : "mono nowrap" }, text);
 }
 
 /**
- * Bars for a result with a few rows: the first column that is no number names them, the first number is shown.
+ * Bars for a few rows with names of their own: the first column that is no number names them, the first number
+ * is shown.
  * @param {{columns: {name: string, type: string}[], rows: any[]}} found
  */
 function barsOf({ columns, rows }) {
@@ -91,6 +96,7 @@ function barsOf({ columns, rows }) {
   const amount = columns.find((column) => NUMBERS.test(column.type));
   if (!name || !amount || rows.length < 2 || rows.length > MOST_BARS) return null;
   const bars = rows.map((row) => ({ name: String(row[name.name] ?? "null"), value: Number(row[amount.name] ?? 0) }));
+  if (new Set(bars.map((bar) => bar.name)).size < bars.length) return null;
   return barChart(`${amount.name} by ${name.name}`, bars);
 }
 
