@@ -93,6 +93,8 @@ COMPILED_MODULES: Final = (
     "millstream.broker.router",
     "millstream.broker.internal",
     "millstream.broker.connection",
+    "millstream.broker.leaf.connection",
+    "millstream.broker.leaf.links",
     "millstream.broker.turns",
     "millstream.broker.subscriptions",
     "millstream.broker.outlet",

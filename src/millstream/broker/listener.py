@@ -41,6 +41,7 @@ _ACCEPT_RETRY_S: Final = 0.1  # after running out of file descriptors, say
 _PURPOSES: Final = {
     ConnectionType.STANDARD: ("clients", "-p, or port in the configuration"),
     ConnectionType.WEBSOCKET: ("websocket clients", "websocket.port in the configuration"),
+    ConnectionType.LEAFNODE: ("leaf nodes", "leafnodes.port in the configuration"),
 }
 
 
@@ -166,7 +167,7 @@ class ClientListener:
         if self._kind is ConnectionType.WEBSOCKET:
             return self._make_websocket()
         connection = self._broker.new_connection(self._kind)
-        if self._broker.options.proxy_protocol:
+        if self._broker.options.proxy_protocol and self._kind is ConnectionType.STANDARD:
             from millstream.broker.proxied import ProxiedProtocol
 
             return ProxiedProtocol(self._broker, connection)
