@@ -41,7 +41,7 @@ from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.retention import Retention
 from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.journal_files import JournalFiles
-from millstream.store import commit_journal, fill, recovery
+from millstream.store import commit_journal, damaged_end, fill, recovery
 from millstream.store.commit import Commit
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
@@ -155,7 +155,7 @@ def _dedupe_names_another() -> list[Replaced]:
 
 
 def _torn_batch_kept() -> list[Replaced]:
-    return [(parts, "discard_torn", lambda log: None)]
+    return [(parts, "discard_torn", lambda log, **_: None)]
 
 
 def _expected_last_not_checked() -> list[Replaced]:
@@ -277,7 +277,8 @@ def _mirror_skips_damaged_end() -> list[Replaced]:
 
 
 def _batch_around_lost_sector_kept() -> list[Replaced]:
-    return [(recovery, "has_lost_sector", lambda data, start, end: False)]
+    modules = (recovery, damaged_end)
+    return [(module, "has_lost_sector", lambda data, start, end: False) for module in modules]
 
 
 def _consumers_ahead_of_purge() -> list[Replaced]:
