@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
-from benchmarks.waits import clients, consumers, lookups, streams
+from benchmarks.waits import clients, consumers, lookups, setup, streams
 from benchmarks.waits.site import ANSWER_S, Prepare, Row, Site
 from benchmarks.waits.thread_clock import ThreadClockServer
 from benchmarks.wire import Address, WireError, dial, flush
@@ -106,14 +106,15 @@ def _slowest_step(site: Site, began: str) -> str:
     return f"{slowest[0]['step']}, {slowest[0]['longest'] / 1e6:.1f} ms" if slowest else ""
 
 
-ROWS: Final[dict[str, Row]] = {**lookups.ROWS, **streams.ROWS, **consumers.ROWS, **clients.ROWS}
+ROWS: Final[dict[str, Row]] = {**lookups.ROWS, **streams.ROWS, **consumers.ROWS, **clients.ROWS, **setup.ROWS}
 
 
 def on_fresh_server(kind: ServerKind, name: str, scale: float, *, thread_clock: bool = False) -> Waits:
     """One row on a server that was started for it."""
     row = ROWS[name]
     process = ThreadClockServer if thread_clock and kind is ServerKind.MILLSTREAM else ServerProcess
-    with process(kind, jetstream=True, monitor=True, config=row.config) as server:
+    config = row.config() if callable(row.config) else row.config
+    with process(kind, jetstream=True, monitor=True, config=config) as server:
         return measure(Site(server), row.prepare, max(int(row.size * scale), 1))
 
 

@@ -3,14 +3,11 @@
 import socket
 import ssl
 import struct
-import tempfile
-from functools import cache
-from pathlib import Path
 
+from benchmarks.certificates import certificates
 from benchmarks.paths.client import BODY, INBOX, Client, pub
 from benchmarks.paths.run import Run, path
 from benchmarks.wire import Address, dial
-from tests.kits.certs import CertificateAuthority
 from tests.kits.websocket import WebSocketStream
 
 _SOME = 50_000
@@ -37,16 +34,8 @@ def short_connections(run: Run) -> None:
     run.memory("memory")
 
 
-@cache
-def _certificates() -> tuple[tempfile.TemporaryDirectory[str], CertificateAuthority, str]:
-    folder = tempfile.TemporaryDirectory(prefix="millstream-paths-")
-    authority = CertificateAuthority(Path(folder.name))
-    issued = authority.issue_for_loopback()
-    return folder, authority, f'cert_file: "{issued.cert_file}", key_file: "{issued.key_file}"'
-
-
 def _tls() -> str:
-    return f"tls {{ {_certificates()[2]}, timeout: 10 }}\n"
+    return f"tls {{ {certificates()[2]}, timeout: 10 }}\n"
 
 
 def _encrypted(port: int, context: ssl.SSLContext) -> socket.socket:
@@ -61,7 +50,7 @@ def _encrypted(port: int, context: ssl.SSLContext) -> socket.socket:
 @path(0, 500, config=_tls)
 def tls(run: Run) -> None:
     """Encrypted connections, beside so many that stay."""
-    context = _certificates()[1].client_context()
+    context = certificates()[1].client_context()
     stay = [_encrypted(run.server.port, context) for _ in range(run.size)]
     count = 200
     with run.timed("connect, publish, close", count):

@@ -1,11 +1,12 @@
-"""Rows about clients: subscriptions, connections, wide deliveries, reloads."""
+"""Rows about clients: subscriptions, wide deliveries, imports, reloads, and clients that go."""
 
 from __future__ import annotations
 
+import socket
 from contextlib import ExitStack
 from typing import Final
 
-from benchmarks.waits.site import Operation, Prepare, Row, Site, next_message, receive, subscribe
+from benchmarks.waits.site import Operation, Prepare, Row, Site, more, next_message, receive, subscribe
 from benchmarks.wire import PING, dial
 
 
@@ -24,14 +25,6 @@ def connections_close(site: Site, size: int, kept: ExitStack) -> Operation:
 
     kept.callback(close)
     return close
-
-
-def connections_open(site: Site, size: int, kept: ExitStack) -> Operation:
-    def connect() -> None:
-        for each in site.connect(size):
-            kept.enter_context(each)
-
-    return connect
 
 
 def wide(group: bytes = b"", messages: int = 1) -> Prepare:
@@ -173,6 +166,51 @@ def _subscriber(allowed: str) -> str:
     return f"authorization {{ users = [{{user: any, password: any}}, {user}] }}\nno_auth_user: any\n"
 
 
+def imports_answered(site: Site, size: int, kept: ExitStack) -> Operation:
+    """Requests to a service of another account are under way together, and answered."""
+    client, service = _import(site, kept)
+
+    def exchange() -> None:
+        _ask(client, size)
+        seen = b""
+        replies: list[bytes] = []
+        while len(replies) < size:
+            *lines, seen = more(service, seen).split(b"\r\n")
+            replies += [line.split(b" ")[3] for line in lines if b"MSG svc." in line]
+        service.sendall(b"".join(b"PUB %b 2\r\nho\r\n" % reply for reply in replies))
+        receive(client, size, b"MSG _INBOX.")
+
+    return exchange
+
+
+def importer_leaves(site: Site, size: int, kept: ExitStack) -> Operation:
+    """A client goes whose requests to a service of another account are not answered."""
+    client, service = _import(site, kept)
+    _ask(client, size)
+    receive(service, size, b"MSG svc.")
+    return client.close
+
+
+def _import(site: Site, kept: ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Connect a client, and the service that it imports."""
+    service = kept.enter_context(site.dial(b"SUB svc.> 1\r\n", user="s"))
+    return kept.enter_context(site.dial(b"SUB _INBOX.r.* 1\r\n", user="c")), service
+
+
+def _ask(client: socket.socket, size: int) -> None:
+    client.sendall(b"".join(b"PUB svc.%d _INBOX.r.%d 2\r\nhi\r\n" % (n % 100, n) for n in range(size)))
+
+
+_IMPORTS: Final = """
+accounts {
+  S { users = [{user: s, password: s}], exports = [{service: "svc.>"}] }
+  C { users = [{user: c, password: c}], imports = [{service: {account: S, subject: "svc.>"}}] }
+  A { users = [{user: a, password: a}] }
+}
+no_auth_user: a
+"""
+
+
 def account_goes(site: Site, size: int, kept: ExitStack) -> Operation:
     """An account with many streams is not in the configuration any more."""
     with site.dial(b"SUB _INBOX.w 1\r\n", user="b") as client:
@@ -193,7 +231,6 @@ ROWS: Final[dict[str, Row]] = {
     "subscriber-leaves": Row(subscriber_leaves, 250_000),
     "subscriptions-end": Row(subscriptions_end, 250_000),
     "all-is-heard": Row(all_is_heard, 250_000),
-    "connections-open": Row(connections_open, 5_000),
     "connections-close": Row(connections_close, 5_000),
     "wide-one": Row(wide(), 250_000),
     "wide-connections": Row(wide_connections, 5_000),
@@ -205,6 +242,8 @@ ROWS: Final[dict[str, Row]] = {
     "reload-account-goes": Row(
         account_goes, 500, _accounts("B { users = [{user: b, password: b}], jetstream: enabled }")
     ),
+    "imports-answered": Row(imports_answered, 50_000, _IMPORTS),
+    "importer-leaves": Row(importer_leaves, 50_000, _IMPORTS),
     "reload-users": Row(reload(accounts=False), 2_000, users(1, "a.>")),
     "reload-accounts": Row(reload(accounts=True), 1_000, users(1, "a.>", accounts=True)),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from contextlib import ExitStack
 from typing import Any, Final
@@ -19,7 +20,7 @@ from benchmarks.waits.site import (
     wait_for,
     wait_until,
 )
-from benchmarks.wire import WireError, dial
+from benchmarks.wire import PING, WireError, dial
 
 _NS: Final = 1_000_000_000
 _LONG: Final = 3600 * _NS
@@ -206,14 +207,43 @@ def changed(**config: Any) -> Prepare:
     return prepare
 
 
+def recovered(site: Site, size: int, kept: ExitStack) -> Operation:
+    """After a restart, each of many consumers is asked for the first time: for its state, and a message."""
+    site.stream("S", ["s.*"], max_consumers=size)
+    _many(site, size)
+    site.fill(100_000, lambda number: f"s.{number % 10}")
+    with dial(site.address, greeting=b"SUB _INBOX.n 1\r\n") as connection:
+        _pull_from_each(connection, size, 50)
+    site.restart()
+
+    def operate() -> None:
+        site.ask("CONSUMER.LIST.S")
+        with dial(site.address, greeting=b"SUB _INBOX.n 1\r\n") as connection:
+            _pull_from_each(connection, size, 1)
+
+    return operate
+
+
+def _pull_from_each(connection: socket.socket, size: int, batch: int) -> None:
+    body = json.dumps({"batch": batch, "expires": _LONG}).encode()
+    lines = [
+        b"PUB $JS.API.CONSUMER.MSG.NEXT.S.d%d _INBOX.n %d\r\n%b\r\n" % (n, len(body), body)
+        for n in range(size)
+    ]
+    connection.sendall(b"".join(lines))
+    receive(connection, size * batch)
+
+
 def receiver_moves(site: Site, size: int, kept: ExitStack) -> Operation:
     """A push consumer is to deliver elsewhere, everything that is not acknowledged."""
     site.stream("S", ["s.*"])
     site.fill(size, lambda number: f"s.{number % 10}")
-    connection = kept.enter_context(dial(site.address, greeting=b"SUB there.* 1\r\n"))
+    connection = kept.enter_context(dial(site.address, greeting=b"SUB there.1 1\r\n"))
     config: dict[str, Any] = {"max_ack_pending": -1, "ack_wait": _LONG}
     site.consumer("d", deliver_subject="there.1", **config)
     receive(connection, size)
+    connection.sendall(b"UNSUB 1\r\nSUB there.2 2\r\n" + PING)  # a consumer that delivers may not move
+    receive(connection, 1, b"PONG")
 
     def operate() -> None:
         site.consumer("d", deliver_subject="there.2", **config)
@@ -332,6 +362,7 @@ ROWS: Final[dict[str, Row]] = {
     "acks": Row(said(b"+ACK"), 300_000),
     "acks-of-work": Row(said(b"+ACK", retention="workqueue"), 300_000),
     "ack-all": Row(ack_all, 300_000),
+    "consumers-recovered": Row(recovered, 1_000),
     "receiver-moves": Row(receiver_moves, 300_000),
     "ack-wait-changes": Row(changed(ack_wait=2 * _LONG), 1_000_000),
     "backoff-changes": Row(changed(backoff=[_LONG, 2 * _LONG]), 1_000_000),

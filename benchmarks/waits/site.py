@@ -32,7 +32,7 @@ class Row:
 
     prepare: Prepare
     size: int  # at scale 1
-    config: str | None = None
+    config: str | Callable[[], str] | None = None
     both: bool = True
 
 
@@ -43,6 +43,13 @@ class Site:
         self.server = server
         self.address = Address(server.host, server.port)
         self.monitor_url = server.monitor_url
+
+    def restart(self) -> None:
+        """Kill the server and start it again."""
+        self.server.kill()
+        self.server.start()
+        self.address = Address(self.server.host, self.server.port)
+        self.monitor_url = self.server.monitor_url
 
     @property
     def ours(self) -> bool:

@@ -449,7 +449,7 @@ ROWS: Final[dict[str, Row]] = {
     "create-with-subjects": Row(create_with_subjects, 1_900),
     "delete-with-subjects": Row(delete_with_subjects, 4_000),
     "update-beside-subjects": Row(update_beside_subjects, 100_000),
-    "list-with-subjects": Row(list_with_subjects, 100),
+    "list-with-subjects": Row(list_with_subjects, 30),
     "atomic-batch": Row(atomic_batch, 1_000),
     "expiry": Row(expiry, 1_000_000),
     "age-ends": Row(age_ends, 1_000_000),

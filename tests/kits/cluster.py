@@ -13,10 +13,13 @@ _SIZE: Final = 3
 class Cluster:
     """Use it with ``with``; `servers` may be killed and started again one by one."""
 
-    def __init__(self) -> None:
+    def __init__(self, domain: str = "") -> None:
+        """Prepare the servers; `domain` is that of their JetStream."""
         # Each must know where the others will be, and a dead one finds its own ports free when it comes back.
-        ports = free_ports(2 * _SIZE)
-        client_ports, route_ports = ports[:_SIZE], ports[_SIZE:]
+        ports = free_ports(3 * _SIZE)
+        client_ports, route_ports = ports[:_SIZE], ports[_SIZE : 2 * _SIZE]
+        self.leaf_ports = ports[2 * _SIZE :]  # where each accepts leaf nodes
+        named = f", domain: {domain}" if domain else ""
         routes = ", ".join(f"nats-route://127.0.0.1:{port}" for port in route_ports)
         self.servers = [
             ServerProcess(
@@ -25,11 +28,14 @@ class Cluster:
                 port=client_port,
                 config=(
                     f"server_name: n{number}\n"
-                    "jetstream: {max_mem: 64MB, max_file: 256MB}\n"
+                    f"jetstream: {{max_mem: 64MB, max_file: 256MB{named}}}\n"
+                    f'leafnodes: {{listen: "127.0.0.1:{leaf_port}"}}\n'
                     f'cluster: {{name: lab, listen: "127.0.0.1:{route_port}", routes: [{routes}]}}\n'
                 ),
             )
-            for number, (client_port, route_port) in enumerate(zip(client_ports, route_ports, strict=True))
+            for number, (client_port, route_port, leaf_port) in enumerate(
+                zip(client_ports, route_ports, self.leaf_ports, strict=True)
+            )
         ]
 
     def named(self, name: str) -> ServerProcess:

@@ -241,7 +241,7 @@ class FakeWorld:
     def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
         self.publish(subject, payload, reply, headers)
 
-    def acknowledge(self, start: bytes, acks: Replies) -> None:
+    def acknowledge(self, start: bytes, acks: Replies, flush: bool = True) -> None:
         for reply, seq, end in acks:
             self.published.append(Published(reply, b"%b%d%b" % (start, seq, end)))
 

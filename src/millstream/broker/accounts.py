@@ -9,6 +9,7 @@ from millstream.broker.totals import ConnectionTotals, Traffic
 if TYPE_CHECKING:
     from millstream.broker.connection import Connection
     from millstream.broker.imports import StreamImport
+    from millstream.broker.leaf.connection import LeafConnection
 
 
 class Account:
@@ -20,6 +21,8 @@ class Account:
         self.is_system = is_system
         self.space = SubjectSpace(configured.name, seed)
         self.connections: dict[int, Connection] = {}
+        self.links: dict[int, LeafConnection] = {}  # to other servers
+        self.mapped_subjects: tuple[bytes, ...] = ()  # that are delivered on others
         self.stream_imports: list[StreamImport] = []
         self.totals = ConnectionTotals()
 

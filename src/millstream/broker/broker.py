@@ -53,6 +53,7 @@ from millstream.subjects.match import is_one_word
 if TYPE_CHECKING:
     from millstream.base.server_keys import ServerKeys
     from millstream.broker.callout import CalloutRules, Callouts
+    from millstream.broker.leaf.leafs import Leafs
     from millstream.broker.operator.registry import Registry
     from millstream.broker.reload import Renewal
 
@@ -114,7 +115,15 @@ class Broker:
         self._shut_down = False
         self.lame_duck = False
         self._last_cid = _FIRST_CID - 1
+        self.leafs = self._make_leafs()
         self._flush_planned = False
+
+    def _make_leafs(self) -> Leafs | None:
+        if self.options.leaf is None:
+            return None
+        from millstream.broker.leaf.leafs import Leafs
+
+        return Leafs(self, self.options.leaf)
 
     # -- accounts ---------------------------------------------------------------------------------
 
@@ -177,10 +186,15 @@ class Broker:
             self.accounts[account.name] = running
         running.configured = account
         running.space.traced = account.trace is not None
-        mappings = (*account.mappings, *self.built_in_mappings.get(account.name, ()))
+        mappings = (
+            *account.mappings,
+            *self.built_in_mappings.get(account.name, ()),
+            *options.default_domain_mappings(self.options.default_js_domains.get(account.name, "")),
+        )
         if mappings or running.space.mapping is not None:
             running.space.mapping = account_mapping(mappings, _chance)
             running.space.drop_all_routes()
+            running.mapped_subjects = tuple(mapping.source.encode() for mapping in mappings)
         return running
 
     def put_account(self, account: options.AccountOptions) -> Account:
@@ -233,9 +247,10 @@ class Broker:
         forwarded_ip: str = "",
     ) -> Connection:
         """Return a connection that waits for its transport."""
-        self._last_cid += 1
+        if kind is ConnectionType.LEAFNODE and self.leafs is not None:
+            return self.leafs.accept()
         parser = Parser(self.options.max_control_line, self.options.max_payload)
-        connection = Connection(self, self.tick, parser, self._last_cid, self.global_account)
+        connection = Connection(self, self.tick, parser, self.next_cid(), self.global_account)
         connection.session = ClientSession(
             ip=forwarded_ip,
             port=0,
@@ -253,6 +268,11 @@ class Broker:
         connection.parser.connect_first = self.authenticator.required_for(kind)
         return connection
 
+    def next_cid(self) -> int:
+        """Return the number of a new connection."""
+        self._last_cid += 1
+        return self._last_cid
+
     def ping_interval_s(self, kind: ConnectionType) -> float:
         websocket = self.options.websocket
         if kind is ConnectionType.WEBSOCKET and websocket is not None and websocket.ping_interval_s:
@@ -261,6 +281,8 @@ class Broker:
 
     def greeting(self, connection: Connection, peer: tuple[Any, ...] | None) -> bytes:
         """Return the first INFO, for a peer whose address is now known."""
+        if connection.is_link():
+            return self.leafs.greeting(connection, None)  # type: ignore[union-attr,arg-type]
         session = connection.session
         if peer:
             session.ip = session.ip or peer[0].removeprefix("::ffff:")
@@ -276,6 +298,9 @@ class Broker:
 
     def connection_made(self, connection: Connection) -> None:
         """Start a connection whose transport is ready (and encrypted, if required)."""
+        if connection.is_link():
+            self.leafs.connection_made(connection)  # type: ignore[union-attr,arg-type]
+            return
         session = connection.session
         transport = connection.transport
         # Not 0: uvloop's TLS transport compares with `>=` and would call an empty buffer full.
@@ -391,6 +416,9 @@ class Broker:
 
     def forget(self, connection: Connection, reason: CloseReason) -> None:
         """Remove a closed connection from everything that refers to it."""
+        if connection.is_link():
+            self.leafs.forget(connection, reason)  # type: ignore[union-attr,arg-type]
+            return
         session = connection.session
         session.reason = reason
         session.stop_auth_timer()
@@ -424,7 +452,11 @@ class Broker:
         self.password_checks.close()
         if self.registry is not None:
             self.registry.close()
-        for connection in list(self.connections.values()):
+        connections = list(self.connections.values())
+        if self.leafs is not None:
+            await self.leafs.stop()
+            connections += self.leafs.all()
+        for connection in connections:
             guard.alone("closing a connection", self.close, connection, reason)
         if self._lingering:
             with contextlib.suppress(TimeoutError):

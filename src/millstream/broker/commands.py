@@ -16,8 +16,7 @@ from millstream.broker.router import CONSENSUS_PREFIX, GATEWAY_PREFIXES, RESERVE
 from millstream.golang.quote import quoted
 from millstream.protocol import errors, headers
 from millstream.protocol.parser import Op
-from millstream.subjects.match import is_one_word
-from millstream.subjects.tokens import valid_literal_subject
+from millstream.subjects.match import is_one_word, valid_literal_subject
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker

@@ -6,6 +6,7 @@ from millstream.broker.router cimport AckRoute, SubjectRoute, Subscriber, Subscr
 from millstream.broker.watchdog cimport Watchdog
 from millstream.protocol.outbuf cimport OutBuffer
 from millstream.protocol.parser cimport Frame, Parser
+from millstream.subjects.match cimport valid_literal_subject
 
 cdef int _NEED_MORE
 cdef int _PUB
@@ -50,6 +51,7 @@ cdef class Tick:
     cdef public bint counts
     cdef public object in_slices
     cdef readonly object writes
+    cdef readonly object newcomers
 
     cpdef reads(self, unsigned long long cid)
     cpdef OutBuffer borrow(self, Connection connection)
@@ -76,6 +78,7 @@ cdef class Connection(Subscriber):
     cdef public bint suspended
     cdef public bint outdated
     cdef readonly bint waiting
+    cdef bint _is_new
     cdef public bint half_closes
     cdef public bint reads_bodies
     cdef public object session
@@ -110,6 +113,9 @@ cdef class Connection(Subscriber):
     cdef list _later
 
     cpdef enter(self, object account)
+    @cython.locals(tick=Tick)
+    cdef void _log_in(self, bytes data) except *
+    cdef void _count_round(self) except *
     cpdef object room(self)
     cpdef body_received(self, Py_ssize_t count)
     @cython.locals(tick=Tick)

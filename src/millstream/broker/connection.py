@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.base.wide_map import WideMap
+from millstream.broker.newcomers import Newcomers
 from millstream.broker.router import (
     CONSENSUS_PREFIX,
     GATEWAY_PREFIXES,
@@ -37,6 +38,7 @@ from millstream.broker.write_queue import WriteQueue
 from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser
+from millstream.subjects.match import valid_literal_subject
 
 if TYPE_CHECKING:
     from millstream.protocol.parser import Frame
@@ -96,6 +98,7 @@ class Tick:
         self.counts = False  # the round will be counted when this one has ended
         self.in_slices: Any = None  # ``Turns.in_slices``
         self.writes: WriteQueue | None = None  # of the last flush that could not write everything
+        self.newcomers = Newcomers()
 
     @property
     def steps(self) -> int:
@@ -188,6 +191,7 @@ class Connection(Subscriber):
         self.outdated = False  # its rights are those of options that were replaced; see `reload`
         self.suspended = False  # stops parsing, e.g. while a password is checked elsewhere
         self.waiting = False  # has input left for its next turn
+        self._is_new = True  # until its first input
         # Of a TCP connection without TLS: the transport leaves it to us to close when the peer has hung up.
         self.half_closes = False
         self.reads_bodies = False  # large bodies are read into the parser (``body_reader``)
@@ -256,11 +260,37 @@ class Connection(Subscriber):
             return
         watchdog = self.tick.watchdog
         began = watchdog.began()
+        if self._is_new:
+            self._is_new = False
+            self._log_in(data)
+            watchdog.ended(began, _READ)
+            return
         self.parser.feed(data)
         self.process()
         if self.half_closes and not self.reads_bodies and self.parser.wants() > _LARGE_BODY:
             self.broker.read_bodies(self)
         watchdog.ended(began, _READ)
+
+    def _log_in(self, data: bytes) -> None:
+        """Process the first input now, or later if many clients connect at once."""
+        tick = self.tick
+        if tick.newcomers.may_log_in(tick.round):
+            began: float = tick.clock()
+            self.parser.feed(data)
+            self.process()
+            tick.newcomers.took(tick.clock() - began)
+            self._count_round()
+        else:
+            self.waiting = True
+            self._later = [data]
+            self.transport.pause_reading()
+            tick.newcomers.put_off(self)
+
+    def _count_round(self) -> None:
+        """Have the present round of the loop counted when it has ended."""
+        if not self.tick.counts:
+            self.tick.counts = True
+            self.broker.turns.soon(self.tick.count_round)
 
     def room(self) -> memoryview | None:
         """Return the memory for the rest of a large body; None: the next bytes go to ``data_received``."""
@@ -372,9 +402,7 @@ class Connection(Subscriber):
         if self._turn_end == 0.0 or self._round != tick.round:
             self._turn_end = now + _SLICE_S
             self._round = tick.round
-            if not tick.counts:
-                tick.counts = True
-                self.broker.turns.soon(tick.count_round)
+            self._count_round()
         elif now >= self._turn_end and not (self.closed or self.suspended or self.waiting):
             self.waiting = True
             self.transport.pause_reading()
@@ -412,7 +440,8 @@ class Connection(Subscriber):
         self.in_messages += 1
         self.in_bytes += frame.body_size
         if self.pedantic:
-            self.broker.commands.check_subject(self)
+            if not (self.subject_checked or valid_literal_subject(self.parser.subject())):
+                self.broker.commands.check_subject(self)
             self.subject_checked = False
         acks = self._acks
         if acks is not None and acks.inlet is not None and self._is_plain_ack(acks, frame):

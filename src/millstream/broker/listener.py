@@ -25,6 +25,7 @@ from millstream.broker.strangers import Strangers
 # TLS and web sockets are imported by a listener that has them: most servers start without.
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
+    from millstream.broker.handshake_pace import HandshakePace
     from millstream.broker.tls_accept import Accepted, HandshakeRate
     from millstream.broker.websocket import WebSocketProtocol
     from millstream.broker.websocket_upgrade import Upgrade, Upgrader
@@ -40,6 +41,7 @@ _ACCEPT_RETRY_S: Final = 0.1  # after running out of file descriptors, say
 _PURPOSES: Final = {
     ConnectionType.STANDARD: ("clients", "-p, or port in the configuration"),
     ConnectionType.WEBSOCKET: ("websocket clients", "websocket.port in the configuration"),
+    ConnectionType.LEAFNODE: ("leaf nodes", "leafnodes.port in the configuration"),
 }
 
 
@@ -102,10 +104,13 @@ class ClientListener:
         self._tls = tls
         self._context: ssl.SSLContext | None = None
         self._rate: HandshakeRate | None = None
+        self._pace: HandshakePace | None = None
         if tls is not None:
+            from millstream.broker.handshake_pace import HandshakePace
             from millstream.broker.tls_accept import HandshakeRate
 
             self.replace_context(tls)
+            self._pace = HandshakePace(broker.turns.soon)
             self._rate = HandshakeRate(tls.connection_rate_limit, SystemClock())
         self._upgrader = self._make_upgrader()
         self._servers: list[asyncio.Server] = []
@@ -162,7 +167,7 @@ class ClientListener:
         if self._kind is ConnectionType.WEBSOCKET:
             return self._make_websocket()
         connection = self._broker.new_connection(self._kind)
-        if self._broker.options.proxy_protocol:
+        if self._broker.options.proxy_protocol and self._kind is ConnectionType.STANDARD:
             from millstream.broker.proxied import ProxiedProtocol
 
             return ProxiedProtocol(self._broker, connection)
@@ -224,7 +229,9 @@ class ClientListener:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._kind is ConnectionType.WEBSOCKET:
             try:
-                await secure_now(loop, client, self._make_websocket, self._context, self._tls.timeout_s)
+                await secure_now(
+                    loop, client, self._make_websocket, self._context, self._tls.timeout_s, self._pace
+                )
             except TlsHandshakeError as error:
                 _log.log(error.level, "websocket client %s:%d - %s", address[0], address[1], error)
             return
@@ -236,7 +243,7 @@ class ClientListener:
             return connection
 
         try:
-            await secure(loop, client, make, self._tls, self._context, greeting, self._rate)
+            await secure(loop, client, make, self._tls, self._context, greeting, self._rate, self._pace)
         except TlsHandshakeError as error:
             _log.log(error.level, "%s - %s", connection, error)
             self._broker.never_connected(connection, CloseReason.TLS_HANDSHAKE_FAILURE)

@@ -20,7 +20,7 @@ def deliver(
 ) -> int:
     """Deliver `parts` of `size` bytes; return the number of receivers, or -1 if one needs a copy."""
     route = space.route(subject)
-    if route.queues or route.groups or route.wide is not None:
+    if route.queues or route.groups or route.special:
         return -1
     for target in route.plain:
         if not (isinstance(target.owner, Connection) and target.owner.takes_parts()):

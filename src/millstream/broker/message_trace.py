@@ -164,8 +164,8 @@ class MessageTraces:
     def _deliver(
         self, space: SubjectSpace, route: SubjectRoute, frame: Frame, source: Subscriber, trace: MessageTrace
     ) -> int:
-        """Do what ``SubjectSpace.deliver`` does, and trace it; very many receivers are not listed."""
-        if route.wide is not None:
+        """Do what ``SubjectSpace.deliver`` does, and trace it, except to links and very many receivers."""
+        if route.special:
             return 1 if trace.only else space.deliver(route, _without_trace(frame), source)
         taken = sum(self._try(target, frame, source, trace) for target in route.plain)
         for members in route.queues:

@@ -7,6 +7,7 @@ from millstream.broker.close_reason import CloseReason
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.connection import Connection
+    from millstream.broker.leaf.connection import LeafConnection
     from millstream.broker.message_trace import MessageTrace
 
 
@@ -27,6 +28,12 @@ class Observer:
 
     def publish_refused(self, connection: "Connection", subject: bytes) -> None:
         """A publish violated the client's permissions."""
+
+    def link_ready(self, link: "LeafConnection") -> None:
+        """A link to another server has joined its account."""
+
+    def link_ended(self, link: "LeafConnection", reason: CloseReason) -> None:
+        """A link that was ready has ended."""
 
     def message_traced(self, account: "Account", dest: bytes, trace: "MessageTrace") -> None:
         """A trace is to be sent to `dest`."""

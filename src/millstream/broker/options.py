@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from millstream.jsapi.names import domain_mappings
+
 GLOBAL_ACCOUNT: Final = "$G"
 SYSTEM_ACCOUNT: Final = "$SYS"
 
@@ -233,6 +235,58 @@ class WebSocketOptions(msgspec.Struct, frozen=True, kw_only=True):
     jwt_cookie: str = ""
 
 
+class RemoteTls(msgspec.Struct, frozen=True, kw_only=True):
+    """TLS of a link that we make."""
+
+    ca_file: str = ""  # empty: the system's authorities
+    cert_file: str = ""
+    key_file: str = ""
+    insecure: bool = False  # accept any certificate
+    timeout_s: float = 2.0
+    min_version: str = "1.2"
+    handshake_first: bool = False
+
+
+class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A server to link an account to; we are its spoke unless `hub` is set."""
+
+    urls: tuple[str, ...]
+    account: str = GLOBAL_ACCOUNT
+    creds_file: str = ""
+    nkey_seed: str = ""
+    tls: RemoteTls | None = None  # None: if the URL or the server asks for it, with the system's authorities
+    hub: bool = False
+    deny_imports: tuple[str, ...] = ()
+    deny_exports: tuple[str, ...] = ()
+    isolate: bool = False  # do not tell the other server what other links listen to
+    request_isolation: bool = False  # ask the other server for the same
+    no_randomize: bool = False
+    ignore_discovered: bool = False  # connect only to the configured URLs
+    first_info_timeout_s: float = 1.0
+    dial_timeout_s: float = 1.0
+    disabled: bool = False
+
+
+class LeafOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Links to other servers, which we make or accept."""
+
+    remotes: tuple[RemoteOptions, ...] = ()
+    reconnect_interval_s: float = 1.0
+    isolate: bool = False
+    host: str = "0.0.0.0"
+    port: int = 0  # 0: no link is accepted; -1: pick one
+    advertise: str = ""
+    no_advertise: bool = False
+    tls: TlsOptions | None = None
+    username: str = ""
+    password: str = ""
+    nkey: str = ""
+    account: str = ""  # of the username, the nkey and, if there are none, of everybody
+    users: tuple[User, ...] = ()
+    auth_timeout_s: float | None = None  # None: 2 s, or the TLS timeout + 1 s
+    min_version: str = ""
+
+
 class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "0.0.0.0"
     port: int = 4222  # -1: pick one
@@ -261,6 +315,8 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     mappings: tuple[SubjectMapping, ...] = ()  # of the global account
     tls: TlsOptions | None = None
     websocket: WebSocketOptions | None = None
+    leaf: LeafOptions | None = None
+    default_js_domains: dict[str, str] = {}  # by account: whose JetStream the plain subjects of the API reach
     trace: bool = False  # log every protocol operation
     trace_verbose: bool = False  # of the system account too
     trace_headers: bool = False  # of messages only the headers
@@ -273,3 +329,13 @@ class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     def signs(self) -> bool:
         """Return True if the server may have to sign something."""
         return self.trust is not None or self.authorization.callout is not None
+
+
+def default_domain_mappings(domain: str) -> tuple[SubjectMapping, ...]:
+    """Return what leads from the plain subjects of JetStream to those of a domain; empty without one."""
+    if not domain:
+        return ()
+    return tuple(
+        SubjectMapping(source=plain, destinations=(MapDestination(subject=named),))
+        for named, plain in domain_mappings(domain).items()
+    )

@@ -32,5 +32,3 @@ cdef class SubjectOutlet(Outlet):
 cdef class AnswerOutlet(Outlet):
     cdef SubjectSpace _space
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
-
-cdef Target _renamed(Target target, bytes subject)

@@ -4,7 +4,7 @@ The route to the destination is cached while it is valid; for each subject that 
 its receivers are cached too.  A message may also have the destination's own name, as if published there.
 """
 
-from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription, Target
+from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.subjects.match import is_one_word
@@ -99,14 +99,7 @@ class SubjectOutlet(Outlet):
     def _see_as(self, subject: bytes) -> SubjectRoute:
         route = self._route
         assert route is not None
-        seen = SubjectRoute(
-            subject,
-            [_renamed(target, subject) for target in route.plain],
-            [[_renamed(target, subject) for target in members] for members in route.queues],
-        )
-        seen.groups = route.groups
-        seen.wide = route.wide
-        seen.found_for = route.subject
+        seen = route.renamed(subject)
         if len(self._seen_as) >= _MAX_SUBJECTS:
             self._seen_as.clear()
         self._seen_as[subject] = seen
@@ -121,7 +114,3 @@ class AnswerOutlet(Outlet):
 
     def send(self, subject: bytes, frame: Frame) -> int:
         return self._space.deliver_reply(subject, frame)
-
-
-def _renamed(target: Target, subject: bytes) -> Target:
-    return Target(target.subscription, subject)

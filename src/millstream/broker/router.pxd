@@ -32,6 +32,7 @@ cdef class Subscriber:
     )
     cpdef failed(self, Target target, Frame frame, object error)
     cpdef bint behind(self) except? -1
+    cpdef bint is_link(self) noexcept
     cpdef bint gone(self) except? -1
     cpdef hold(self)
     cpdef let_go(self)
@@ -57,6 +58,7 @@ cdef class Target:
     cdef readonly Subscription subscription
     cdef readonly Subscriber owner
     cdef readonly bytes subject
+    cdef readonly bytes via
     cdef bytes _prefix
 
     cpdef bytes prefix(self)
@@ -69,8 +71,12 @@ cdef class SubjectRoute:
     cdef public list groups
     cdef public list wide
     cdef public bytes found_for
+    cdef public bint linked
+    cdef public bint special
     cdef public bint valid
 
+    @cython.locals(seen=SubjectRoute, each=Target, members=list)
+    cpdef SubjectRoute renamed(self, bytes subject)
     @cython.locals(found=Py_ssize_t)
     cpdef Py_ssize_t receivers(self)
 
@@ -89,6 +95,7 @@ cdef class SubjectSpace:
     cdef public object mapping
     cdef public bint traced
     cdef public object fan_out
+    cdef public object links
     cdef readonly long long lookups
     cdef readonly long long cache_hits
     cdef readonly long long refused
@@ -124,13 +131,14 @@ cdef class SubjectSpace:
     cpdef unsubscribe(self, Subscription subscription)
     @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
     cpdef SubjectRoute route(self, bytes subject)
-    @cython.locals(route=SubjectRoute, members=list, targets=list)
+    @cython.locals(route=SubjectRoute, members=list, targets=list, linked=list)
     cdef SubjectRoute _route_to(self, Matches found, bytes subject)
+    cdef bint _needs_merging(self, Matches found) except -1
     @cython.locals(found=Matches, head=bytes, routes=dict, route=SubjectRoute, one_more=bint)
     cpdef SubjectRoute crowd_route(self, bytes subject)
     cpdef refuse(self, bytes subject)
     @cython.locals(subscription=Subscription, seen_as=bytes, targets=list)
-    cdef list _targets(self, list subscriptions, bytes subject)
+    cpdef list targets(self, list subscriptions, bytes subject)
     @cython.locals(route=SubjectRoute)
     cpdef drop_all_routes(self)
     @cython.locals(route=SubjectRoute, head=bytes, routes=dict)
@@ -156,10 +164,10 @@ cdef class SubjectSpace:
         self, SubjectRoute route, Py_ssize_t start, Py_ssize_t end, Frame frame, Subscriber source
     ) except? -1
     @cython.locals(target=Target, count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, index=Py_ssize_t)
-    cdef bint _deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
+    cpdef bint deliver_to_one(self, list members, Frame frame, Subscriber source) except? -1
     @cython.locals(count=Py_ssize_t, start=Py_ssize_t, step=Py_ssize_t, targets=list)
-    cdef bint _deliver_to_one_of(self, list group, SubjectRoute route, Frame frame, Subscriber source) except? -1
-    cdef Py_ssize_t _draw(self, Py_ssize_t count) except? -1
+    cpdef bint deliver_to_one_of(self, list group, SubjectRoute route, Frame frame, Subscriber source) except? -1
+    cpdef Py_ssize_t draw(self, Py_ssize_t count) except? -1
 
 @cython.locals(first=Py_ssize_t, dot=Py_ssize_t)
 cdef bytes _head_of(bytes subject)

@@ -89,6 +89,10 @@ class Subscriber:
         """Return True if it has messages that its peer has not taken."""
         return False
 
+    def is_link(self) -> bool:
+        """Return True for a link to another server, which gets a message once for all who want it there."""
+        return False
+
     def gone(self) -> bool:
         """Return True if it receives nothing any more, though some subscriptions may still be in the tree."""
         return False
@@ -123,10 +127,11 @@ class Subscription:
 class Target:
     """A subscription as the receiver of one subject."""
 
-    def __init__(self, subscription: Subscription, subject: bytes) -> None:
+    def __init__(self, subscription: Subscription, subject: bytes, via: bytes | None = None) -> None:
         self.subscription = subscription
         self.owner = subscription.owner
         self.subject = subject  # as the receiver sees it
+        self.via = via  # the subject that leads to it, if that is another one
         self._prefix: bytes | None = None
 
     def prefix(self) -> bytes:
@@ -148,7 +153,26 @@ class SubjectRoute:
         self.groups: list[list[Subscription]] | None = None  # queue groups without targets, maybe large ones
         self.wide: list[Subscription] | None = None  # very many receivers instead of `plain`
         self.found_for = subject  # the subject that these receivers were found for
+        self.linked = False  # some receivers are links to other servers
+        self.special = False  # linked or wide: ``SubjectSpace.deliver`` has more to do
         self.valid = True
+
+    def renamed(self, subject: bytes) -> "SubjectRoute":
+        """Return the same receivers, who see a message as one on `subject`."""
+        seen = SubjectRoute(
+            subject,
+            [Target(each.subscription, subject, each.subject) for each in self.plain],
+            [
+                [Target(each.subscription, subject, each.subject) for each in members]
+                for members in self.queues
+            ],
+        )
+        seen.groups = self.groups
+        seen.wide = self.wide
+        seen.linked = self.linked
+        seen.special = self.special
+        seen.found_for = self.subject
+        return seen
 
     def receivers(self) -> int:
         found = len(self.plain) + len(self.queues) + (len(self.groups) if self.groups is not None else 0)
@@ -176,6 +200,7 @@ class SubjectSpace:
         self.mapping: Callable[[bytes], bytes] | None = None
         self.traced = False  # any message with headers may be part of a trace; see `message_trace`
         self.fan_out: Any = None  # ``fan_out.FanOut``
+        self.links: Any = None  # ``leaf.links.AccountLinks``, while the account has links
         self.lookups = 0  # routes asked for, for monitoring
         self.cache_hits = 0
         self.refused = 0  # messages and receivers that the gate turned away
@@ -191,10 +216,14 @@ class SubjectSpace:
     def subscribe(self, subscription: Subscription) -> None:
         self.tree.insert(subscription.subject, subscription.queue, subscription)
         self._changed(subscription.subject)
+        if self.links is not None:
+            self.links.subscribed(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         self.tree.remove(subscription.subject, subscription.queue, subscription)
         self._changed(subscription.subject)
+        if self.links is not None:
+            self.links.unsubscribed(subscription)
 
     def _changed(self, pattern: bytes) -> None:
         literal = b"*" not in pattern and b">" not in pattern
@@ -267,16 +296,23 @@ class SubjectSpace:
         return route
 
     def _route_to(self, found: Matches, subject: bytes) -> SubjectRoute:
+        linked: list[Target] | None = None
+        if self.links is not None:
+            linked = self.links.take_links(found, subject)
         if len(found.plain) > _WIDE:
             route = SubjectRoute(subject, [], [])
             route.wide = found.plain
+            route.special = True
         else:
-            route = SubjectRoute(subject, self._targets(found.plain, subject), [])
+            route = SubjectRoute(subject, self.targets(found.plain, subject), [])
+        if linked is not None:
+            route.plain.extend(linked)
+            route.linked = route.special = True
         for members in found.queues.values():
             if len(members) > _WIDE:
                 route.groups = [members] if route.groups is None else [*route.groups, members]
             else:
-                targets = self._targets(members, subject)
+                targets = self.targets(members, subject)
                 if targets:
                     route.queues.append(targets)
         return route
@@ -304,13 +340,16 @@ class SubjectSpace:
                 return None
         if len(routes) < _MAX_SHORT and len(found.plain) <= _FEW and not found.queues and head.find(b".") < 0:
             return None  # a cached route to few receivers is found faster than one is made
+        if self.links is not None and self.links.are_among(found):
+            return None
         if subject.find(b"..") >= 0 or subject[len(subject) - 1] == _DOT:
             return None
         if len(found.plain) > _WIDE:
             route = SubjectRoute(subject, [], [])
             route.wide = found.plain
+            route.special = True
         else:
-            route = SubjectRoute(subject, self._targets(found.plain, subject), [])
+            route = SubjectRoute(subject, self.targets(found.plain, subject), [])
         if found.queues:
             route.groups = list(found.queues.values())
         return route
@@ -325,7 +364,8 @@ class SubjectSpace:
             subject[:_SHOWN],
         )
 
-    def _targets(self, subscriptions: list[Subscription], subject: bytes) -> list[Target]:
+    def targets(self, subscriptions: list[Subscription], subject: bytes) -> list[Target]:
+        """Return the subscriptions as receivers of `subject`, without those that do not cover it."""
         targets = []
         for subscription in subscriptions:
             if subscription.owner.gone() or (subscription.spared and _is_spared(subscription, subject)):
@@ -359,7 +399,7 @@ class SubjectSpace:
             found = self.tree.match_any_tail(subject[:dot], _NUMBERS if is_v2 else 1)
             if found is not None and not found.queues and len(found.plain) <= _WIDE:
                 group = [each for each in found.plain if each.rewrite is None and not each.spared]
-                if len(group) == len(found.plain):
+                if len(group) == len(found.plain) and not self._needs_merging(found):
                     route = AckRoute(start, group)
             if len(self._acks) >= _MAX_ROUTES:
                 self._drop_acks()
@@ -394,10 +434,14 @@ class SubjectSpace:
         if not all(_is_spared(each, stream) for each in found.plain):
             return None
         [group] = found.queues.values()
-        if len(group) > _WIDE:
+        if len(group) > _WIDE or (self.links is not None and self.links.are_among(found)):
             return None
         plain = [each for each in group if each.rewrite is None and not each.spared and not each.owner.gone()]
         return plain if plain and len(plain) == len(group) else None
+
+    def _needs_merging(self, found: Matches) -> bool:
+        """Return True if a link could get a message twice, without queue groups."""
+        return self.links is not None and len(found.plain) > 1 and self.links.are_among(found)
 
     def _drop_acks(self) -> None:
         self._getters.clear()
@@ -504,7 +548,7 @@ class SubjectSpace:
             found = self.tree.match_any_last(prefix)
             if found is not None and not found.queues and len(found.plain) <= _WIDE:
                 group = [each for each in found.plain if each.rewrite is None and not each.spared]
-                if len(group) != len(found.plain):
+                if len(group) != len(found.plain) or self._needs_merging(found):
                     group = None
                 else:
                     group = [each for each in group if not each.owner.gone()]
@@ -536,29 +580,32 @@ class SubjectSpace:
 
         Very many receivers get it in slices, and count as one.
         """
-        if route.wide is not None:
+        if route.special:
+            if route.linked:
+                linked: int = self.links.deliver(route, frame, source)
+                return linked
             return self._deliver_wide(route, frame, source)
         taken = 0
         for target in route.plain:
             if target.owner.deliver(target, frame, source):
                 taken += 1
         for members in route.queues:
-            if self._deliver_to_one(members, frame, source):
+            if self.deliver_to_one(members, frame, source):
                 taken += 1
         if route.groups is not None:
             for group in route.groups:
-                if self._deliver_to_one_of(group, route, frame, source):
+                if self.deliver_to_one_of(group, route, frame, source):
                     taken += 1
         return taken
 
     def _deliver_wide(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> int:
         taken = 0
         for members in route.queues:
-            if self._deliver_to_one(members, frame, source):
+            if self.deliver_to_one(members, frame, source):
                 taken += 1
         if route.groups is not None:
             for group in route.groups:
-                if self._deliver_to_one_of(group, route, frame, source):
+                if self.deliver_to_one_of(group, route, frame, source):
                     taken += 1
         self.fan_out.begin(route, frame, source, taken)
         return taken + 1
@@ -569,7 +616,7 @@ class SubjectSpace:
         for members in route.queues:
             found += [each for each in members if each.owner is owner]
         for group in ([route.wide] if route.wide is not None else []) + (route.groups or []):
-            found += self._targets([each for each in group if each.owner is owner], route.subject)
+            found += self.targets([each for each in group if each.owner is owner], route.subject)
         return found
 
     def deliver_part(
@@ -578,37 +625,37 @@ class SubjectSpace:
         """Deliver the message to some of very many receivers; return how many received it."""
         taken = 0
         part = route.wide or []
-        for target in self._targets(part[start:end], route.found_for):
+        for target in self.targets(part[start:end], route.found_for):
             if route.subject is not route.found_for:
                 target = Target(target.subscription, route.subject)
             if target.owner.deliver(target, frame, source):
                 taken += 1
         return taken
 
-    def _deliver_to_one_of(
+    def deliver_to_one_of(
         self, group: list[Subscription], route: SubjectRoute, frame: Frame, source: Subscriber | None
     ) -> bool:
         """Deliver to a member of a queue group whose targets nobody made: a group may have thousands."""
         count = len(group)
-        start = self._draw(count)
+        start = self.draw(count)
         for step in range(count):
-            targets = self._targets([group[(start + step) % count]], route.found_for)
+            targets = self.targets([group[(start + step) % count]], route.found_for)
             if targets and route.subject is not route.found_for:
                 targets = [Target(targets[0].subscription, route.subject)]
-            if targets and self._deliver_to_one(targets, frame, source):
+            if targets and self.deliver_to_one(targets, frame, source):
                 return True
         return False
 
-    def _draw(self, count: int) -> int:
+    def draw(self, count: int) -> int:
         """Return a number below `count`, by a small linear congruential generator: fair enough, and free."""
         if count < 2:
             return 0
         self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
         return (self._random >> 8) % count
 
-    def _deliver_to_one(self, members: list[Target], frame: Frame, source: Subscriber | None) -> bool:
+    def deliver_to_one(self, members: list[Target], frame: Frame, source: Subscriber | None) -> bool:
         count = len(members)
-        start = self._draw(count)
+        start = self.draw(count)
         for step in range(count):
             index = start + step
             if index >= count:

@@ -25,6 +25,7 @@ import msgspec
 from millstream.base.clock import Clock
 from millstream.base.errors import MillstreamError
 from millstream.base.tls_server import failure_handler
+from millstream.broker.handshake_pace import HandshakePace
 from millstream.broker.options import TlsOptions
 
 _HANDSHAKE_RECORD: Final = 0x16
@@ -87,6 +88,7 @@ async def secure(
     context: ssl.SSLContext,
     info: bytes,
     rate: HandshakeRate | None = None,
+    pace: HandshakePace | None = None,
 ) -> None:
     """Turn a newly accepted socket into a connection; `info` is what may be sent in clear.
 
@@ -106,7 +108,7 @@ async def secure(
         sock.close()
         raise
     if accepted.tls:
-        await secure_now(loop, sock, lambda: protocol_factory(accepted), context, options.timeout_s)
+        await secure_now(loop, sock, lambda: protocol_factory(accepted), context, options.timeout_s, pace)
     else:
         await _connect(loop, sock, lambda: protocol_factory(accepted))
 
@@ -117,9 +119,16 @@ async def secure_now(
     protocol_factory: Callable[[], asyncio.Protocol],
     context: ssl.SSLContext,
     timeout_s: float,
+    pace: HandshakePace | None = None,
 ) -> None:
-    """Do the handshake at once, as for websockets and handshake_first."""
+    """Do the handshake when `pace` lets it begin, as for websockets and handshake_first."""
     sock.setblocking(False)
+    if pace is not None:
+        try:
+            await pace.turn()
+        except BaseException:
+            sock.close()
+            raise
     await _connect(loop, sock, protocol_factory, context, timeout_s)
 
 

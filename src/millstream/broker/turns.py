@@ -66,7 +66,7 @@ class Turns:
         self._soon: deque[Planned] = deque()
         self._soon_planned = False  # the loop will call ``_run_soon``
         self._timers_s = 0.0  # that timers took in this round of the loop, or in several quiet ones
-        tick.in_slices = self.in_slices
+        tick.in_slices = tick.newcomers.in_slices = self.in_slices
 
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
         """Call back now; the watchdog names the step by its kind and the callback's name."""

@@ -56,6 +56,7 @@ _BROKER_FIELDS: Final = (
     "proxy_protocol",
     "lame_duck_duration_s",
     "mappings",
+    "default_js_domains",
     "trace",
     "trace_verbose",
     "trace_headers",
@@ -152,12 +153,13 @@ def _broker(settings: FoundSettings, blocks: Sequence[AccountBlock], notes: Note
         headers=not settings.get("no_headers", False),
         tls=tls,
         websocket=settings.get("websocket"),
+        leaf=settings.get("leaf"),
         system_account=system_account,
         trust=trust,
         accounts=tuple(block.account for block in blocks),
         authorization=_authorization(settings, blocks, system_account, notes),
     )
-    _check_broker(broker, settings, notes)
+    _check_broker(broker, blocks, settings, notes)
     return broker
 
 
@@ -244,7 +246,9 @@ def _check_no_auth_user(
         notes.error(f'{key}: "{name}" is no user or nkey of the configuration', at)
 
 
-def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) -> None:
+def _check_broker(
+    broker: BrokerOptions, blocks: Sequence[AccountBlock], settings: FoundSettings, notes: Notes
+) -> None:
     if broker.lame_duck_grace_period_s >= broker.lame_duck_duration_s:
         notes.error(
             f"lame duck grace period ({broker.lame_duck_grace_period_s:g}s) should be strictly lower than "
@@ -272,6 +276,10 @@ def _check_broker(broker: BrokerOptions, settings: FoundSettings, notes: Notes) 
             # The port is optional; anything else that cannot be parsed is an error.
             if ":" in broker.client_advertise:
                 notes.error("client_advertise: expected host or host:port", settings.at("client_advertise"))
+    if broker.leaf is not None or broker.default_js_domains:
+        from millstream.config.leaf import check_leaf
+
+        check_leaf(broker, [block.account.name for block in blocks if block.jetstream], settings, notes)
     if broker.websocket is not None:
         _check_websocket(broker.websocket, broker.authorization, settings, notes)
 

@@ -74,7 +74,7 @@ _RELOADABLE: Final = {
 _PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
 _OPENED: Final = ("broker.authorization", "broker.trust", "broker.websocket")  # compared field by field
 _FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
-_SECRET: Final = ("authorization", "trust", "websocket", "tls")
+_SECRET: Final = ("authorization", "leaf", "trust", "websocket", "tls")
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -99,10 +99,15 @@ def _read_feature_flags(entry: TreeEntry, notes: Notes) -> dict[str, bool]:
     return {flag.key: boolean(flag, notes) for flag in block(entry).values()}
 
 
-def _read_js_domains(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
-    if block(entry):
-        raise refused(entry, "not supported by Millstream: domains of leaf nodes")
-    return {}
+def _leaf(name: str) -> Reader:
+    """Return a reader of leaf links, whose module is imported when a file needs it."""
+
+    def read(entry: TreeEntry, notes: Notes) -> Any:
+        from millstream.config import leaf
+
+        return getattr(leaf, f"read_{name}")(entry, notes)
+
+    return read
 
 
 def _read_nothing(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
@@ -123,6 +128,7 @@ TOP_LEVEL = (
     field("tls", read_tls, "tls"),
     field("allow_non_tls", boolean, "allow_non_tls"),
     field("websocket ws", read_websocket, "websocket"),
+    field("leafnodes leaf", _leaf("leaf"), "leaf"),
     # Monitoring.
     field("http", listen(host="http_host", port="http_port")),
     field("https", listen(host="http_host", port="https_port")),
@@ -189,11 +195,10 @@ TOP_LEVEL = (
     field("syslog", unsupported("syslog; log to a file or to standard error", harmless=(False,))),
     field("remote_syslog", unsupported("syslog; log to a file or to standard error", harmless=("",))),
     field("proxies", unsupported("proxies in front of clients")),
-    field("default_js_domain", _read_js_domains),
+    field("default_js_domain", _leaf("js_domains"), "default_js_domains"),
     field("mqtt", unsupported("MQTT")),
     field("cluster", _CLUSTER),
     field("gateway", _CLUSTER),
-    field("leafnodes leaf", unsupported("leaf nodes")),
     field("connect_error_reports", _CLUSTER),
     field("reconnect_error_reports", _CLUSTER),
     field("ocsp", unsupported("OCSP", harmless=(False,))),

@@ -162,6 +162,12 @@ class AccountJetStream:
         for other in list(self._followers):
             other.inflows.appeared(name)
 
+    def reconnected(self) -> Pieces[None]:
+        """Let streams ask for what they mirror elsewhere, because a link to another server is there again."""
+        for follower in list(self._followers):
+            follower.inflows.reconnected()
+            yield 1
+
     def _make_folder(self, config: StreamConfig, found: meta.StreamMeta) -> None:
         """Build the folder of a new stream in staging, then rename it; runs in a worker."""
         staging = self.stage(config, found.id)

@@ -208,8 +208,11 @@ class Messaging(Protocol):
         that names a subject cannot make requests in our name.
         """
 
-    def acknowledge(self, start: bytes, acks: Replies) -> None:
-        """Send ``start + sequence + end`` to each of `acks`; called at the end of the current work."""
+    def acknowledge(self, start: bytes, acks: Replies, flush: bool = True) -> None:
+        """Send ``start + number + end`` to each of `acks`.
+
+        With `flush` it is called at the end of the current work, without it in the middle.
+        """
 
     def confirm(self, replies: list[bytes]) -> None:
         """Send an empty message to each of `replies`; called at the end of the current work."""

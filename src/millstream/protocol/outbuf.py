@@ -17,6 +17,11 @@ _CRLF = b"\r\n"
 _BLANK = b" "
 _H = b"H"
 _MSG = b"MSG "
+_LMSG = b"LMSG "
+_HMSG = b"HMSG "
+_AT = b"@"
+_REPLY_AND_QUEUES = b"+ "
+_QUEUES_ONLY = b"| "
 
 
 class OutBuffer(GrowingBuffer):
@@ -53,6 +58,53 @@ class OutBuffer(GrowingBuffer):
                 frame.body_start + frame.header_size,
                 frame.body_size - frame.header_size + 2,
             )
+
+    def append_leaf_message(
+        self,
+        subject: bytes,
+        shown: bytes | None,
+        queues: list[bytes] | None,
+        frame: "Frame",
+        keep_headers: bool,
+    ) -> None:
+        """Append LMSG, or HMSG if the frame has headers and `keep_headers` is set; `queues` names groups.
+
+        `shown`, the subject that receivers are to see, follows the reply.
+        """
+        room = (
+            len(subject)
+            + (len(shown) if shown is not None else 0)
+            + frame.reply_size
+            + frame.body_size
+            + 2 * _MAX_NUMBER
+            + 16
+        )
+        for queue in queues or ():
+            room += len(queue) + 1
+        self.reserve(room)
+        headers = frame.header_size >= 0 and keep_headers
+        dropped = frame.header_size if frame.header_size >= 0 and not keep_headers else 0
+        self.put(_HMSG if headers else _LMSG, 0, 5)
+        self.put(subject, 0, len(subject))
+        self.put(_BLANK, 0, 1)
+        if queues is not None:
+            self.put(_REPLY_AND_QUEUES if frame.reply_size else _QUEUES_ONLY, 0, 2)
+        if shown is None:
+            self._put_reply(frame)
+        else:
+            self.put(frame.buf, frame.reply_start, frame.reply_size)
+            self.put(_AT, 0, 1)
+            self.put(shown, 0, len(shown))
+            self.put(_BLANK, 0, 1)
+        for queue in queues or ():
+            self.put(queue, 0, len(queue))
+            self.put(_BLANK, 0, 1)
+        if headers:
+            self.put_number(frame.header_size)
+            self.put(_BLANK, 0, 1)
+        self.put_number(frame.body_size - dropped)
+        self.put(_CRLF, 0, 2)
+        self.put(frame.buf, frame.body_start + dropped, frame.body_size - dropped + 2)
 
     def append_answer(
         self, sid: bytes, source: bytes, at: int, size: int, start: bytes, number: int, end_size: int

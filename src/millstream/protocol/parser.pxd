@@ -19,10 +19,14 @@ cdef int _PONG
 cdef int _INFO
 cdef int _OK
 cdef int _ERR
+cdef int _LEAF_SUB
+cdef int _LEAF_UNSUB
 cdef unsigned char _TAB
 cdef unsigned char _LF
 cdef unsigned char _CR
 cdef unsigned char _SPACE
+cdef unsigned char _PLUS
+cdef unsigned char _BAR
 cdef unsigned char _LOWER
 cdef object _WORD
 cdef object _CONTROL
@@ -50,6 +54,8 @@ cdef class Parser:
     cdef public Py_ssize_t max_payload
     cdef public bint headers_allowed
     cdef public bint connect_first
+    cdef public bint leaf
+    cdef readonly list queues
     cdef readonly Frame frame
     cdef readonly Py_ssize_t subject_start
     cdef readonly Py_ssize_t subject_size
@@ -94,6 +100,8 @@ cdef class Parser:
         size=Py_ssize_t, header_size=Py_ssize_t, end=Py_ssize_t,
     )
     cdef int _publish(self, Py_ssize_t i, bint with_headers) except? -1
+    @cython.locals(tokens=list, first=Py_ssize_t, sign="unsigned char")
+    cdef bint _name_queues(self, Py_ssize_t start, Py_ssize_t end, int numbers) except -1
     @cython.final
     cdef inline Py_ssize_t _number(self, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef Py_ssize_t _end_of_arguments(self, Py_ssize_t start, Py_ssize_t line_end) except? -1
@@ -103,6 +111,8 @@ cdef class Parser:
     cdef int _cut_body(self, Py_ssize_t missing) except? -1
     @cython.locals(first=int, second=int, found=int)
     cdef int _control(self, Py_ssize_t i) except? -1
+    @cython.locals(found=int)
+    cdef int _leaf_control(self, Py_ssize_t i, int first) except? -1
     @cython.locals(index=Py_ssize_t, seen=int, wanted=int)
     cdef int _keyword(self, Py_ssize_t i, bytes word) except? -1
     @cython.locals(p="const char*", at="const char*")

@@ -19,6 +19,10 @@ anything after ``PING`` on its line is ignored.  The arguments begin with the fi
 even if it is the end of the line; a CR anywhere after that byte removes the last byte of the line.  Not here:
 what an operation means.
 
+On a leaf link (``leaf``) LMSG and HMSG take the place of PUB and HPUB.  Their argument lines are the same
+unless the message is for queue groups, whose names then follow the reply (``LMSG a + reply q1 q2 5``) or a
+bar.
+
 A subject or reply that contains a control character is accepted as a word of its line, but no line that we
 write may contain it: such a message is reported as ``UNCLEAN_PUB`` and delivered to nobody.
 """
@@ -52,6 +56,8 @@ class Op(IntEnum):
     OK = 8
     ERR = 9
     UNCLEAN_PUB = 10  # PUB or HPUB with a control character in its subject or reply: see `frame`
+    LEAF_SUB = 11  # LS+
+    LEAF_UNSUB = 12  # LS-
     UNKNOWN = -2  # no such operation
     BAD_ARGUMENTS = -3  # wrong count or a bad number: close without -ERR
     LINE_TOO_LONG = -4
@@ -78,11 +84,15 @@ _PONG = Op.PONG
 _INFO = Op.INFO
 _OK = Op.OK
 _ERR = Op.ERR
+_LEAF_SUB = Op.LEAF_SUB
+_LEAF_UNSUB = Op.LEAF_UNSUB
 
 _TAB = ord("\t")
 _LF = ord("\n")
 _CR = ord("\r")
 _SPACE = ord(" ")
+_PLUS = ord("+")
+_BAR = ord("|")
 _LOWER = 0x20  # OR-ed with an ASCII letter, makes it lower case
 
 _WORD = re.compile(rb"[^ \t]+")
@@ -138,6 +148,8 @@ class Parser:
         self.max_payload = max_payload
         self.headers_allowed = False  # HPUB is a violation before headers are negotiated
         self.connect_first = False  # refuse everything but CONNECT
+        self.leaf = False  # operations are those of a leaf link: LMSG, HMSG, LS+ and LS-
+        self.queues: list[bytes] | None = None  # queue groups that the LMSG or HMSG just parsed is for
         self.frame = Frame()
         self.subject_start = 0
         self.subject_size = 0
@@ -347,7 +359,7 @@ class Parser:
             count = len(tokens)
             if _CONTROL.search(self._buf, line_start, end) is not None:
                 found = _UNCLEAN_PUB
-            if count > 3 + with_headers or count < 2 + with_headers:
+            if (count > 3 + with_headers and not self.leaf) or count < 2 + with_headers:
                 return _LINE_TOO_LONG if end - line_start > self.max_control_line else _BAD_ARGUMENTS
             a, a_end = tokens[-1]
             b, b_end = tokens[-2]
@@ -361,7 +373,7 @@ class Parser:
             return _LINE_TOO_LONG
         if with_headers and not self.headers_allowed:
             return _BAD_ARGUMENTS
-        if count < 2 + with_headers or count > 3 + with_headers:
+        if count < 2 + with_headers or (count > 3 + with_headers and not self.leaf):
             return _BAD_ARGUMENTS
         frame = self.frame
         size = self._number(a, a_end)
@@ -383,7 +395,12 @@ class Parser:
         frame.body_size = size
         if size > self.max_payload:
             return _PAYLOAD_TOO_BIG
-        if count == 2:
+        if self.leaf:
+            self.queues = None
+        if count > 3:
+            if not self._name_queues(line_start, end, 1 + with_headers):
+                return _BAD_ARGUMENTS
+        elif count == 2:
             self.subject_start = b
             self.subject_size = b_end - b
             frame.reply_start = 0
@@ -406,6 +423,25 @@ class Parser:
         frame.body_start = i
         self._position = end + 2
         return found
+
+    def _name_queues(self, start: int, end: int, numbers: int) -> bool:
+        """Read the line of a message for queue groups, which ends in `numbers` sizes; False if it is none."""
+        tokens = _tokens(self._buf, start, end)
+        sign_start, sign_end = tokens[1]
+        sign = self._buf[sign_start]
+        if sign_end - sign_start != 1 or (sign != _PLUS and sign != _BAR):
+            return False
+        first = 2 if sign == _BAR else 3
+        if len(tokens) - numbers < first:
+            return False
+        subject_start, subject_end = tokens[0]
+        self.subject_start = subject_start
+        self.subject_size = subject_end - subject_start
+        reply_start, reply_end = tokens[2] if sign == _PLUS else (0, 0)
+        self.frame.reply_start = reply_start
+        self.frame.reply_size = reply_end - reply_start
+        self.queues = [self._buf[at:till] for at, till in tokens[first : len(tokens) - numbers]]
+        return True
 
     def _number(self, start: int, end: int) -> int:
         return -1 if end - start > _MAX_DIGITS else read_number(self._buf, start, end)
@@ -445,6 +481,8 @@ class Parser:
         """Parse an operation other than PUB.  A wrong letter is an error at once."""
         first = self._buf[i] | _LOWER
         second = self._buf[i + 1] | _LOWER if i + 1 < self._end else 0
+        if self.leaf and (first == 0x6C or first == 0x68 or first == 0x73 or first == 0x75):  # l, h, s, u
+            return self._leaf_control(i, first)
         if first == 0x70:  # p
             if second == 0x69:  # i
                 return self._line(i, b"ping", _PING)
@@ -467,6 +505,22 @@ class Parser:
         if self._buf[i] == 0x2D:  # -
             return self._line(i, b"-err ", _ERR)
         return _UNKNOWN
+
+    def _leaf_control(self, i: int, first: int) -> int:
+        """Parse an operation that only leaf links have."""
+        if first == 0x68:  # h
+            found = self._keyword(i, b"hmsg ")
+            return self._publish(i + 5, True) if found > 0 else found
+        if first != 0x6C:  # l
+            return _UNKNOWN
+        if i + 2 >= self._end:
+            return _NEED_MORE
+        if (self._buf[i + 1] | _LOWER) == 0x6D:  # m
+            found = self._keyword(i, b"lmsg ")
+            return self._publish(i + 5, False) if found > 0 else found
+        if self._buf[i + 2] == _PLUS:
+            return self._line(i, b"ls+ ", _LEAF_SUB)
+        return self._line(i, b"ls- ", _LEAF_UNSUB)
 
     def _keyword(self, i: int, word: bytes) -> int:
         """Return 1 if `word` is at `i`, 0 if it is cut, else UNKNOWN; a blank in it also matches a tab."""

@@ -169,6 +169,12 @@ class JetStreamService:
         if limits is None:
             yield from self._refuse_others(engine, [name])
 
+    def link_ready(self, name: str) -> None:
+        """Let the streams of an account reach through a link that has just been made."""
+        account = self.engine.accounts.get(name) if self.engine is not None else None
+        if account is not None:
+            self._server.broker.turns.in_slices("streams of other servers", account.reconnected())
+
     def reload(self, plan: ReloadPlan) -> Pieces[None]:
         """Apply a changed configuration."""
         from millstream.config.reload import Area

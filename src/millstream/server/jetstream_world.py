@@ -94,9 +94,9 @@ class AccountWorld:
     def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
         self._broker.publish(self._account, subject, payload, reply=reply, headers=headers, source=OURSELVES)
 
-    def acknowledge(self, start: bytes, acks: Replies) -> None:
+    def acknowledge(self, start: bytes, acks: Replies, flush: bool = True) -> None:
         self._account.space.answer(acks, start)
-        if not self._workers.ending_many:
+        if flush and not self._workers.ending_many:
             self._broker.tick.flush()
 
     def confirm(self, replies: list[bytes]) -> None:

@@ -84,6 +84,7 @@ class Server:
         self.jetstream: JetStreamService
         self._listener: ClientListener | None = None
         self._websocket: ClientListener | None = None
+        self._leafs: ClientListener | None = None
         self._monitor: Monitor | None = None
         self._arrow: ArrowEndpoint | None = None
         self._lame_duck: asyncio.Task[None] | None = None
@@ -116,6 +117,13 @@ class Server:
         scheme = "ws" if self.options.broker.websocket.tls is None else "wss"
         return f"{scheme}://{_reachable(self.options.broker.websocket.host)}:{self._websocket.port}"
 
+    @property
+    def leaf_port(self) -> int:
+        """Return the port for leaf nodes, which is known after the start."""
+        if self._leafs is None:
+            raise LookupError("this server accepts no leaf nodes; give `leafnodes` a port")
+        return self._leafs.port
+
     def ports(self) -> dict[str, list[str]]:
         """Return all addresses in use, in the form of the ports file."""
         ports = {"nats": [self.client_url]}
@@ -123,6 +131,8 @@ class Server:
             ports["monitoring"] = [self._monitor.url]
         if self._websocket is not None:
             ports["websocket"] = [self.websocket_url]
+        if self._leafs is not None and self.options.broker.leaf is not None:
+            ports["leafnodes"] = [f"nats://{_reachable(self.options.broker.leaf.host)}:{self.leaf_port}"]
         if self._arrow is not None:
             ports["arrow"] = [self._arrow.url]
         return ports
@@ -162,6 +172,7 @@ class Server:
             raise MillstreamError("this server runs already; stop it before it is started again")
         loop = asyncio.get_running_loop()
         self._stopping = self._listener = self._websocket = self._monitor = self._reloads = None
+        self._leafs = None
         self._failed_to_start = False
         self._stopped = asyncio.Event()
         if not self.imports_later:
@@ -190,6 +201,8 @@ class Server:
             await self.stop()
             raise
         self.events.start()
+        if self.broker.leafs is not None:
+            self.broker.leafs.start()
         if not self.options.jetstream.enabled:
             _log.info(
                 "JetStream is off: switch it on with -js, with jetstream {} in the configuration, or with "
@@ -268,6 +281,12 @@ class Server:
             )
             if websocket.tls is None:
                 _log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+        if options.leaf is not None and options.leaf.port:
+            self._leafs = ClientListener(self.broker, ConnectionType.LEAFNODE, options.leaf.tls)
+            await self._leafs.start(options.leaf.host, options.leaf.port)
+            assert self.broker.leafs is not None
+            self.broker.leafs.listens(self._leafs.port)
+            _log.info("Listening for leafnode connections on %s:%d", options.leaf.host, self._leafs.port)
         self._listener = ClientListener(self.broker, ConnectionType.STANDARD, options.tls)
         await self._listener.start(options.host, options.port)
         self.broker.identity.listen_port = self._listener.port
@@ -312,6 +331,8 @@ class Server:
             await self._listener.close()
         if self._websocket is not None:
             await self._websocket.close()
+        if self._leafs is not None:
+            await self._leafs.close()
 
     async def wait_stopped(self) -> None:
         await self._stopped.wait()

@@ -26,6 +26,7 @@ cdef class Commit:
     cdef readonly Work work
     cdef public bint running
     cdef public bint only_appends
+    cdef public bint stores
     cdef public bint sync
     cdef public object before
     cdef public bytes journal_key

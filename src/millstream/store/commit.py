@@ -108,6 +108,7 @@ class Commit:
         self.work = work
         self.running = False
         self.only_appends = False  # it takes nothing away and seals nothing
+        self.stores = True  # it uses sequences that none before it did
         # How it is to be written; ``Log.begin_commit`` leaves that to its caller:
         self.sync = True  # it is only done when it is on disk
         self.before: Callable[[], None] | None = None  # called where it is written; if it raises, it fails
@@ -160,7 +161,8 @@ class Commit:
                 self.folder_changed = False
             self._overwrite()
         except StoreError as error:
-            self._make_room()
+            if error.full:
+                self._make_room()
             if not (error.full and self.work.doomed and self._fs.spend_reserve()):
                 raise
             self._run(sync)  # it frees more than it writes
@@ -266,9 +268,10 @@ class Commit:
         """Free space on a full disk: remove files whose messages were all removed, before that is written.
 
         Excludes files that record removals in other files, and requires a later file that surely exists,
-        because the last file records which sequences were used.
+        because the last file records which sequences were used.  Removes nothing if the commit has messages:
+        they may have displaced the others, and are not durable yet.
         """
-        if self.folder_changed or not self._newest.synced:
+        if self.stores or self.folder_changed or not self._newest.synced:
             return
         try:
             for segment in self.work.doomed:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from millstream.base.build import pure_requested
+from millstream.base.slices import Pieces
 from millstream.store.filters import wanted_by_any
 from millstream.store.log import Log
+from millstream.store.segment import Segment
 
 _FEW_SUBJECTS = 1024  # so many are summed up by the index before the tables are asked
+_FEW_SEGMENTS = 1  # whose tables are asked at once
+_LOADED = 1024  # items that loading the tables of a segment counts for: nothing else follows in the slice
+_COMPARED = 64 if pure_requested() else 1024  # subjects of a piece
 
 
 def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] = ()) -> int:
@@ -28,6 +34,54 @@ def count_between(log: Log, first: int, last: int, patterns: tuple[bytes, ...] =
     elif first <= log.first_seq and last >= log.last_seq:
         return log.messages
     return _count_by_tables(log, first, last, patterns)
+
+
+def is_long(log: Log, first: int, patterns: tuple[bytes, ...]) -> bool:
+    """Return True if counting messages of these subjects from `first` on reads the tables of segments."""
+    segments = log.chain.segments
+    if not patterns or len(segments) - log.chain.position_of(first) <= _FEW_SEGMENTS:
+        return False
+    if any(log.index.is_covered_by(pattern) for pattern in patterns):
+        return False
+    return _count_by_index(log, max(first, log.first_seq), log.last_seq, patterns) is None
+
+
+def count_in_pieces(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> Pieces[int]:
+    """Count as ``count_between`` does, by the tables, in pieces.
+
+    Messages that are removed meanwhile may be counted or not.
+    """
+    total, seq = 0, first
+    while seq <= last and (segment := _segment_from(log, seq, last)) is not None:
+        if not segment.loaded:
+            log.reader.load(segment)
+            yield _LOADED
+            continue
+        epoch, wanted = segment.epoch, b""
+        while segment.epoch == epoch and len(wanted) < segment.subjects.count:
+            known = len(wanted)
+            end = min(segment.subjects.count, known + _COMPARED)
+            wanted += wanted_by_any(segment, patterns, known, end)
+            yield len(wanted) - known
+        if segment.epoch != epoch:  # unloaded or compacted: its subjects have other numbers
+            continue
+        start = log.reader.first_ordinal(segment, seq)
+        end = log.reader.first_ordinal(segment, last + 1)
+        total += segment.count_live(start, end, wanted)
+        seq = segment.last_seq + 1
+    return total
+
+
+def _segment_from(log: Log, seq: int, last: int) -> Segment | None:
+    """Return the first segment that has live messages from `seq` to `last`."""
+    segments = log.chain.segments
+    for position in range(log.chain.position_of(seq), len(segments)):
+        segment = segments[position]
+        if segment.base_seq > last:
+            return None
+        if segment.live and segment.last_seq >= seq:
+            return segment
+    return None
 
 
 def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
@@ -77,7 +131,7 @@ def _count_by_tables(log: Log, first: int, last: int, patterns: tuple[bytes, ...
         wanted = None
         if patterns:
             log.reader.load(segment)
-            wanted = wanted_by_any(segment, patterns, 0)
+            wanted = wanted_by_any(segment, patterns, 0, segment.subjects.count)
         if wanted is None or b"\x01" in wanted:
             start = log.reader.first_ordinal(segment, first)
             end = log.reader.first_ordinal(segment, last + 1)

@@ -8,6 +8,10 @@ cdef Py_ssize_t _SMALLEST_CHUNK
 cdef Py_ssize_t _LARGEST_CHUNK
 cdef Py_ssize_t _ANY_NUMBER
 cdef int _WHOLE
+cdef Py_ssize_t _LARGE
+cdef Py_ssize_t _FEW_PATTERNS
+cdef Py_ssize_t _COMPARED_WITH_FEW
+cdef Py_ssize_t _COMPARED_WITH_MANY
 
 @cython.final
 cdef class Cursor:
@@ -25,6 +29,7 @@ cdef class Cursor:
     cdef Py_ssize_t _left
     cdef readonly bint tired
 
+    @cython.locals(segment=Segment)
     cpdef move(self, unsigned long long seq)
     cpdef bint next(self, Record record) except -1
     cpdef allow(self, Py_ssize_t count)
@@ -33,8 +38,8 @@ cdef class Cursor:
     @cython.locals(segment=Segment, start=Py_ssize_t, end=Py_ssize_t)
     cpdef Py_ssize_t count_from(self, unsigned long long seq) except -1
     cdef Py_ssize_t _find(self, Segment segment) except -1
-    @cython.locals(known=Py_ssize_t)
-    cdef _know_subjects(self, Segment segment)
+    @cython.locals(known=Py_ssize_t, end=Py_ssize_t, few=bint)
+    cdef bint _know_subjects(self, Segment segment, bint for_a_while) except -1
     @cython.locals(log=Log, segments=list, segment=Segment, position=Py_ssize_t)
     cdef Segment _enter(self)
     @cython.locals(log=Log, lowest="unsigned long long", first="unsigned long long", last="unsigned long long")

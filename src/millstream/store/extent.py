@@ -63,7 +63,7 @@ class Extent:
         """Return a flag for each number of a subject: 1 if it is wanted; `known` are the first of them."""
         if len(known) >= self._segment.subjects.count:
             return known
-        return known + wanted_by_any(self._segment, patterns, len(known))
+        return known + wanted_by_any(self._segment, patterns, len(known), self._segment.subjects.count)
 
     def give_back(self) -> None:
         """Release the file."""

@@ -12,7 +12,7 @@ from millstream.subjects.match import matches
 from millstream.subjects.tree import SubjectTree
 
 _FEW_SUBJECTS = 64  # so many are looked at one by one to narrow a search
-_FEW_PATTERNS = 8  # so many are tried one by one
+FEW_PATTERNS = 8  # so many are tried one by one
 
 
 def is_literal(pattern: bytes) -> bool:
@@ -26,7 +26,7 @@ def wanted_subjects(segment: Segment, pattern: bytes) -> bytes | None:
     if is_literal(pattern):
         number = segment.subject_id(pattern)
         return bytes(number) + b"\x01" if number >= 0 else None
-    flags = _tried(segment.subjects, 0, (pattern,))
+    flags = _tried(segment.subjects, 0, segment.subjects.count, (pattern,))
     return flags if b"\x01" in flags else None
 
 
@@ -39,8 +39,11 @@ def flags_between(subjects: SubjectList, start: int, end: int, pattern: bytes) -
     return bytes(flags)
 
 
-def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> bytes:
-    """Return a flag for each subject from number `start` on that matches one of `patterns`."""
+def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int, end: int) -> bytes:
+    """Return a flag for each subject from number `start` to before `end` that matches one of `patterns`.
+
+    If all patterns are literal, that is quick, and the flags go to the last subject.
+    """
     subjects = segment.subjects
     if start == 0 and all(is_literal(pattern) for pattern in patterns):
         flags = bytearray(subjects.count)
@@ -49,16 +52,16 @@ def wanted_by_any(segment: Segment, patterns: tuple[bytes, ...], start: int) -> 
             if number >= 0:
                 flags[number] = 1
         return bytes(flags)
-    if len(patterns) <= _FEW_PATTERNS:
-        return _tried(subjects, start, patterns)
+    if len(patterns) <= FEW_PATTERNS:
+        return _tried(subjects, start, end, patterns)
     wanted = _matcher(patterns)
-    return bytes(wanted(subjects.at(number)) for number in range(start, subjects.count))
+    return bytes(wanted(subjects.at(number)) for number in range(start, end))
 
 
-def _tried(subjects: SubjectList, start: int, patterns: tuple[bytes, ...]) -> bytes:
+def _tried(subjects: SubjectList, start: int, end: int, patterns: tuple[bytes, ...]) -> bytes:
     """Return the flags for a few patterns; a consumer does this for each subject of each segment."""
-    flags = bytearray(subjects.count - start)
-    for number in range(start, subjects.count):
+    flags = bytearray(end - start)
+    for number in range(start, end):
         subject = subjects.at(number)
         for pattern in patterns:
             if matches(subject, pattern):

@@ -218,6 +218,10 @@ class Log:
         """
         return self.reader.subjects(pattern)
 
+    def lasts(self, pattern: bytes) -> Iterator[int]:
+        """Return an iterator over the last sequences of these subjects."""
+        return self.reader.lasts(pattern)
+
     # -- appending --------------------------------------------------------------------------------
 
     def append(

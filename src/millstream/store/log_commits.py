@@ -71,6 +71,7 @@ class LogCommits:
         pending = active.pending
         pending.room = max(0, self._writer.segment_size - pending.base - pending.size)
         commit = Commit(self._chain.fs, self._chain.folder, changed, active, work, self._state.last_seq)
+        commit.stores = self._state.last_seq > self._state.committed
         commit.only_appends = not removes and work.is_nothing()
         self.running = commit
         return commit

@@ -69,6 +69,7 @@ cdef class LogReader:
     cpdef unsigned long long first_of_node(self, SubjectNode node, bytes subject) except? 0
     @cython.locals(node=SubjectNode)
     cpdef unsigned long long last_of(self, bytes subject) except? 0
+    cdef unsigned long long _last_of_node(self, SubjectNode node, bytes subject) except? 0
     @cython.locals(
         segment=Segment, record=Record, ordinal=Py_ssize_t, seq="unsigned long long", position=Py_ssize_t
     )

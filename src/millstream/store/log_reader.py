@@ -277,8 +277,14 @@ class LogReader:
     def last_of(self, subject: bytes) -> int:
         """Return the last sequence of a literal subject; 0 if it has none."""
         node = self._index.find(subject)
-        if node is None:
-            return 0
+        return 0 if node is None else self._last_of_node(node, subject)
+
+    def lasts(self, pattern: bytes) -> Iterator[int]:
+        """Yield the last sequence of every subject that matches `pattern`, in no order."""
+        for subject, node in self._index.match(pattern):
+            yield self._last_of_node(node, subject)
+
+    def _last_of_node(self, node: SubjectNode, subject: bytes) -> int:
         if not node.last_exact:
             node.last = self.last_match(node.last, subject)
             node.last_exact = True

@@ -12,6 +12,9 @@ cdef unsigned char _TAB
 @cython.locals(s="const unsigned char*", i=Py_ssize_t, size=Py_ssize_t)
 cpdef bint is_one_word(bytes subject)
 
+@cython.locals(s="const unsigned char*", c="unsigned char", i=Py_ssize_t, size=Py_ssize_t, token_size=Py_ssize_t)
+cpdef bint valid_literal_subject(bytes subject)
+
 @cython.locals(s="const unsigned char*", c="unsigned char", i=Py_ssize_t, token_size=Py_ssize_t)
 cpdef bint valid_subscription(bytes subject)
 

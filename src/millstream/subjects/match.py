@@ -4,6 +4,7 @@
 whole token.  Patterns must be valid (see ``tokens``); nothing is validated here.
 
 ``is_one_word`` is called for every subject that leaves the server, ``valid_subscription`` for every SUB,
+``valid_literal_subject`` for every PUB of a pedantic client,
 ``fnv_1a`` for every subject that a mapping partitions.
 """
 
@@ -25,6 +26,22 @@ def is_one_word(subject: bytes) -> bool:
     while i < size and s[i] > _BLANK:
         i += 1
     return i == size
+
+
+def valid_literal_subject(subject: bytes) -> bool:
+    """Return True if a pedantic PUB accepts the subject: no empty token and no wildcard token."""
+    s = subject
+    size = len(subject)
+    token_size = 0
+    for i in range(size):
+        c = s[i]
+        if c == _DOT:
+            if token_size == 0 or (token_size == 1 and (s[i - 1] == _STAR or s[i - 1] == _TAIL)):
+                return False
+            token_size = 0
+        else:
+            token_size += 1
+    return token_size > 1 or (token_size == 1 and s[size - 1] != _STAR and s[size - 1] != _TAIL)
 
 
 def valid_subscription(subject: bytes) -> bool:

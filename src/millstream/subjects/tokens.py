@@ -4,14 +4,14 @@ The checks differ in strictness, and the differences are part of the protocol.  
 wildcards but no blanks; a pedantic publish may contain no wildcard, and blanks cannot reach it because the
 parser splits at them.  Control characters are refused in subjects of configurations and headers, because the
 server itself publishes to those; as in nats-server, a client may subscribe to such a subject and receives
-nothing.  Subjects need not be UTF-8.  Matching, and the check of SUB, are in the compiled `subjects.match`.
+nothing.  Subjects need not be UTF-8.  Matching, and the
+checks of SUB and of a pedantic PUB, are in the compiled `subjects.match`.
 """
 
 import re
 from typing import Final
 
 _SHAPE: Final = re.compile(rb"[^.\x00-\x20]+(?:\.[^.\x00-\x20]+)*")
-_DOT: Final = ord(".")
 _WILDCARDS: Final = (b"*", b">")
 
 
@@ -22,13 +22,6 @@ def valid_subject(subject: bytes) -> bool:
 
 def _ends_with_its_tail(subject: bytes) -> bool:
     return b">" not in subject or not (subject.startswith(b">.") or b".>." in subject)
-
-
-def valid_literal_subject(subject: bytes) -> bool:
-    """Return True if a pedantic PUB accepts it: no empty token and no wildcard token."""
-    if subject.find(b"*") < 0 and subject.find(b">") < 0:  # `in` raises and catches an error each time
-        return bool(subject) and subject.find(b"..") < 0 and subject[0] != _DOT and subject[-1] != _DOT
-    return all(token and token not in _WILDCARDS for token in subject.split(b"."))
 
 
 def valid_publish_subject(subject: bytes) -> bool:

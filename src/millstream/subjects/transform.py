@@ -30,8 +30,8 @@ from millstream.subjects.functions import (
     read_call,
     wildcard_number,
 )
-from millstream.subjects.match import is_subset, matches
-from millstream.subjects.tokens import is_literal, valid_literal_subject, valid_subject
+from millstream.subjects.match import is_subset, matches, valid_literal_subject
+from millstream.subjects.tokens import is_literal, valid_subject
 
 _BLANKS: Final = frozenset(map(chr, range(0x21)))  # includes all control characters
 

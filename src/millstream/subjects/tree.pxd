@@ -37,6 +37,7 @@ cdef class Node:
     @cython.locals(members=dict)
     cdef discard(self, bytes queue, object value)
     cpdef take(self, list plain)
+    cpdef Py_ssize_t value_count(self, bytes queue) except? -1
 
 cdef class Matches:
     cdef public list plain
@@ -58,6 +59,8 @@ cdef class SubjectTree:
     cdef public Py_ssize_t inserts
     cdef public Py_ssize_t removes
 
+    @cython.locals(node=Node, tokens=list, token=bytes, number=Py_ssize_t)
+    cpdef Node find(self, bytes pattern)
     @cython.locals(
         node=Node, child=Node, p="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t
     )

@@ -172,6 +172,14 @@ class Node:
         elif self._value is not None:
             plain.append(self._value)
 
+    def value_count(self, queue: bytes | None) -> int:
+        """Return the number of values without a queue group, or of those in one."""
+        if queue is not None:
+            return len(self.queues.get(queue, ())) if self.queues is not None else 0
+        if self._values is not None:
+            return len(self._values)
+        return 0 if self._value is None else 1
+
 
 class Matches:
     """The receivers of a subject: every `plain` value, and one value of each list in `queues`."""
@@ -295,6 +303,21 @@ class SubjectTree:
             stump.tail = None
         else:
             stump.drop_child(pattern[start:end])
+
+    def find(self, pattern: bytes) -> Node | None:
+        """Return the node with the values registered for exactly this pattern, or None."""
+        node: Node | None = self.root
+        tokens = pattern.split(b".")
+        for number, token in enumerate(tokens, start=1):
+            if node is None:
+                return None
+            if token == b"*":
+                node = node.star
+            elif token == b">" and number == len(tokens):
+                node = node.tail
+            else:
+                node = node.child(token)
+        return node
 
     def clear(self) -> None:
         """Remove everything; a later ``remove`` of a value registered before raises KeyError."""

@@ -175,7 +175,6 @@ REFUSED_LATER_THERE = [
 # Features we do not have.
 UNSUPPORTED_HERE = [
     "cluster { port: -1 }",
-    "leafnodes { port: -1 }",
     "mqtt { port: 1883 }",
     "jetstream { key: secret }",
     "syslog: true",

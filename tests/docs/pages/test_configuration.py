@@ -10,6 +10,7 @@ from millstream.config import (
     accounts,
     callout,
     jetstream,
+    leaf,
     millstream,
     operator,
     schema,
@@ -36,6 +37,8 @@ TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "millstream": [millstream._MILLSTREAM, millstream._ARROW],
     "resolver": [operator._FOLDER],
     "tls": [tls._TLS, tls._PAIR],
+    "leafnodes": [leaf._LEAF, leaf._AUTHORIZATION, leaf._USER],
+    "remotes": [leaf._REMOTE, leaf._REMOTE_TLS],
     "websocket": [websocket._WEBSOCKET, users.SIMPLE_AUTHORIZATION],
 }
 
@@ -67,7 +70,7 @@ def test_every_refused_key_is_listed_with_the_reason() -> None:
 
 def test_no_table_of_keys_is_forgotten() -> None:
     listed = {id(table) for tables in TABLES.values() for table in tables}
-    for module in (accounts, callout, jetstream, millstream, operator, schema, tls, users, websocket):
+    for module in (accounts, callout, jetstream, leaf, millstream, operator, schema, tls, users, websocket):
         for name, value in vars(module).items():
             if isinstance(value, tuple) and value and all(isinstance(each, SettingField) for each in value):
                 assert id(value) in listed, f"{module.__name__}.{name}"

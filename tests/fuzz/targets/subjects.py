@@ -7,9 +7,9 @@ from random import Random
 
 from millstream.store.index import SubjectIndex
 from millstream.subjects.functions import TransformError
-from millstream.subjects.match import collide, is_subset, matches
+from millstream.subjects.match import collide, is_subset, matches, valid_literal_subject
 from millstream.subjects.overlap import PatternSet
-from millstream.subjects.tokens import is_literal, token_count, valid_literal_subject, valid_subject
+from millstream.subjects.tokens import is_literal, token_count, valid_subject
 from millstream.subjects.transform import SubjectTransform, WeightedMapping, check_mapping
 from millstream.subjects.tree import SubjectTree
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from millstream.config import accounts, jetstream, operator, schema, tls, users, websocket
+from millstream.config import accounts, jetstream, leaf, operator, schema, tls, users, websocket
 from millstream.config.fields import SettingField
 
 TOP_LEVEL = """
@@ -66,6 +66,19 @@ compress|compression authorization|authentication jwt_cookie user_cookie pass_co
 no_auth_user headers ping_interval
 """
 
+LEAF = """
+listen port host|net authorization remotes reconnect|reconnect_delay|reconnect_interval dial_timeout tls
+leafnode_advertise|advertise no_advertise min_version|minimum_version compression
+isolate_leafnode_interest|isolate write_deadline write_timeout
+"""
+REMOTE = """
+no_randomize|dont_randomize url|urls account|local creds|credentials nkey|seed tls hub
+deny_imports|deny_import deny_exports|deny_export
+ws_compress|ws_compression|websocket_compress|websocket_compression ws_no_masking|websocket_no_masking
+jetstream_cluster_migrate|js_cluster_migrate isolate_leafnode_interest|isolate request_isolation compression
+first_info_timeout dial_timeout disabled proxy ignore_discovered_servers
+"""
+
 BLOCKS: dict[str, tuple[str, Sequence[SettingField]]] = {
     "top level": (TOP_LEVEL, schema.TOP_LEVEL),
     "authorization": (AUTHORIZATION, users._AUTHORIZATION),
@@ -96,6 +109,13 @@ BLOCKS: dict[str, tuple[str, Sequence[SettingField]]] = {
     "resolver": ("type dir limit allow_delete hard_delete interval timeout", operator._FOLDER),
     "tls": (TLS, tls._TLS),
     "pair of certificates": ("cert_file key_file", tls._PAIR),
+    "leafnodes": (LEAF, leaf._LEAF),
+    "remote": (REMOTE, leaf._REMOTE),
+    "authorization of leafnodes": (
+        "user|username pass|password nkey timeout users account proxy_required",
+        leaf._AUTHORIZATION,
+    ),
+    "user of leafnodes": ("user|username pass|password nkey account proxy_required", leaf._USER),
     "websocket": (WEBSOCKET, websocket._WEBSOCKET),
 }
 

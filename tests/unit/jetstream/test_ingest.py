@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream.jetstream.publish import rules
 from millstream.store.record import Record
 from tests.kits.jetstream.stream import Site
 
@@ -66,6 +67,12 @@ def outcome(site: Site) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, by
     return [(each.subject, each.payload) for each in site.sent(b"me")], stored
 
 
+def wanted(site: Site) -> None:
+    """Let a consumer want one of the subjects, for streams that keep what consumers want."""
+    config = {"durable_name": "d", "ack_policy": "explicit", "filter_subject": "s.b"}
+    site.ask("CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": config})
+
+
 BUCKET = {"max_msgs_per_subject": 2, "discard": "new", "allow_rollup_hdrs": True}
 
 
@@ -79,6 +86,12 @@ CONFIGS: list[dict[str, Any]] = [
     {"allow_msg_ttl": True, "subject_delete_marker_ttl": 60 * 10**9, "allow_rollup_hdrs": True},
     {"max_msgs": 2, "discard": "new"},
     {"max_bytes": 120, "discard": "new"},
+    {"max_bytes": 120, "discard": "new", "storage": "memory"},
+    {"max_bytes": 120, "discard": "new", "max_msgs_per_subject": 1},
+    {"max_msgs": 2, "discard": "new", "no_ack": True},
+    {"max_msgs": 2, "discard": "new", "allow_rollup_hdrs": True},
+    {"retention": "interest"},
+    {"retention": "interest", "max_msgs": 1, "discard": "new", "allow_rollup_hdrs": True},
     {"max_msgs": 3, "discard": "new", "max_msgs_per_subject": 1},
     {"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True},
     {"subject_transform": {"src": "s.*", "dest": "s.t.$1"}},
@@ -93,6 +106,8 @@ def test_every_message_is_stored_and_answered_as_by_the_slow_path(
     fast, slow = Site(), Site()
     for site in (fast, slow):
         stream = site.create(**config)
+        if "retention" in config:
+            wanted(site)
         assert stream.ingest.fast_path
         stream.ingest.fast_path = site is fast
         for number, (subject, block) in enumerate(messages):
@@ -100,6 +115,7 @@ def test_every_message_is_stored_and_answered_as_by_the_slow_path(
             site.world.settle()
             stream.ingest.fast_path = site is fast
     assert outcome(fast) == outcome(slow)
+    assert fast.account.stream("S").log.last_seq == slow.account.stream("S").log.last_seq
     assert len(fast.account.stream("S").expiry) == len(slow.account.stream("S").expiry)
 
 
@@ -194,3 +210,53 @@ def test_a_bucket_that_refuses_more_of_a_key_takes_the_fast_path_for_new_keys() 
     assert site.create(**config).ingest.fast_path
     assert [site.publish(f"s.{key}", b"x")["seq"] for key in "ab"] == [1, 2]
     assert site.refusal("s.a", b"x") == (503, 10077, "maximum messages per subject exceeded")
+
+
+REFUSED: list[tuple[dict[str, Any], bytes]] = [
+    ({"max_msgs": 1, "discard": "new"}, b""),
+    ({"max_bytes": 40, "discard": "new"}, b""),
+    ({"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}, b""),
+    ({}, b"NATS/1.0\r\nNats-Expected-Last-Sequence: 7\r\n\r\n"),
+    ({}, b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 7\r\n\r\n"),
+]
+
+
+@pytest.mark.parametrize(("config", "headers"), REFUSED)
+def test_a_refusal_waits_for_no_commit_and_needs_no_rules(
+    config: dict[str, Any], headers: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site()
+    stream = site.create(**config)
+    site.publish("s.a")
+    monkeypatch.setattr(rules.book, "check_entry", None)
+    site.world.send(b"s.a", b"", reply=b"me", headers=headers)
+    [refusal] = site.sent(b"me")
+    assert b'"error"' in refusal.payload
+    assert (stream.log.last_seq, stream.log.has_uncommitted()) == (1, False)
+
+
+def test_a_refusal_names_the_last_sequence_of_its_own_time() -> None:
+    site = Site()
+    site.create()
+    for number in range(1, 4):
+        site.publish("s.a")
+        refused = site.refusal("s.a", Nats_Expected_Last_Sequence="77")
+        assert refused == (400, 10071, f"wrong last sequence: {number}")
+
+
+def test_an_id_of_a_message_that_nobody_wants_is_known() -> None:
+    site = Site()
+    stream = site.create(retention="interest")
+    assert site.publish("s.a", Nats_Msg_Id="1")["seq"] == 1
+    assert site.publish("s.a", Nats_Msg_Id="1") == {"stream": "S", "seq": 1, "duplicate": True}
+    assert site.publish("s.a")["seq"] == 2
+    assert (stream.log.messages, stream.log.last_seq) == (0, 2)
+
+
+def test_sequences_of_messages_that_nobody_wants_are_used_up_for_good() -> None:
+    site = Site()
+    site.create(retention="interest")
+    for _ in range(3):
+        site.publish("s.a")
+    again = site.restarted()
+    assert again.publish("s.a")["seq"] == 4

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
 
+from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, Record
 from millstream.store.recovery import open_log
@@ -193,6 +195,26 @@ def test_no_file_is_lost_before_others_of_its_commit(keep: Keep, seed: int) -> N
             return
         found = live(open_log(fs.crash(keep, Random(seed)), "s"))  # type: ignore[arg-type]
         assert found == list(range(1, len(found) + 1))
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_messages_stay_until_those_that_displace_them_are_durable(error: int) -> None:
+    fs = CrashFileSystem()
+    log = open_log(fs, "s")
+    put(log, range(1, 4), size=200)
+    log.roll()
+    log.writer.write_used(log.chain.segments[-1])
+    commit(log)
+    put(log, SECOND_COMMIT, size=200)
+    log.remove_below(4)
+    assert log.next_commit.doomed
+    failing = log.begin_commit()
+    assert failing is not None
+    fs.fail(error, kind="write")
+    with pytest.raises(StoreError):
+        failing.run()
+    log.fail_commit(failing)
+    assert live(open_log(fs.crash(Keep.EVERYTHING, Random(1)), "s"))[:3] == [1, 2, 3]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(16))

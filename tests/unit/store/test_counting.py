@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.store.counts import count_between, subjects_between
+from millstream.base.slices import finish
+from millstream.store.counts import count_between, count_in_pieces, is_long, subjects_between
 from millstream.store.cursor import Cursor
+from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.record import Record
+from millstream.store.recovery import open_log
 from millstream.subjects.match import matches
 from tests.kits.store.log import commit_all, contents, filled, put
 
@@ -86,3 +89,52 @@ def test_the_subjects_of_a_range_are_found(segment_size: int) -> None:
     assert subjects_between(log, 7, 7) == {b"s.1"}
     assert subjects_between(log, COUNT, COUNT + 1) == {b"s.0", b"other"}
     assert subjects_between(log, COUNT + 2, COUNT + 1) == set()
+
+
+@given(
+    removed=st.sets(st.integers(1, COUNT)),
+    first=st.integers(1, COUNT + 2),
+    last=st.integers(0, COUNT),
+    patterns=st.sampled_from(PATTERNS[1:]),
+)
+def test_counting_in_pieces_gives_the_same(
+    removed: set[int], first: int, last: int, patterns: tuple[bytes, ...]
+) -> None:
+    log = filled(COUNT)
+    for seq in removed:
+        log.remove(seq)
+    commit_all(log)
+    assert finish(count_in_pieces(log, first, last, patterns)) == naive(log, first, last, patterns)
+
+
+def test_segments_may_be_unloaded_and_dropped_between_two_pieces() -> None:
+    log = filled(COUNT)
+    assert len(log.chain.segments) > 3
+    pieces = count_in_pieces(log, 1, COUNT, (b"s.1", b"*.2"))
+    unloaded = False
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            counted = end.value
+            break
+        if not unloaded:
+            unloaded = True
+            for segment in log.chain.segments[:-1]:
+                if segment.loaded:
+                    segment.unload()
+            log.remove_below(log.chain.segments[1].base_seq)
+            commit_all(log)
+    assert counted == naive(log, 1, COUNT, (b"s.1", b"*.2"))
+
+
+def test_only_many_subjects_in_many_segments_take_long_to_count() -> None:
+    log = open_log(MemoryFileSystem(), "s", segment_size=100_000)
+    for number in range(3_000):
+        put(log, b"s.%d.%d" % (number % 2, number))
+    commit_all(log)
+    assert is_long(log, 1, (b"s.1.*",))
+    assert not is_long(log, 1, ())
+    assert not is_long(log, 1, (b"s.*.*",))  # all of them
+    assert not is_long(log, 1, (b"s.1.1",))
+    assert not is_long(log, log.last_seq, (b"s.1.*",))

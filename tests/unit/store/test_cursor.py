@@ -6,6 +6,7 @@ import pytest
 
 from millstream.store.cursor import Cursor
 from millstream.store.fs import MemoryFile, MemoryFileSystem
+from millstream.store.log import Log
 from millstream.store.record import Record
 from millstream.store.recovery import open_log
 from tests.kits.store.log import SMALL, body_of, commit, commit_all, filled, put
@@ -218,3 +219,67 @@ def test_a_cursor_that_is_behind_reads_on_into_what_was_just_written() -> None:
 def test_a_log_that_nobody_waits_for_keeps_nothing_in_memory() -> None:
     log = filled(20)
     assert log.commits.recent is None
+
+
+def of_many_subjects(count: int, segment_size: int = 2**30) -> Log:
+    """A committed log with a message for each of so many subjects."""
+    log = open_log(MemoryFileSystem(), "s", segment_size=segment_size)
+    for number in range(1, count + 1):
+        put(log, b"s.%d.x" % number, b"")
+    commit_all(log)
+    return log
+
+
+def steps(cursor: Cursor, allowed: int) -> list[int]:
+    """Return how many messages each step gave until there are no more."""
+    record, counts = Record(), [0]
+    while True:
+        cursor.allow(allowed)
+        while cursor.step(record):
+            counts[-1] += 1
+        if not cursor.tired:
+            return counts
+        counts.append(0)
+
+
+def test_each_large_segment_is_entered_in_a_step_of_its_own() -> None:
+    log = of_many_subjects(15_000, segment_size=200_000)
+    sizes = [segment.count for segment in log.chain.segments]
+    assert len(sizes) > 2
+    assert steps(Cursor(log), 10**6) == sizes
+
+
+def test_subjects_are_compared_with_many_patterns_for_a_while() -> None:
+    log = of_many_subjects(5_000)
+    patterns = tuple(b"*.%d.*" % number for number in range(4_991, 5_011))
+    counts = steps(Cursor(log, 1, patterns), 10**6)
+    assert counts == [0, 0, 10]  # 2,048 subjects at a time
+    assert len(rest_of_seqs(Cursor(log, 1, patterns))) == 10
+
+
+def rest_of_seqs(cursor: Cursor) -> list[int]:
+    record, found = Record(), []
+    while cursor.next(record):
+        found.append(record.seq)
+    return found
+
+
+@pytest.mark.parametrize("seq", [1, 77, 199, 200])
+def test_it_can_be_moved_back_and_on_within_its_segment(seq: int) -> None:
+    log = filled(200)
+    cursor, record = Cursor(log, 1, (b"s.1", b"s.2")), Record()
+    for _ in range(50):
+        assert cursor.next(record)
+    cursor.move(seq)
+    assert rest(cursor) == [number for number in range(seq, 201) if number % 3]
+
+
+def test_moving_back_compares_no_subjects_again() -> None:
+    log = of_many_subjects(5_000)
+    patterns = tuple(b"*.%d.*" % number for number in range(1, 11))
+    cursor, record = Cursor(log, 1, patterns), Record()
+    assert cursor.next(record)
+    cursor.move(record.seq)
+    cursor.allow(10)
+    assert cursor.step(record)
+    assert (record.seq, cursor.tired) == (1, False)

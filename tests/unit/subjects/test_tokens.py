@@ -2,11 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.subjects.match import valid_subscription
+from millstream.subjects.match import valid_literal_subject, valid_subscription
 from millstream.subjects.tokens import (
     is_literal,
     token_count,
-    valid_literal_subject,
     valid_publish_subject,
     valid_subject,
 )

@@ -90,7 +90,7 @@ class QuietWorld:
     def ask(self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None) -> None:
         pass
 
-    def acknowledge(self, start: bytes, acks: Replies) -> None:
+    def acknowledge(self, start: bytes, acks: Replies, flush: bool = True) -> None:
         pass
 
     def confirm(self, replies: list[bytes]) -> None:

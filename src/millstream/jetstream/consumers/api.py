@@ -11,7 +11,7 @@ level.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -24,10 +24,9 @@ from millstream.golang.time import ZERO_TIME, Time, format_time
 from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
-from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.dead_letters import check_dead_letter
 from millstream.jetstream.consumers.key_order import check_key_order
-from millstream.jetstream.consumers.start import Start, starts_with_lasts
+from millstream.jetstream.consumers.start import Start
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.read.lookup import Durable
 from millstream.jsapi import headers as header_names
@@ -116,10 +115,10 @@ class ConsumerApi:
         return self._create(CreateSubject.of(Form.NAMED, place), request)
 
     def _create(self, subject: CreateSubject, request: ClientRequest, start: Start | None = None) -> Answer:
-        """Create or update a consumer; one that starts with the last message of each subject in two passes.
+        """Create or update a consumer; in two passes if finding its start or counting messages takes long.
 
-        The first pass checks its configuration and finds its start, in pieces; the second, with that start,
-        checks everything again, because others may have changed something meanwhile.
+        The first pass checks its configuration, finds its start and counts, in pieces; the second, with that
+        start, checks everything again, because others may have changed something meanwhile.
         """
         asked = self._bodies.read(request.payload, CreateConsumerRequest)
         _check_level(request)
@@ -146,8 +145,11 @@ class ConsumerApi:
         check_dead_letter(stream, config, name)
         check_key_order(config, existing.config if existing is not None else None, stream.config)
         if existing is None:
-            if start is None and starts_with_lasts(config, stream.config):
-                return self._create_in_pieces(stream, config, subject, request)
+            if start is None:
+                found = stream.consumers.find_start(config)
+                if isinstance(found, Generator):
+                    return self._create_in_pieces(stream, found, subject, request)
+                start = found
             consumer = stream.consumers.add(config, name, start)
         else:
             consumer = existing
@@ -164,10 +166,9 @@ class ConsumerApi:
         )
 
     def _create_in_pieces(
-        self, stream: Stream, config: ConsumerConfig, subject: CreateSubject, request: ClientRequest
+        self, stream: Stream, finding: Pieces[Start], subject: CreateSubject, request: ClientRequest
     ) -> Steps:
-        patterns = tuple(each.encode() for each in filters_of(config))
-        start = yield from stream.while_there(stream.consumers.find_lasts(patterns))
+        start = yield from stream.while_there(finding)
         answer = self._create(subject, request, start)
         assert isinstance(answer, Durable)
         return answer

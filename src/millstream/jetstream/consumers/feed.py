@@ -81,6 +81,12 @@ class Feed:
             self.keys.clear()
         self._singles = start.singles or Singles()
         self._move(start.sseq if start.singles is None else start.resume)
+        counted = start.counted
+        if counted is not None:
+            self._delivery.pending = counted.messages
+            self._counted_to = counted.upto
+            self._removals = counted.removals
+            self._passes_removed = bool(self._log.gone)
 
     def restore_keys(self) -> None:
         """Continue the order by key after a restart."""

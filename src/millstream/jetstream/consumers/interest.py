@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import slices
 from millstream.base.slices import Pieces
-from millstream.jetstream.consumers.filter_index import FilterIndex
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.store.errors import StoreError
+from millstream.subjects.filter_index import FilterIndex
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
@@ -42,7 +42,7 @@ class Interest:
     def __init__(self, manager: ConsumerManager) -> None:
         self._manager = manager
         self._stream = manager.stream
-        self._index: FilterIndex[Consumer] = FilterIndex()
+        self.index = FilterIndex()  # of consumers
         self._released: set[int] = set()  # removed after acks; consumers have not been told
         self._refiltered = False  # a consumer may have pending messages that its filters do not match
         self._needed_by: Consumer | None = None  # the last message that was asked about
@@ -57,18 +57,18 @@ class Interest:
 
     def wants(self, subject: bytes) -> bool:
         """Return True if a consumer would get a message on `subject`; ``>`` means any message."""
-        return bool(self._manager if subject == b">" else self._index.find(subject))
+        return bool(self._manager if subject == b">" else self.index.find(subject))
 
     def joined(self, consumer: Consumer) -> None:
-        self._index.add(consumer.patterns, consumer)
+        self.index.add(consumer.patterns, consumer)
 
     def left(self, consumer: Consumer) -> None:
-        self._index.discard(consumer.patterns, consumer)
+        self.index.discard(consumer.patterns, consumer)
 
     def refiltered(self, consumer: Consumer, before: tuple[bytes, ...]) -> None:
         """Apply the changed filters of a consumer; `before` are the previous ones."""
-        self._index.discard(before, consumer)
-        self._index.add(consumer.patterns, consumer)
+        self.index.discard(before, consumer)
+        self.index.add(consumer.patterns, consumer)
         self._refiltered = True
 
     def not_released(self, gone: list[int]) -> list[int]:
@@ -124,7 +124,7 @@ class Interest:
         last = self._needed_by  # where many acknowledge the same messages, it mostly is the same one again
         if last is not None and last.running and _needs(last, sseq, subject) and self._covers(last, subject):
             return True
-        for group in self._index.find(subject):
+        for group in self.index.find(subject):
             for consumer in group:
                 if _needs(consumer, sseq, subject):
                     self._needed_by = consumer
@@ -132,7 +132,7 @@ class Interest:
         return False
 
     def _covers(self, consumer: Consumer, subject: bytes) -> bool:
-        return any(consumer in group for group in self._index.find(subject))
+        return any(consumer in group for group in self.index.find(subject))
 
     # -- when consumers change --------------------------------------------------------------------
 

@@ -97,8 +97,8 @@ class LastOfEach:
         found: SortedPage[int] = SortedPage()
         log = self.log
         for pattern in self._patterns:
-            subjects = log.subjects(pattern)
-            while batch := [log.last_of(subject) for subject in itertools.islice(subjects, _PIECE)]:
+            lasts = log.lasts(pattern)
+            while batch := list(itertools.islice(lasts, _PIECE)):
                 found.add([sseq for sseq in batch if 0 < sseq < self.resume])
                 yield _PIECE
         singles, last = Singles(), 0

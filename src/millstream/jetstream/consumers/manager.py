@@ -15,13 +15,21 @@ from millstream.base.build import pure_requested
 from millstream.base.slices import MOST_ITEMS, Pieces
 from millstream.jetstream.config.values import valid_name
 from millstream.jetstream.consumers.config import counts
+from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.last_messages import LastOfEach
-from millstream.jetstream.consumers.start import Start, last_per_subject
+from millstream.jetstream.consumers.start import (
+    Start,
+    find_start,
+    last_per_subject,
+    starts_with_lasts,
+    with_count,
+)
 from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
+from millstream.store.counts import is_long
 from millstream.store.errors import StoreError
 from millstream.subjects.match import collide, is_subset
 
@@ -72,7 +80,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     def add(self, config: ConsumerConfig, name: str, start: Start | None = None) -> Consumer:
         """Start a consumer with a checked configuration; see ``on_outcome``.
 
-        `start` is what ``find_lasts`` returned in the same step.
+        `start` is what ``find_start`` returned in the same step.
         """
         consumer = Consumer(self.stream, name, config, self.stream.world.now_ns())
         consumer.keeper = self._keeper_of(consumer)
@@ -82,6 +90,14 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._take_in(consumer)
         consumer.start()
         return consumer
+
+    def find_start(self, config: ConsumerConfig) -> Start | Pieces[Start]:
+        """Return the start of a new consumer, or the work that finds it if that takes long."""
+        log, patterns = self.stream.log, tuple(each.encode() for each in filters_of(config))
+        if starts_with_lasts(config, self.stream.config):
+            return self.find_lasts(patterns)
+        start = find_start(log, config, patterns, one_per_subject=True)
+        return with_count(log, start, patterns) if is_long(log, start.sseq, patterns) else start
 
     def find_lasts(self, patterns: tuple[bytes, ...]) -> Pieces[Start]:
         """Find the start of a consumer that begins with the last message of each subject."""

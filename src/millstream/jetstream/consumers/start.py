@@ -11,9 +11,18 @@ from millstream.jetstream.consumers.last_messages import LastOfEach, Singles
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import DeliverPolicy
 from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.counts import count_in_pieces
 
 if TYPE_CHECKING:
     from millstream.store.log import Log
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """The number of messages that a consumer is to deliver, when it was counted."""
+
+    messages: int
+    upto: int  # the last sequence that is in it
+    removals: int  # of the log at that time, see ``Feed.count``
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -22,6 +31,7 @@ class Start(msgspec.Struct, frozen=True):
     sseq: int
     singles: Singles | None = None  # afterwards it goes on at `resume`
     resume: int = 0
+    counted: Counted | None = None
 
 
 def starts_with_lasts(config: ConsumerConfig, stream: StreamConfig) -> bool:
@@ -51,6 +61,15 @@ def find_start(
         case _:
             sseq = log.first_seq
     return Start(max(min(sseq, log.last_seq + 1), log.first_seq, 1))
+
+
+def with_count(log: Log, start: Start, patterns: tuple[bytes, ...]) -> Pieces[Start]:
+    """Return the start with the number of messages from there on, which is counted in pieces."""
+    upto, removals = log.committed, log.last_seq - log.messages
+    messages = yield from count_in_pieces(log, start.sseq, upto, patterns)
+    if log.last_seq - log.messages != removals:
+        return start  # it is counted again, at once
+    return msgspec.structs.replace(start, counted=Counted(messages, upto, removals))
 
 
 def find_rest(log: Log, patterns: tuple[bytes, ...], sseq: int, created_ns: int) -> Start:

@@ -10,8 +10,9 @@ messages without headers that JetStream interprets, except:
     ``Nats-Rollup: sub``                   of at most one message, for purges of keys
     ``Nats-Incr``                          the increment of a counter
 
-Messages of atomic batches have their own fast path (``batch_fast_path``).  All others, and those that a limit
-may refuse, are copied and go to `slow`, which is ``slow_path`` and has every rule.
+Messages of atomic batches have their own fast path (``batch_fast_path``).  A full stream and an expectation
+that does not hold are answered by ``refusals``.  All others are copied and go to `slow`, which is
+``slow_path`` and has every rule.
 """
 
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from millstream.base.buffer import equal_bytes
 from millstream.jetstream.publish.batch_fast_path import BatchStaging, StagedMessage
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_TTL
 from millstream.jetstream.publish.dedupe import Dedupe
+from millstream.jetstream.publish.refusals import ROOM, UNKNOWN, Refusals
 from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
 from millstream.protocol.digits import digits_end, read_number
@@ -29,6 +31,7 @@ from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
+from millstream.subjects.filter_index import FilterIndex
 
 if TYPE_CHECKING:
     from millstream.jetstream.publish.counter import Counters
@@ -50,7 +53,8 @@ _TTL = b"\nNats-TTL:"
 _ROLLUP = b"\nNats-Rollup: sub\r\n"
 _INCREMENT = START + b"Nats-Incr:"
 _END_OF_HEADERS = b"\r\n\r\n"
-_OVERHEAD = 64  # bytes that a stored message counts for at most, besides subject, headers and body
+_ROOM = ROOM
+_UNKNOWN = UNKNOWN
 _WEIGHED_AT = 1024 * 1024  # bytes; the loop may take many more before it comes to the commits
 _CR = ord("\r")
 _LF = ord("\n")
@@ -70,20 +74,16 @@ class Ingest:
         now_ns: Callable[[], int],
         dirty: Callable[[], None],
         slow: Callable[[bytes, bytes, bytes, bytes], None],
+        refusals: Refusals,
     ) -> None:
         self.fast_path = False  # no rule needs a look at each message, except those checked here
         self.max_size = 0  # bytes of headers and body together; 0: no limit
-        self.wants: Callable[[bytes], bool] | None = None  # whether a message of this subject is kept
+        self.interest: FilterIndex | None = None  # of a stream that only keeps what matches it
         self.limit: Callable[[bytes], None] | None = None  # what to do when one of this subject was stored
         self.hold: Callable[[], None] | None = None  # holds publishers, while too much waits for the disk
         self.weigh: Callable[[], None] | None = None  # finds out whether it does, now and then
         self._unweighed = 0  # bytes of messages since it was asked
         self.per_subject = 0  # if this is the only limit: how many messages a subject may have
-        # Beyond these, `slow` decides whether a message is refused; 0: no limit.
-        self.most_messages = 0
-        self.most_bytes = 0
-        self.most_of_subject = 0
-        self.bounded = False  # one of these is set
         self.counters: Counters | None = None  # of a stream that counts
         self.expiry: TtlExpiry | None = None  # of a stream whose messages may have a TTL
         self.transform: Callable[[bytes], bytes | None] | None = None  # gives the subject that is stored
@@ -95,6 +95,7 @@ class Ingest:
         self._now_ns = now_ns
         self._dirty = dirty
         self._slow = slow
+        self._refusals = refusals
         self._acks = Replies()  # for the next commit
         self._told = False  # that there is something to commit
         self._untold = 0  # bytes that may come before that is told: a commit follows anyway
@@ -102,6 +103,8 @@ class Ingest:
         self._id_size = 0
         self._ttl_s = 0  # of the message; 0: none
         self._rolls_up = False  # the message replaces the earlier one of its subject
+        self._disappointed = False  # the message expects another sequence
+        self._last = 0  # which would have been right
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """Receive a message on one of the stream's subjects; the frame must not be kept."""
@@ -115,6 +118,7 @@ class Ingest:
         self._id_size = 0
         self._ttl_s = 0
         self._rolls_up = False
+        self._disappointed = False
         published = subject
         if self.transform is not None and self.fast_path:
             subject = self.transform(subject) or subject
@@ -124,15 +128,31 @@ class Ingest:
             return
         if (
             not self.fast_path
-            or (self.bounded and self._is_full(subject, frame))
             or (self.max_size > 0 and frame.body_size > self.max_size)
-            or (self.wants is not None and not self.wants(subject))
             or (frame.header_size > 0 and not self._needs_no_rules(subject, frame))
             or self._is_batched(frame)
         ):
             if not (self._may_stage(frame) and self._staging.take(subject, frame)):
                 self._slow(published, frame.reply(), frame.headers(), frame.payload())
             return
+        if self._disappointed:
+            if self.answers:
+                self._refusals.refuse_expectation(frame, self._last)
+            return
+        if self.interest is not None and not self.interest.find(subject):
+            if self._rolls_up:
+                self._slow(published, frame.reply(), frame.headers(), frame.payload())
+            else:
+                self._pass_over(frame)
+            return
+        if self._refusals.limited:
+            # A duplicate is no refusal, and neither is a message that makes room.
+            told = self.answers and self._id_size == 0 and not self._rolls_up
+            room = self._refusals.check(self._log, subject, frame, told)
+            if room != _ROOM:
+                if room == _UNKNOWN or self._id_size > 0 or self._rolls_up:
+                    self._slow(published, frame.reply(), frame.headers(), frame.payload())
+                return
         now = self.timestamp()
         marks = _MARK_TTL if self._ttl_s > 0 else 0
         if self._id_size > 0:
@@ -159,29 +179,25 @@ class Ingest:
             self.fast_path
             and frame.header_size > 0
             and self.max_size == 0
-            and self.wants is None
-            and not self.bounded
+            and self.interest is None
+            and not self._refusals.limited
             and self.transform is None
             and self.answers
         )
 
-    def set_bounds(self, messages: int, size: int, of_subject: int) -> None:
-        """Set how much the stream may have before it refuses new messages; 0 means no limit."""
-        self.most_messages, self.most_bytes, self.most_of_subject = messages, size, of_subject
-        self.bounded = messages > 0 or size > 0 or of_subject > 0
-
-    def _is_full(self, subject: bytes, frame: Frame) -> bool:
-        """Return True if a limit may refuse the message."""
-        log = self._log
-        if 0 < self.most_messages <= log.messages:
-            return True
-        if self.most_bytes > 0:
-            size = len(subject) + frame.body_size + _OVERHEAD
-            if log.record_bytes + 4 * log.messages + size > self.most_bytes:  # see ``StreamCommits.bytes``
-                return True
-        if self.most_of_subject > 0:
-            return log.count_of(subject) >= self.most_of_subject
-        return False
+    def _pass_over(self, frame: Frame) -> None:
+        """Use up a sequence for a message that no consumer wants, and acknowledge it."""
+        now = self.timestamp()
+        seq = self._log.state.last_seq + 1
+        if self._id_size > 0:
+            message_id = frame.buf[self._id_start : self._id_start + self._id_size]
+            if self._is_duplicate(message_id, frame, now):
+                return
+            self._dedupe.add(message_id, seq, now)
+        self._log.skip_to(seq, now)
+        if frame.reply_size > 0 and self.answers:
+            self._acks.add(frame.buf, frame.reply_start, frame.reply_size, seq, _END)
+        self.tell()
 
     def _count(self, counters: "Counters", subject: bytes, frame: Frame) -> bool:
         """Add to a counter; return False if the message needs the slow path."""
@@ -192,8 +208,8 @@ class Ingest:
             size != frame.body_size
             or size < len(_INCREMENT) + len(_END_OF_HEADERS)
             or self.max_size > 0
-            or self.wants is not None
-            or self.bounded
+            or self.interest is not None
+            or self._refusals.limited
             or not equal_bytes(frame.buf, start, _INCREMENT)
             or not equal_bytes(frame.buf, start + size - len(_END_OF_HEADERS), _END_OF_HEADERS)
             or self._is_batched(frame)
@@ -244,11 +260,7 @@ class Ingest:
         """Store a message with an id; return 0 for a duplicate, which is answered."""
         p = frame.buf
         message_id = p[self._id_start : self._id_start + self._id_size]
-        known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
-        if known:
-            if frame.reply_size > 0 and self.answers:
-                self._acks.add(frame.buf, frame.reply_start, frame.reply_size, known, _DUPLICATE_END)
-            self.tell()
+        if self._is_duplicate(message_id, frame, now):
             return 0
         seq = self._log.append(
             subject,
@@ -262,8 +274,18 @@ class Ingest:
         self._dedupe.add(message_id, seq, now)
         return seq
 
+    def _is_duplicate(self, message_id: bytes, frame: Frame, now: int) -> bool:
+        """Return True if the stream knows the id; then the message is answered."""
+        known = self._dedupe.find(message_id, now) if self._dedupe.window_ns else 0
+        if known == 0:
+            return False
+        if frame.reply_size > 0 and self.answers:
+            self._acks.add(frame.buf, frame.reply_start, frame.reply_size, known, _DUPLICATE_END)
+        self.tell()
+        return True
+
     def _needs_no_rules(self, subject: bytes, frame: Frame) -> bool:
-        """Return True if the headers need no rules; record an id, a TTL and a rollup, check an expectation.
+        """Return True if the headers need no rules; record an id, a TTL, a rollup, a wrong expectation.
 
         Lookups are those of ``protocol.headers``: a header begins after CRLF, wherever that is.
         """
@@ -282,13 +304,13 @@ class Ingest:
                 continue
             if at + 1 + len(_EXPECTED) < end and equal_bytes(frame.buf, at + 1, _EXPECTED):
                 at += 1 + len(_EXPECTED)
-                if expected or not self._holds(subject, p, at, end):
+                if expected or not self._expect(subject, p, at, end):
                     return False
                 expected = True
                 continue
             if at + 1 + len(_EXPECTED_LAST) < end and equal_bytes(frame.buf, at + 1, _EXPECTED_LAST):
                 at += 1 + len(_EXPECTED_LAST)
-                if expected_last or not self._holds(b"", p, at, end):
+                if expected_last or not self._expect(b"", p, at, end):
                     return False
                 expected_last = True
                 continue
@@ -321,10 +343,10 @@ class Ingest:
             self._id_size = at - self._id_start
         return not found or self._id_size > 0
 
-    def _holds(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
-        """Return True if the number at `at` is the last sequence of the subject (empty: of the stream).
+    def _expect(self, subject: bytes, p: bytes, at: int, end: int) -> bool:
+        """Compare the number at `at` with the last sequence of the subject (empty: of the stream).
 
-        Returns False for anything but digits.
+        Returns False for anything but digits, and for a second expectation that does not hold.
         """
         while at < end and p[at] == _BLANK:
             at += 1
@@ -333,9 +355,16 @@ class Ingest:
         if value < 0 or stop >= end or p[stop] != _CR:
             return False
         try:
-            return (self._log.last_of(subject) if subject else self._log.state.last_seq) == value
+            last = self._log.last_of(subject) if subject else self._log.state.last_seq
         except StoreError:
             return False  # the slow path will meet it again, and says so
+        if last == value:
+            return True
+        if self._disappointed:
+            return False
+        self._disappointed = True
+        self._last = last
+        return True
 
     def _is_batched(self, frame: Frame) -> bool:
         if frame.reply_size < 4 or frame.buf[frame.reply_start + frame.reply_size - 1] != _LAST_LETTER:

@@ -207,13 +207,18 @@ class LimitBook:
         for check in self._count if ahead is None else self._batched:
             check(stream, message, size, ahead)
 
-    def bounds(self, stream: Stream) -> tuple[int, int, int]:
-        """Return how many messages, bytes and messages of a subject the stream takes; 0: it refuses none."""
+    def bounds(self, stream: Stream) -> tuple[int, int, int, bool]:
+        """Return how many messages, bytes and messages of a subject the stream takes; 0: it refuses none.
+
+        The last value is True if a message may replace another one instead of being refused.
+        """
         config = stream.config
         if config.discard is DiscardPolicy.OLD:
-            return 0, 0, 0
-        of_subject = config.max_msgs_per_subject if _per_subject_refuses(stream) else 0
-        return max(config.max_msgs, 0), max(config.max_bytes, 0), of_subject
+            return 0, 0, 0, False
+        of_subject = max(config.max_msgs_per_subject, 0)
+        if _per_subject_refuses(stream):
+            return max(config.max_msgs, 0), max(config.max_bytes, 0), of_subject, False
+        return max(config.max_msgs, 0), max(config.max_bytes, 0), 0, of_subject > 0
 
     def whole(self, config: StreamConfig) -> tuple[Callable[[Stream], bool], ...]:
         """Return the limits of the whole stream that are set, each as a test whether there is too much."""

@@ -148,6 +148,15 @@ class Inflow:
             self.life.hope()
             self._plan()
 
+    def reconnected(self) -> None:
+        """Retry at once: the way to the origin may be there again, and a request may have been lost."""
+        if self.life.state is InflowState.ASKING:
+            self._step(InflowEvent.REFUSED)
+            self._let_go()
+        if self.life.state is InflowState.WAITING:
+            self.life.hope()
+            self._plan()
+
     def interrupt(self) -> None:
         """Request a new consumer: messages are missing, or none arrive."""
         self._step(InflowEvent.INTERRUPTED)
@@ -194,9 +203,11 @@ class Inflow:
             self._world.release(self._reply)
         self._reply = self._world.hear(reply, self._answered)
         wait = times.ANSWER_WAIT_NS if self.origin.config.consumer is None else times.RESET_WAIT_NS
+        subject, block, body = self.origin.request(self._start, self._deliver, self._dialect, self.identity)
+        if not self._world.has_interest(subject):
+            wait = times.NOBODY_WAIT_NS
         self._cancel()
         self._timer = self._world.call_later(wait / _NS, self._waited_in_vain)
-        subject, block, body = self.origin.request(self._start, self._deliver, self._dialect, self.identity)
         self._world.ask(subject, body, reply=reply, headers=block)
 
     def _where_to_start(self) -> OriginStart:

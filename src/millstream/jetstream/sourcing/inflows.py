@@ -96,6 +96,12 @@ class Inflows:
             if inflow.origin.is_local and inflow.origin.name == name:
                 inflow.appeared()
 
+    def reconnected(self) -> None:
+        """Retry inflows from elsewhere, because a link to another server is there again."""
+        for inflow in self._inflows.values():
+            if not inflow.origin.is_local:
+                inflow.reconnected()
+
     # -- what survives ----------------------------------------------------------------------------
 
     def _current(self) -> dict[str, StoredPosition]:

@@ -25,6 +25,7 @@ LONGEST_BACKOFF_NS: Final = 120 * _NS
 LEAST_JITTER_NS: Final = _NS // 10
 MOST_JITTER_NS: Final = 2 * _NS // 10
 ANSWER_WAIT_NS: Final = 30 * _NS
+NOBODY_WAIT_NS: Final = 2 * _NS  # if nobody listens to the request: a link may be down
 RESET_WAIT_NS: Final = 5 * _NS  # for a consumer that already exists
 SILENCE_NS: Final = 10 * _NS  # a heartbeat comes every second
 

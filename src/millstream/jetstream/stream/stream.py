@@ -23,6 +23,7 @@ from millstream.jetstream.publish.counter import Counters
 from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jetstream.publish.fast_batch import FastBatches
 from millstream.jetstream.publish.ingest import Ingest
+from millstream.jetstream.publish.refusals import Refusals
 from millstream.jetstream.publish.rollups import Rollups
 from millstream.jetstream.publish.schedule import Schedules
 from millstream.jetstream.publish.slow_path import Publishing
@@ -33,7 +34,7 @@ from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream.captures import Captures
 from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
-from millstream.jsapi.enums import DiscardPolicy, PersistMode, RetentionPolicy, StorageType, StoreCompression
+from millstream.jsapi.enums import PersistMode, RetentionPolicy, StorageType, StoreCompression
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import LARGEST_SEQ
 from millstream.jsapi.publish_types import PUB_ACK_END, pub_ack_start
@@ -105,6 +106,7 @@ class Stream(StreamCommits):
         self.republish: SubjectTransform | None = None
         self.captures = Captures(self.world, self._capture)
         self._started = False
+        self._refusals = Refusals(self.world.acknowledge)
         self.ingest = Ingest(
             log,
             self.dedupe,
@@ -112,6 +114,7 @@ class Stream(StreamCommits):
             self.world.now_ns,
             self.is_dirty,
             self.publishing.publish,
+            self._refusals,
         )
         self.ingest.weigh = self.weigh
         self._retry: Cancel | None = None
@@ -176,8 +179,7 @@ class Stream(StreamCommits):
         self.ingest.limit = self.retention.stored if self.retention.limited else None
         self.ingest.per_subject = 0 if self.retention.whole_limited else max(config.max_msgs_per_subject, 0)
         self.ingest.max_size = max(config.max_msg_size, 0)
-        if self.ingest.bounded or config.discard is DiscardPolicy.NEW:
-            self.ingest.set_bounds(*limits.book.bounds(self))
+        self._refusals.configure(config.name, *limits.book.bounds(self), in_memory=self.in_memory)
         self.ingest.transform = self.transform.apply if self.transform is not None else None
         may_roll_up = config.allow_rollup_hdrs and not config.deny_purge
         self.ingest.roll_up = self.rollups.remove_few if may_roll_up else None
@@ -185,7 +187,7 @@ class Stream(StreamCommits):
         self.ingest.expiry = self.expiry if config.allow_msg_ttl else None
         self.ingest.counters = self.counters if config.allow_msg_counter else None
         is_interest = config.retention is RetentionPolicy.INTEREST
-        self.ingest.wants = self.consumers.interest.wants if is_interest else None
+        self.ingest.interest = self.consumers.interest.index if is_interest else None
         applying: list[rules.Rule | limits.Limit] = [*rules.book.applying(self), *limits.book.applying(self)]
         self.fast_path = not applying
         self.ingest.fast_path = all(each.in_ingest for each in applying)

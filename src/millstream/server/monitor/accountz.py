@@ -116,7 +116,7 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class AmountByKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages and bytes of clients; those of other servers are always zero."""
+    """Messages and bytes of clients and links together, and those of links alone."""
 
     msgs: int
     bytes: int
@@ -172,7 +172,7 @@ def account_info(server: Server, name: str) -> Pieces[AccountDetail]:
         expired=claimed is not None and claimed.expired(),
         complete=claimed is None or not claimed.wanting,
         jetstream_enabled=view is not None and view.account_enabled(name),
-        leafnode_connections=0,
+        leafnode_connections=len(account.links),
         client_connections=len(account.connections),
         subscriptions=account.space.tree.count,
         mappings={mapping.source: _mapped_to(mapping) for mapping in account.configured.mappings},
@@ -204,7 +204,7 @@ def account_statz(server: Server, options: AccountStatzOptions | None = None) ->
     found: list[AccountStat] = []
     for name in options.accounts or list(accounts):
         account = accounts.get(name)
-        if account is not None and (options.include_unused or account.connections):
+        if account is not None and (options.include_unused or account.connections or account.links):
             traffic = yield from totals.account_traffic(account)
             found.append(account_stat(account, traffic))
         yield 1
@@ -221,16 +221,32 @@ def _listed(found: list[AccountStat]) -> Listing | list[None]:
 
 def account_stat(account: Account, traffic: Traffic) -> AccountStat:
     connections = len(account.connections)
+    sent, received = _of_links(account)
     return AccountStat(
         acc=account.name,
         name=account.tag,
         conns=connections,
-        leafnodes=0,
-        total_conns=connections,
+        leafnodes=len(account.links),
+        total_conns=connections + len(account.links),
         num_subscriptions=account.space.tree.count,
-        sent=AmountByKind(msgs=traffic.out_messages, bytes=traffic.out_bytes),
-        received=AmountByKind(msgs=traffic.in_messages, bytes=traffic.in_bytes),
+        sent=AmountByKind(
+            msgs=traffic.out_messages + sent.msgs,
+            bytes=traffic.out_bytes + sent.bytes,
+            leafs=sent,
+        ),
+        received=AmountByKind(
+            msgs=traffic.in_messages + received.msgs, bytes=traffic.in_bytes + received.bytes, leafs=received
+        ),
         slow_consumers=account.totals.slow_consumers,
+    )
+
+
+def _of_links(account: Account) -> tuple[Amount, Amount]:
+    """Return what was sent to and received from the other servers."""
+    links = list(account.links.values())
+    return (
+        Amount(sum(link.out_messages for link in links), sum(link.out_bytes for link in links)),
+        Amount(sum(link.in_messages for link in links), sum(link.in_bytes for link in links)),
     )
 
 

@@ -1,4 +1,4 @@
-"""`/routez`, `/gatewayz` and `/leafz`: empty documents, because this server has no such connections."""
+"""`/routez` and `/gatewayz`: empty documents, because this server has no such connections."""
 
 from __future__ import annotations
 
@@ -28,13 +28,6 @@ class Gatewayz(msgspec.Struct, frozen=True, kw_only=True):
     inbound_gateways: dict[str, Any] = {}
 
 
-class Leafz(msgspec.Struct, frozen=True, kw_only=True):
-    server_id: str
-    now: str
-    leafnodes: int = 0
-    leafs: list[Any] = []
-
-
 def routez(server: Server) -> Routez:
     broker = server.broker
     return Routez(
@@ -46,7 +39,3 @@ def routez(server: Server) -> Routez:
 
 def gatewayz(server: Server) -> Gatewayz:
     return Gatewayz(server_id=server.broker.identity.server_id, now=format_time(time.time_ns()))
-
-
-def leafz(server: Server) -> Leafz:
-    return Leafz(server_id=server.broker.identity.server_id, now=format_time(time.time_ns()))

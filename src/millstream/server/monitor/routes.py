@@ -20,7 +20,7 @@ from millstream.base.lanes import Unwanted
 from millstream.base.slices import Pieces, Result
 from millstream.server.monitor import internals
 from millstream.server.monitor.accountz import AccountStatzOptions, AccountzOptions, account_statz, accountz
-from millstream.server.monitor.clusterz import gatewayz, leafz, routez
+from millstream.server.monitor.clusterz import gatewayz, routez
 from millstream.server.monitor.connz import ConnectionState, ConnzOptions, connz
 from millstream.server.monitor.formats import compact, pretty
 from millstream.server.monitor.healthz import HealthzOptions, healthz
@@ -28,6 +28,7 @@ from millstream.server.monitor.http import MAX_CLIENTS, MonitorRequest, MonitorR
 from millstream.server.monitor.index_page import index_page
 from millstream.server.monitor.json_page import render
 from millstream.server.monitor.jsz import JszOptions, jsz
+from millstream.server.monitor.leafz import LeafzOptions, leafz
 from millstream.server.monitor.queries import BadQuery, Query
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
@@ -201,8 +202,8 @@ class MonitorRoutes:
         return _document(gatewayz(self._server))
 
     async def _leafz(self, query: Query) -> MonitorResponse:
-        query.boolean("subs")
-        return _document(leafz(self._server))
+        options = LeafzOptions(subscriptions=query.boolean("subs"), account=query.text("acc"))
+        return await self._document("/leafz", query, leafz(self._server, options))
 
     async def _accountz(self, query: Query) -> MonitorResponse:
         options = AccountzOptions(account=query.text("acc"))

@@ -14,7 +14,7 @@ from millstream.golang.time import format_time
 from millstream.server.monitor.json_page import Listing
 from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.subscriptions import SubscriptionDetail, detail_in, tree_stats, walk
-from millstream.subjects.tokens import valid_literal_subject
+from millstream.subjects.match import valid_literal_subject
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account

@@ -24,6 +24,12 @@ def server_traffic(broker: Broker) -> Pieces[Traffic]:
     return _traffic(broker.totals, broker.connections.values())
 
 
+def link_traffic(broker: Broker) -> Pieces[Traffic]:
+    """Return the traffic of the links that are there."""
+    links = list(broker.leafs.links.values()) if broker.leafs is not None else []
+    return _traffic(ConnectionTotals(), links)
+
+
 def account_traffic(account: Account) -> Pieces[Traffic]:
     return _traffic(account.totals, account.connections.values())
 

@@ -16,7 +16,7 @@ from millstream.base.slices import Pieces
 from millstream.broker import feature_flags
 from millstream.broker.handshake import auth_timeout_s
 from millstream.broker.info import PROTOCOL_VERSION, SERVER_VERSION
-from millstream.broker.options import ConnectionType, TlsOptions, WebSocketOptions
+from millstream.broker.options import ConnectionType, LeafOptions, TlsOptions, WebSocketOptions
 from millstream.golang.time import format_time
 from millstream.server.monitor import process, totals
 from millstream.server.monitor.formats import nanoseconds, number, uptime
@@ -64,6 +64,30 @@ class WebSocketVarz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     tls_cert_not_after: str = ""
 
 
+class DenyRules(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    exports: list[str] = []
+    imports: list[str] = []
+
+
+class RemoteVarz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A server that an account is linked to; its URLs are shown without users."""
+
+    local_account: str = ""
+    tls_timeout: float | int = 0  # s
+    urls: list[str] = []
+    deny: DenyRules | None = None
+
+
+class LeafVarz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    host: str = ""
+    port: int = 0
+    auth_timeout: float | int = 0  # s
+    tls_timeout: float | int = 0  # s
+    tls_required: bool = False
+    tls_verify: bool = False
+    remotes: list[RemoteVarz] = []
+
+
 class Varz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     server_id: str
     server_name: str
@@ -89,7 +113,7 @@ class Varz(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     max_pending: int
     cluster: dict[str, Any]
     gateway: dict[str, Any]
-    leaf: dict[str, Any]
+    leaf: LeafVarz
     mqtt: dict[str, Any]
     websocket: WebSocketVarz
     jetstream: Any
@@ -140,6 +164,7 @@ def varz(server: Server) -> Pieces[Varz]:
     options = broker.options
     now_ns = time.time_ns()
     traffic = yield from totals.server_traffic(broker)
+    links = yield from totals.link_traffic(broker)
     host, port = _client_address(server)
     monitor = server.monitor
     monitor_options = server.options.monitor
@@ -170,7 +195,7 @@ def varz(server: Server) -> Pieces[Varz]:
         max_pending=options.max_pending,
         cluster={},
         gateway={},
-        leaf={},
+        leaf=_leaf(options.leaf, broker.leafs.hub.port if broker.leafs and broker.leafs.hub else 0),
         mqtt={},
         websocket=_websocket(options.websocket, broker.identity.websocket_port),
         jetstream=view.varz() if view is not None else {},
@@ -188,13 +213,13 @@ def varz(server: Server) -> Pieces[Varz]:
         total_connections=broker.totals.connections,
         routes=0,
         remotes=0,
-        leafnodes=0,
-        in_msgs=traffic.in_messages,
-        in_bytes=traffic.in_bytes,
+        leafnodes=len(broker.leafs.links) if broker.leafs is not None else 0,
+        in_msgs=traffic.in_messages + links.in_messages,
+        in_bytes=traffic.in_bytes + links.in_bytes,
         in_client_msgs=traffic.in_messages,
         in_client_bytes=traffic.in_bytes,
-        out_msgs=traffic.out_messages,
-        out_bytes=traffic.out_bytes,
+        out_msgs=traffic.out_messages + links.out_messages,
+        out_bytes=traffic.out_bytes + links.out_bytes,
         out_client_msgs=traffic.out_messages,
         out_client_bytes=traffic.out_bytes,
         slow_consumers=broker.totals.slow_consumers,
@@ -226,6 +251,32 @@ def _client_address(server: Server) -> tuple[str, int]:
     if not colon or not port.isdigit():
         return advertised, broker.identity.listen_port
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _leaf(options: LeafOptions | None, port: int) -> LeafVarz:
+    if options is None:
+        return LeafVarz()
+    remotes = [
+        RemoteVarz(
+            local_account=remote.account,
+            tls_timeout=number(float(remote.tls.timeout_s)) if remote.tls is not None else 0,
+            urls=[url.rpartition("@")[2].rpartition("//")[2] for url in remote.urls],
+            deny=DenyRules(exports=list(remote.deny_exports), imports=list(remote.deny_imports))
+            if remote.deny_exports or remote.deny_imports
+            else None,
+        )
+        for remote in options.remotes
+    ]
+    tls = options.tls
+    return LeafVarz(
+        host=options.host if port else "",
+        port=port,
+        auth_timeout=number(float(options.auth_timeout_s or 0)),
+        tls_timeout=number(float(tls.timeout_s)) if tls is not None else 0,
+        tls_required=tls is not None,
+        tls_verify=tls is not None and tls.verify,
+        remotes=remotes,
+    )
 
 
 def _websocket(options: WebSocketOptions | None, port: int) -> WebSocketVarz:

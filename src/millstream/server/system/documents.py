@@ -21,10 +21,11 @@ from millstream.server.monitor.accountz import (
     account_statz,
     accountz,
 )
-from millstream.server.monitor.clusterz import gatewayz, leafz, routez
+from millstream.server.monitor.clusterz import gatewayz, routez
 from millstream.server.monitor.connz import ConnzOptions, connz
 from millstream.server.monitor.healthz import HealthzOptions, healthz
 from millstream.server.monitor.jsz import JszOptions, jetstream_of, jsz
+from millstream.server.monitor.leafz import LeafzOptions, leafz
 from millstream.server.monitor.queries import BadQuery
 from millstream.server.monitor.subsz import SubszOptions, subsz
 from millstream.server.monitor.varz import varz
@@ -71,6 +72,10 @@ def _account_jsz(server: Server, options: JszOptions, about: str) -> Pieces[Any]
     return view.account(about, options)
 
 
+def _account_leafz(server: Server, options: LeafzOptions, about: str) -> Pieces[Any]:
+    return leafz(server, msgspec.structs.replace(options, account=about))
+
+
 def _account_statz(server: Server, options: AccountStatzOptions, about: str) -> Pieces[Any]:
     if about:
         options = msgspec.structs.replace(options, accounts=[about])
@@ -96,7 +101,7 @@ SERVER_DOCUMENTS: Final = {
     "SUBSZ": Document("SubszEventOptions", SubszOptions, lambda server, options, _: subsz(server, options)),
     "ROUTEZ": Document("RoutezEventOptions", NoOptions, _short(routez)),
     "GATEWAYZ": Document("GatewayzEventOptions", NoOptions, _short(gatewayz)),
-    "LEAFZ": Document("LeafzEventOptions", NoOptions, _short(leafz)),
+    "LEAFZ": Document("LeafzEventOptions", LeafzOptions, lambda server, options, _: leafz(server, options)),
     "ACCOUNTZ": Document(
         "AccountzEventOptions", AccountzOptions, lambda server, options, _: accountz(server, options)
     ),
@@ -109,7 +114,7 @@ SERVER_DOCUMENTS: Final = {
 ACCOUNT_DOCUMENTS: Final = {
     "CONNZ": Document("ConnzEventOptions", ConnzOptions, _account_connz),
     "SUBSZ": Document("SubszEventOptions", SubszOptions, _account_subsz),
-    "LEAFZ": Document("LeafzEventOptions", NoOptions, _short(leafz)),
+    "LEAFZ": Document("LeafzEventOptions", LeafzOptions, _account_leafz),
     "JSZ": Document("JszEventOptions", JszOptions, _account_jsz),
     "INFO": Document("AccInfoEventOptions", NoOptions, lambda server, _, about: account_info(server, about)),
     "STATZ": Document("AccountStatzEventOptions", AccountStatzOptions, _account_statz),

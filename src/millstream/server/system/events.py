@@ -28,6 +28,7 @@ from millstream.server.system.requests import SystemRequests
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.connection import Connection
+    from millstream.broker.leaf.connection import LeafConnection
     from millstream.broker.message_trace import MessageTrace
     from millstream.broker.turns import Planned
     from millstream.config.reload import ReloadPlan
@@ -128,6 +129,13 @@ class SystemEvents(Observer):
             b"$SYS.ACCOUNT.%b.DISCONNECT" % connection.account.name.encode(),
             lambda info: _disconnect_event(info, connection, reason),
         )
+
+    def link_ready(self, link: LeafConnection) -> None:
+        self.client_connected(link)
+        self._server.jetstream.link_ready(link.account.name)
+
+    def link_ended(self, link: LeafConnection, reason: CloseReason) -> None:
+        self.client_disconnected(link, reason)
 
     def authentication_failed(self, connection: Connection) -> None:
         account = self._broker.system_account

@@ -29,6 +29,8 @@ CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
 ACCOUNT_CONNECTIONS_TYPE: Final = "io.nats.server.advisory.v1.account_connections"
 
+_CLIENT_TYPES: Final = {ConnectionType.WEBSOCKET: "websocket", ConnectionType.LEAFNODE: ""}
+
 
 class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     pass
@@ -71,7 +73,7 @@ class ClientDocument(_Document, frozen=True, kw_only=True):
     issuer_key: str = ""
     name_tag: str
     kind: str
-    client_type: str
+    client_type: str = ""
 
 
 class ConnectEvent(_Document, frozen=True, kw_only=True):
@@ -141,8 +143,8 @@ def client_info(connection: Connection, stopped_ns: int | None = None) -> Client
         stop="" if stopped_ns is None else format_time(stopped_ns),
         issuer_key=_issuer_of(connection),
         name_tag=connection.account.tag,
-        kind="Client",
-        client_type="websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
+        kind="Leafnode" if connection.is_link() else "Client",
+        client_type=_CLIENT_TYPES.get(session.kind, "nats"),
     )
 
 

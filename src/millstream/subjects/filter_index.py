@@ -3,29 +3,32 @@
 Consumers with the same pattern are one group, and the patterns are in a tree.  So a lookup costs what
 matches, whatever the number of consumers.  The groups of subjects in use are cached until a pattern is added
 or removed.
+
+Compiled, because it is on the path of a message.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Hashable
+from typing import Any
 
-from millstream.subjects.match import matches
-from millstream.subjects.tokens import valid_literal_subject
+from millstream.subjects.match import matches, valid_literal_subject
 from millstream.subjects.tree import SubjectTree
 
-_MOST_KNOWN: Final = 4096  # subjects whose groups are cached
-_ANY: Final = b">"
+_MOST_KNOWN = 4096  # subjects whose groups are cached
+_ANY = b">"
 
-Member = TypeVar("Member")
+Member = Hashable
+Group = dict[Any, None]  # of members that have the same pattern
 
 
-class FilterIndex(Generic[Member]):
-    """Members, which are hashable, by the patterns of their filters; without a filter, all subjects match."""
+class FilterIndex:
+    """Members by the patterns of their filters; without a filter, all subjects match."""
 
     def __init__(self) -> None:
-        self._groups: dict[bytes, dict[Member, None]] = {}  # by pattern, none of them empty
+        self._groups: dict[bytes, Group] = {}  # by pattern, none of them empty
         self._tree: SubjectTree | None = None  # of the patterns; most streams have no consumers
-        self._known: dict[bytes, tuple[dict[Member, None], ...]] = {}  # by subject
+        self.known: dict[bytes, tuple[Group, ...]] = {}  # by subject
 
     def add(self, patterns: tuple[bytes, ...], member: Member) -> None:
         """Add a member with its filters."""
@@ -36,7 +39,7 @@ class FilterIndex(Generic[Member]):
                 if self._tree is None:
                     self._tree = SubjectTree()
                 self._tree.insert(pattern, None, pattern)
-                self._known.clear()
+                self.known.clear()
             group[member] = None
 
     def discard(self, patterns: tuple[bytes, ...], member: Member) -> None:
@@ -47,16 +50,16 @@ class FilterIndex(Generic[Member]):
             if not group and self._tree is not None and pattern in self._groups:
                 del self._groups[pattern]
                 self._tree.remove(pattern, None, pattern)
-                self._known.clear()
+                self.known.clear()
 
-    def find(self, subject: bytes) -> tuple[dict[Member, None], ...]:
+    def find(self, subject: bytes) -> tuple[Group, ...]:
         """Return the groups whose pattern matches a literal subject; none of them is empty."""
-        found = self._known.get(subject)
+        found = self.known.get(subject)
         if found is None:
             found = tuple([self._groups[pattern] for pattern in self._patterns_of(subject)])
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[subject] = found
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            self.known[subject] = found
         return found
 
     def _patterns_of(self, subject: bytes) -> list[Any]:

@@ -1,0 +1,316 @@
+"""A remote: one server, or several URLs of a cluster, that an account is to be linked to at all times.
+
+    waiting ──▶ dialing ──▶ linked
+       ▲           │           │ the link ends
+       └───────────┴───────────┘ after reconnect_interval, and as much again at random if nobody answers
+
+The dialing task owns the socket until the event loop has it as the transport of a ``LeafConnection``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import random
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import msgspec
+
+from millstream.base.tls_files import TlsFileError, client_context
+from millstream.broker.leaf import login
+from millstream.broker.options import LeafOptions, RemoteOptions, RemoteTls
+
+if TYPE_CHECKING:
+    from millstream.broker.broker import Broker
+    from millstream.broker.leaf.connection import LeafConnection
+    from millstream.broker.leaf.leafs import Leafs
+    from millstream.broker.turns import Planned
+
+_log = logging.getLogger("millstream.broker")
+
+LEAF_PORT: Final = 7422
+_MOST_INFO: Final = 64 * 1024  # bytes of the hub's first line
+_MOST_DISCOVERED: Final = 1024  # URLs that a hub may name
+_REPORT_EVERY: Final = 3600  # attempts, after the first
+_DELAYS_S: Final = {  # until the next attempt, by what a refusal says
+    "Loop detected": 30.0,
+    "leafnode has same cluster name": 30.0,
+    "connection rejected since minimum version required is": 5.0,
+    "Permissions Violation": 30.0,
+}
+
+
+class HubAddress(msgspec.Struct, frozen=True):
+    """The place of a hub, as a URL names it."""
+
+    host: str
+    port: int
+    tls: bool = False
+    user: str = ""
+    password: str | None = None
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @classmethod
+    def of(cls, url: str) -> HubAddress:
+        """Return the address in a URL; raise ValueError if there is none."""
+        parts = urlsplit(url if "://" in url else f"nats-leaf://{url}")
+        if not parts.hostname:
+            raise ValueError("there is no host in it")
+        return cls(
+            host=parts.hostname,
+            port=parts.port or LEAF_PORT,
+            tls=parts.scheme == "tls",
+            user=unquote(parts.username or ""),
+            password=_password(parts),
+        )
+
+
+def _password(parts: SplitResult) -> str | None:
+    return unquote(parts.password) if parts.password is not None else None
+
+
+class _Failed(Exception):
+    """An attempt did not come to a link; the text says why."""
+
+
+class Remote:
+    """Keeps one link."""
+
+    def __init__(self, broker: Broker, leafs: Leafs, options: RemoteOptions, shared: LeafOptions) -> None:
+        self.options = options
+        self.link: LeafConnection | None = None
+        self._broker = broker
+        self._leafs = leafs
+        self._shared = shared
+        self._configured = [HubAddress.of(url) for url in options.urls]
+        if not options.no_randomize:
+            random.shuffle(self._configured)
+        self._addresses = list(self._configured)
+        self._current = self._configured[0]
+        self._stopped = options.disabled
+        self._attempts = 0
+        self._delay_s = 0.0  # asked for by the last refusal
+        self._timer: Planned | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if not self._stopped:
+            self._dial()
+
+    async def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def wait(self, delay_s: float) -> None:
+        """Leave the hub alone for so long when the link has ended."""
+        self._delay_s = max(self._delay_s, delay_s)
+
+    def refused(self, text: str) -> None:
+        """Wait as long as what the hub said deserves."""
+        for words, delay_s in _DELAYS_S.items():
+            if words in text:
+                self.wait(delay_s)
+
+    def established(self) -> None:
+        self._attempts = 0
+        _log.info("Leafnode link of account %s is ready: %s", self.options.account, self._current)
+
+    def lost(self, link: LeafConnection) -> None:
+        """Plan the next attempt, because the link has ended."""
+        if self.link is link:
+            self.link = None
+            self._plan(self._shared.reconnect_interval_s)
+
+    def discovered(self, urls: list[str]) -> None:
+        """Take the addresses of the hub's cluster, which it names anew whenever they change."""
+        if self.options.ignore_discovered:
+            return
+        known = list(self._configured)
+        for url in urls[:_MOST_DISCOVERED]:
+            with contextlib.suppress(ValueError):
+                found = HubAddress.of(url)
+                if not any(each.host == found.host and each.port == found.port for each in known):
+                    known.append(msgspec.structs.replace(found, tls=self._configured[0].tls))
+        at = next((number for number, each in enumerate(known) if each == self._current), -1)
+        self._addresses = known[at + 1 :] + known[: at + 1]
+
+    def url_credentials(self) -> dict[str, str]:
+        """Return the fields of CONNECT for the user in the URL, or in the first configured URL with one."""
+        with_user = [each for each in (self._current, *self._configured) if each.user]
+        if not with_user:
+            return {}
+        address = with_user[0]
+        if address.password is None:
+            return {"user": address.user, "auth_token": address.user}
+        return {"user": address.user, "password": address.password}
+
+    # -- dialing ----------------------------------------------------------------------------------
+
+    def _plan(self, delay_s: float) -> None:
+        if self._stopped or self._timer is not None:
+            return
+        delay_s, self._delay_s = max(delay_s, self._delay_s), 0.0
+        self._timer = self._broker.turns.later(delay_s, self._dial)
+
+    def _dial(self) -> None:
+        self._timer = None
+        if not self._stopped:
+            self._task = self._broker.loop.create_task(self._attempt())
+
+    async def _attempt(self) -> None:
+        address = self._current = self._addresses[0]
+        self._addresses.append(self._addresses.pop(0))
+        link: LeafConnection | None = None
+        try:
+            link = await self._connect(address)
+        except (OSError, ValueError, TlsFileError, _Failed, TimeoutError) as error:
+            self._report(address, error)
+        except Exception:
+            _log.exception("the link to %s failed unexpectedly", address)
+        self._task = None
+        if link is None or link.closed:
+            interval_s = self._shared.reconnect_interval_s
+            self._plan(interval_s + random.random() * interval_s)
+
+    def _report(self, address: HubAddress, error: Exception) -> None:
+        self._attempts += 1
+        level = logging.ERROR if self._attempts % _REPORT_EVERY == 1 else logging.DEBUG
+        reason = str(error) or type(error).__name__
+        _log.log(
+            level,
+            "Error trying to connect as leafnode to remote server %s (attempt %d): %s",
+            address,
+            self._attempts,
+            reason,
+        )
+
+    async def _connect(self, address: HubAddress) -> LeafConnection:
+        """Return the link to an address when its transport is there; raise on any failure."""
+        loop, options = self._broker.loop, self.options
+        account = self._broker.accounts.get(options.account)
+        if account is None:
+            raise _Failed(f"there is no account {options.account}")
+        sock = await self._open(address)
+        try:
+            tls = options.tls
+            context = _context(tls) if tls is not None or address.tls else None
+            first = b""
+            if tls is None or not tls.handshake_first:
+                async with asyncio.timeout(options.first_info_timeout_s):
+                    first = await _read_line(loop, sock)
+                if context is None and _wants_tls(first):
+                    context = _context(None)
+        except BaseException:
+            sock.close()
+            raise
+        peer = login.Peer(
+            remote=self, spoke=not options.hub, isolated=options.isolate or self._shared.isolate
+        )
+        link = self._leafs.new_connection(account, peer)
+        protocol: Any = link
+        keywords: dict[str, Any] = {}
+        if context is not None:
+            keywords = {
+                "ssl": context,
+                "server_hostname": self._tls_name(address),
+                "ssl_handshake_timeout": tls.timeout_s if tls is not None else RemoteTls().timeout_s,
+            }
+        try:
+            await loop.create_connection(lambda: protocol, sock=sock, **keywords)
+        except BaseException:
+            sock.close()
+            raise
+        self.link = link
+        if not link.closed:
+            link.session.auth_timer = self._broker.turns.later(
+                options.first_info_timeout_s, self._info_timed_out, link
+            )
+            if first:  # nobody knows who sent what followed the line in clear, if TLS was agreed
+                link.data_received(first.partition(b"\n")[0] + b"\n" if context is not None else first)
+        return link
+
+    async def _open(self, address: HubAddress) -> socket.socket:
+        """Return a connected socket to a random address of the host."""
+        loop = self._broker.loop
+        async with asyncio.timeout(self.options.dial_timeout_s):
+            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            family, kind, protocol, _, target = random.choice(found)
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await loop.sock_connect(sock, target)
+            except BaseException:
+                sock.close()
+                raise
+            return sock
+
+    def _tls_name(self, address: HubAddress) -> str:
+        """Return the name in the hub's certificate: for an IP it named, the first configured host name."""
+        if not _is_ip(address.host):
+            return address.host
+        return next((each.host for each in self._configured if not _is_ip(each.host)), address.host)
+
+    def _info_timed_out(self, link: LeafConnection) -> None:
+        link.session.auth_timer = None
+        if not link.peer.info_seen:
+            self._leafs.violate(link, "the hub sent no INFO in time")
+
+
+async def _read_line(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
+    """Return the hub's first line and what came with it."""
+    read = b""
+    while b"\n" not in read:
+        chunk = await loop.sock_recv(sock, 4096)
+        if not chunk:
+            raise _Failed("the server hung up")
+        read += chunk
+        if len(read) > _MOST_INFO:
+            raise _Failed("the first line of the server is too long")
+    return read
+
+
+def _wants_tls(first: bytes) -> bool:
+    line = first.partition(b"\n")[0]
+    if line[:5].upper() != b"INFO ":
+        return False
+    with contextlib.suppress(login.BadLogin):
+        return login.read_info(line[5:].strip()).tls_required
+    return False
+
+
+def _context(tls: RemoteTls | None) -> ssl.SSLContext:
+    if tls is None:
+        return client_context()
+    context = client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=not tls.insecure)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if tls.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def shown(address: tuple[Any, ...]) -> str:
+    """Return an address of a socket as URLs have it."""
+    host = address[0].removeprefix("::ffff:")
+    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

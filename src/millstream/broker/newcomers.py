@@ -1,0 +1,51 @@
+"""Clients that log in, some in each round of the loop, however many connect at once.
+
+To process CONNECT takes some 100 µs.  The first input of clients is processed as it comes for a while of each
+round; that of the others waits and is processed in slices.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from millstream.base.slices import InSlices, Pieces
+
+_ROUND_S: Final = 0.001
+
+
+class Newcomers:
+    """The clients of a broker that have not logged in."""
+
+    def __init__(self) -> None:
+        self.in_slices: InSlices | None = None
+        self._waiting: deque[Any] = deque()  # connections with input left
+        self._round = -1  # of the loop
+        self._took_s = 0.0  # in this round
+
+    def may_log_in(self, loop_round: int) -> bool:
+        """Return True if another client may log in in this round of the loop."""
+        if loop_round != self._round:
+            self._round = loop_round
+            self._took_s = 0.0
+        return self._took_s < _ROUND_S or self.in_slices is None
+
+    def took(self, seconds: float) -> None:
+        """Count the time that a client took in this round."""
+        self._took_s += seconds
+
+    def put_off(self, connection: Any) -> None:
+        """Have a connection take its turn in a slice."""
+        assert self.in_slices is not None  # see ``may_log_in``
+        self._waiting.append(connection)
+        if len(self._waiting) == 1:
+            self.in_slices("clients that log in", self._log_in())
+
+    def _log_in(self) -> Pieces[None]:
+        while self._waiting:
+            try:
+                self._waiting[0].take_turn()
+            finally:
+                self._waiting.popleft()
+            yield 1

@@ -1,0 +1,330 @@
+"""Read the `leafnodes` block: links to other servers, which this one makes or accepts."""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from millstream.base.nkeys import NkeyError, check_user_key
+from millstream.base.tls_files import TlsFileError, client_context
+from millstream.broker.leaf.remote import HubAddress
+from millstream.broker.options import (
+    GLOBAL_ACCOUNT,
+    BrokerOptions,
+    LeafOptions,
+    RemoteOptions,
+    RemoteTls,
+    TlsOptions,
+    User,
+)
+from millstream.config.errors import ConfigError, Notes
+from millstream.config.fields import (
+    block,
+    boolean,
+    duration,
+    field,
+    items,
+    listen,
+    port,
+    positive,
+    read_block,
+    refused,
+    seconds,
+    secret,
+    string,
+    strings,
+    unsupported,
+    wrong,
+)
+from millstream.config.settings import FoundSettings
+from millstream.config.tls import read_tls
+from millstream.config.tree import Block, TreeEntry
+from millstream.subjects.tokens import valid_subject
+
+_WEBSOCKET: Final = ("ws://", "wss://")
+_LEAST_VERSION: Final = (2, 8)
+_OFF: Final = ("off", "disabled", "not supported")
+_URL_SCHEMES: Final = ("nats://", "nats-leaf://", "leaf://", "tls://", "nats+tls://")
+
+
+def read_leaf(entry: TreeEntry, notes: Notes) -> LeafOptions | None:
+    """Return the links to make and to accept; None if there are none."""
+    if isinstance(entry.value.data, Block) and not entry.value.data:
+        return None
+    settings = read_block(block(entry), _LEAF, notes, whole=True)
+    for name in ("host", "reconnect_interval_s", "auth_timeout_s"):
+        if not settings.get(name, True):
+            del settings[name]
+    dial_timeout_s = settings.pop("dial_timeout_s", 0.0)
+    leaf = LeafOptions(**settings)
+    if dial_timeout_s:
+        remotes = [
+            replace(each, dial_timeout_s=dial_timeout_s) if each.dial_timeout_s == _DIAL_S else each
+            for each in leaf.remotes
+        ]
+        leaf = replace(leaf, remotes=tuple(remotes))
+    return leaf
+
+
+_DIAL_S: Final = RemoteOptions(urls=()).dial_timeout_s
+
+
+def check_leaf(
+    broker: BrokerOptions, with_jetstream: Collection[str], settings: FoundSettings, notes: Notes
+) -> None:
+    """Note accounts that do not exist, or whose JetStream cannot be that of another domain."""
+    names = {account.name for account in broker.accounts} | {GLOBAL_ACCOUNT, broker.system_account}
+    for name, domain in broker.default_js_domains.items():
+        at = settings.at("default_js_domains")
+        if name == broker.system_account:
+            notes.error(f'system account "{name}" can not be in default_js_domain', at)
+        elif name not in names and broker.trust is None:
+            notes.error(f'default_js_domain references non existing account "{name}"', at)
+        elif domain and name in with_jetstream:
+            notes.error(f'default_js_domain contains account name "{name}" with enabled JetStream', at)
+    if broker.leaf is None or broker.trust is not None:
+        return
+    accounts = [broker.leaf.account, *(user.account for user in broker.leaf.users)]
+    for account in accounts:
+        if account and account not in names:
+            notes.error(
+                f'cannot find local account "{account}" specified in leafnode authorization',
+                settings.at("leaf"),
+            )
+    for remote in broker.leaf.remotes:
+        if remote.account not in names:
+            notes.error(
+                f'cannot find local account "{remote.account}" specified in leafnode remote',
+                settings.at("leaf"),
+            )
+
+
+def read_js_domains(entry: TreeEntry, notes: Notes) -> dict[str, str]:
+    """Read `default_js_domain`: the domain that an account's plain JetStream subjects mean."""
+    domains = {item.key: string(item, notes) for item in block(entry).values()}
+    for account, domain in domains.items():
+        if domain and not valid_subject(f"$JS.{domain}.API".encode()):
+            raise refused(entry, f'the domain "{domain}" of account "{account}" is not valid')
+    return domains
+
+
+def _read_remotes(entry: TreeEntry, notes: Notes) -> tuple[RemoteOptions, ...]:
+    remotes: list[RemoteOptions] = []
+    for item in items(entry, "a list of remotes"):
+        try:
+            remotes.append(_read_remote(item, notes))
+        except ConfigError as error:
+            notes.errors.extend(error.problems)
+    _refuse_duplicates(entry, remotes)
+    return tuple(remotes)
+
+
+def _read_remote(entry: TreeEntry, notes: Notes) -> RemoteOptions:
+    settings = read_block(block(entry), _REMOTE, notes, whole=True)
+    if not settings.get("urls"):
+        raise refused(entry, "a remote needs `url` or `urls`")
+    if settings.get("creds_file") and settings.get("nkey_seed"):
+        raise refused(entry, "Remote leafnode can not have both creds and nkey defined")
+    for name in ("first_info_timeout_s", "dial_timeout_s", "account"):
+        if not settings.get(name, True):
+            del settings[name]
+    return RemoteOptions(**settings)
+
+
+def _refuse_duplicates(entry: TreeEntry, remotes: Iterable[RemoteOptions]) -> None:
+    seen: set[tuple[object, ...]] = set()
+    for remote in remotes:
+        name = (frozenset(remote.urls), remote.account, remote.creds_file, remote.nkey_seed)
+        if name in seen:
+            raise refused(entry, f"duplicate remote of account {remote.account}")
+        seen.add(name)
+
+
+def _read_urls(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
+    urls = tuple(text.strip() for text in strings(entry, notes))
+    for url in urls:
+        if url.lower().startswith(_WEBSOCKET):
+            raise refused(entry, "not supported by Millstream: leaf nodes over WebSocket")
+        if "://" in url and not url.lower().startswith(_URL_SCHEMES):
+            raise refused(entry, "the URL of a remote begins with nats://, nats-leaf:// or tls://")
+        try:
+            HubAddress.of(url)
+        except ValueError:
+            raise refused(entry, "a URL of a remote is not valid: expected nats-leaf://host:port") from None
+    return urls
+
+
+def _read_seed(entry: TreeEntry, notes: Notes) -> str:
+    from millstream.base.seeds import Signer  # imports cryptography, which is slow
+
+    seed = secret(entry, notes)
+    try:
+        key = Signer(seed).public_key
+    except NkeyError as error:
+        raise refused(entry, f"Remote leafnode nkey is not a valid seed: {error}") from None
+    if not key.startswith("U"):
+        raise refused(entry, "Remote leafnode nkey is not a valid seed: it is not that of a user")
+    return seed
+
+
+def _read_subjects(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
+    subjects = strings(entry, notes)
+    for subject in subjects:
+        if not valid_subject(subject.encode()):
+            raise refused(entry, f'subject "{subject}" is not a valid subject')
+    return subjects
+
+
+def _read_compression(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
+    data: object = entry.value.data
+    if isinstance(data, Block):
+        data = next((each.value.data for each in data.values() if each.key.lower() == "mode"), None)
+    if data is False or (isinstance(data, str) and data.lower() in _OFF):
+        return {}
+    raise refused(entry, "not supported by Millstream: compression of leaf links; use `off`")
+
+
+def _read_tls(entry: TreeEntry, notes: Notes) -> RemoteTls:
+    tls = RemoteTls(**read_block(block(entry), _REMOTE_TLS, notes, whole=True))
+    if bool(tls.cert_file) != bool(tls.key_file):
+        raise refused(entry, "cert_file and key_file go together")
+    try:
+        client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=not tls.insecure)
+    except TlsFileError as error:
+        raise refused(entry, str(error)) from None
+    return tls
+
+
+def _read_min_version(entry: TreeEntry, notes: Notes) -> str:
+    if entry.value.data not in ("1.2", "1.3"):
+        raise wrong(entry, 'the string "1.2" or "1.3"')
+    return str(entry.value.data)
+
+
+def _nothing(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
+    """Check the value and drop it: it is for listeners."""
+    boolean(entry, notes)
+    return {}
+
+
+def _read_listener_tls(entry: TreeEntry, notes: Notes) -> TlsOptions:
+    tls = read_tls(entry, notes)
+    if tls.verify_and_map:
+        raise refused(entry, "not supported by Millstream: verify_and_map for leaf nodes")
+    return tls
+
+
+def _read_least_version(entry: TreeEntry, notes: Notes) -> str:
+    text = string(entry, notes)
+    found = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)(-.*)?", text)
+    if found is None:
+        raise refused(entry, f'invalid leafnode\'s minimum version: "{text}"')
+    if (int(found[1]), int(found[2])) < _LEAST_VERSION:
+        raise refused(entry, "the minimum version should be at least 2.8.0")
+    return text
+
+
+def _read_authorization(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
+    settings = dict(read_block(block(entry), _AUTHORIZATION, notes, whole=True))
+    users: tuple[User, ...] = settings.get("users", ())
+    if users and settings.get("username"):
+        raise refused(entry, "can not have a single user/pass and a users array")
+    if users and settings.get("nkey"):
+        raise refused(entry, "can not have a single nkey and a users array")
+    names = [user.nkey or user.name for user in users]
+    for name in names:
+        if names.count(name) > 1:
+            raise refused(entry, f'duplicate user "{name}" detected in leafnode authorization')
+    return settings
+
+
+def _read_users(entry: TreeEntry, notes: Notes) -> tuple[User, ...]:
+    users = [
+        User(**read_block(block(item), _USER, notes, whole=True)) for item in items(entry, "a list of users")
+    ]
+    if any(not (user.name or user.nkey) for user in users):
+        raise refused(entry, "a user needs `user` or `nkey`")
+    return tuple(users)
+
+
+def _read_nkey(entry: TreeEntry, notes: Notes) -> str:
+    key = secret(entry, notes)
+    try:
+        check_user_key(key)
+    except NkeyError:
+        raise refused(entry, "Not a valid public nkey for leafnode authorization") from None
+    return key
+
+
+_NO_PROXIES: Final = unsupported("proxies in front of leaf nodes", harmless=(False,))
+
+_USER = (
+    field("user username", string, "name"),
+    field("pass password", secret, "password"),
+    field("nkey", _read_nkey, "nkey"),
+    field("account", string, "account"),
+    field("proxy_required", _NO_PROXIES),
+)
+
+_AUTHORIZATION = (
+    field("user username", string, "username"),
+    field("pass password", secret, "password"),
+    field("nkey", _read_nkey, "nkey"),
+    field("account", string, "account"),
+    field("timeout", positive(seconds), "auth_timeout_s"),
+    field("users", _read_users, "users"),
+    field("proxy_required", _NO_PROXIES),
+)
+
+_REMOTE_TLS = (
+    field("cert_file", string, "cert_file"),
+    field("key_file", string, "key_file"),
+    field("ca_file", string, "ca_file"),
+    field("insecure", boolean, "insecure"),
+    field("timeout", positive(seconds), "timeout_s"),
+    field("min_version", _read_min_version, "min_version"),
+    field("handshake_first first immediate", boolean, "handshake_first"),
+    field("verify", _nothing),
+)
+
+_REMOTE = (
+    field("url urls", _read_urls, "urls"),
+    field("account local", string, "account"),
+    field("creds credentials", string, "creds_file"),
+    field("nkey seed", _read_seed, "nkey_seed"),
+    field("tls", _read_tls, "tls"),
+    field("hub", boolean, "hub"),
+    field("deny_imports deny_import", _read_subjects, "deny_imports"),
+    field("deny_exports deny_export", _read_subjects, "deny_exports"),
+    field("isolate_leafnode_interest isolate", boolean, "isolate"),
+    field("request_isolation", boolean, "request_isolation"),
+    field("no_randomize dont_randomize", boolean, "no_randomize"),
+    field("ignore_discovered_servers", boolean, "ignore_discovered"),
+    field("first_info_timeout", positive(duration), "first_info_timeout_s"),
+    field("dial_timeout", positive(duration), "dial_timeout_s"),
+    field("disabled", boolean, "disabled"),
+    field("compression", _read_compression),
+    field("jetstream_cluster_migrate js_cluster_migrate", unsupported("clustering", harmless=(False,))),
+    field("ws_compression ws_compress websocket_compress websocket_compression", _nothing),
+    field("ws_no_masking websocket_no_masking", _nothing),
+    field("proxy", unsupported("proxies for links")),
+)
+
+_LEAF = (
+    field("remotes", _read_remotes, "remotes"),
+    field("reconnect_interval reconnect reconnect_delay", positive(duration), "reconnect_interval_s"),
+    field("dial_timeout", positive(duration), "dial_timeout_s"),
+    field("isolate_leafnode_interest isolate", boolean, "isolate"),
+    field("compression", _read_compression),
+    field("write_deadline", unsupported("a write deadline for links alone; use the one of the server")),
+    field("write_timeout", unsupported("a write timeout for links alone; use the one of the server")),
+    field("listen", listen()),
+    field("port", port, "port"),
+    field("host net", string, "host"),
+    field("authorization", _read_authorization),
+    field("tls", _read_listener_tls, "tls"),
+    field("advertise leafnode_advertise", string, "advertise"),
+    field("no_advertise", boolean, "no_advertise"),
+    field("min_version minimum_version", _read_least_version, "min_version"),
+)

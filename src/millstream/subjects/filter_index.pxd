@@ -1,0 +1,20 @@
+cimport cython
+
+from millstream.subjects.tree cimport SubjectTree
+
+cdef Py_ssize_t _MOST_KNOWN
+cdef bytes _ANY
+
+@cython.final
+cdef class FilterIndex:
+    cdef dict _groups
+    cdef SubjectTree _tree
+    cdef readonly dict known
+
+    @cython.locals(pattern=bytes, group=dict)
+    cpdef add(self, tuple patterns, object member)
+    @cython.locals(pattern=bytes, group=dict)
+    cpdef discard(self, tuple patterns, object member)
+    @cython.locals(found=tuple)
+    cpdef tuple find(self, bytes subject)
+    cdef list _patterns_of(self, bytes subject)

@@ -1,0 +1,183 @@
+"""Links of a broker without sockets: what they are told, when, and who gets a message."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from millstream.base.slices import MOST_ITEMS
+from millstream.broker.broker import Broker
+from millstream.broker.options import LeafOptions
+from tests.kits.broker import client, loop_of, make_broker
+from tests.kits.fake_transport import FakeTransport
+
+
+def hub() -> Broker:
+    return make_broker(leaf=LeafOptions(port=7422))
+
+
+class FakeSpoke:
+    """The other end of a link."""
+
+    def __init__(self, broker: Broker, name: str = "spoke", **fields: Any) -> None:
+        assert broker.leafs is not None
+        self._broker = broker
+        self.link = broker.leafs.accept()
+        extra = {"sockname": ("127.0.0.1", 7422)}
+        self.transport = FakeTransport(loop_of(broker), self.link, extra=extra)
+        self.link.connection_made(self.transport)
+        connect = {"name": name, "server_id": name, "headers": True, "remote_account": "$G", **fields}
+        self.said = self.say(b"CONNECT " + json.dumps(connect).encode() + b"\r\n", run=False)
+
+    def say(self, data: bytes, *, run: bool = True) -> bytes:
+        """Send bytes; return what came back."""
+        if data:
+            self.link.data_received(data)
+        if run:
+            loop_of(self._broker).run_ready()
+        return self.heard()
+
+    def heard(self) -> bytes:
+        data = bytes(self.transport.sent)
+        self.transport.sent.clear()
+        return data
+
+    def told(self) -> list[bytes]:
+        """Return what it was told of subscriptions since the last call, without those of the server."""
+        lines = re.findall(rb"LS[+-] [^\r]*", self.say(b""))
+        return [line for line in lines if not line[4:].startswith((b"$", b"_"))]
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return hub()
+
+
+def test_a_new_link_is_told_everything_in_slices(broker: Broker) -> None:
+    count = 20_000
+    user = client(broker)
+    for start in range(0, count, 1000):
+        user.say(b"".join(b"SUB s.%d %d\r\n" % (each, each) for each in range(start, start + 1000)))
+    spoke = FakeSpoke(broker)
+    most = told = spoke.said.count(b"LS+ s.")
+    rounds = 0
+    while told < count:
+        loop_of(broker).run_one_round()
+        lines = spoke.heard().count(b"LS+ s.")
+        most, told, rounds = max(most, lines), told + lines, rounds + 1
+        assert rounds < 10_000
+    assert most <= 2 * MOST_ITEMS
+    assert told == count
+
+
+def test_changes_while_it_is_told_everything(broker: Broker) -> None:
+    user = client(broker)
+    user.say(b"".join(b"SUB s.%d %d\r\n" % (each, each) for each in range(5000)))
+    spoke = FakeSpoke(broker)
+    known: dict[bytes, bool] = {}
+    user.say(b"".join(b"UNSUB %d\r\n" % each for each in range(0, 5000, 2)) + b"SUB new x\r\n")
+    for line in re.findall(rb"LS[+-] [^\r]*", spoke.said + spoke.say(b"")):
+        known[line[4:]] = line.startswith(b"LS+")
+    wanted = {b"s.%d" % each for each in range(1, 5000, 2)} | {b"new"}
+    assert {name for name, live in known.items() if live and name.startswith((b"s.", b"new"))} == wanted
+
+
+def test_once_for_many_and_queue_groups_with_their_size(broker: Broker) -> None:
+    spoke = FakeSpoke(broker)
+    spoke.told()
+    one, other = client(broker), client(broker)
+    one.say(b"SUB a 1\r\nSUB a 2\r\nSUB a q 3\r\n")
+    other.say(b"SUB a 1\r\nSUB a q 2\r\n")
+    assert spoke.told() == [b"LS+ a", b"LS+ a q 1", b"LS+ a q 2"]
+    one.say(b"UNSUB 1\r\nUNSUB 2\r\nUNSUB 3\r\n")
+    other.say(b"UNSUB 1\r\nUNSUB 2\r\n")
+    assert spoke.told() == [b"LS+ a q 1", b"LS- a", b"LS- a q"]
+
+
+def test_links_hear_of_each_other_unless_they_are_isolated_or_of_one_cluster(broker: Broker) -> None:
+    first = FakeSpoke(broker, "first")
+    second = FakeSpoke(broker, "second")
+    alone = FakeSpoke(broker, "alone", isolate=True)
+    twin, other_twin = (FakeSpoke(broker, name, cluster="c") for name in ("twin", "other"))
+    everybody = (first, second, alone, twin, other_twin)
+    for each in everybody:
+        each.told()
+    first.say(b"LS+ a\r\nLS+ a q 3\r\n")
+    both = [b"LS+ a", b"LS+ a q 3"]
+    assert [each.told() for each in everybody] == [[], both, [], both, both]
+    twin.say(b"LS+ b\r\nLS+ a\r\n")
+    assert [each.told() for each in everybody] == [[b"LS+ b", b"LS+ a"], [b"LS+ b"], [], [], []]
+    first.say(b"LS- a\r\nLS- a q\r\n")
+    assert second.told() == [b"LS- a q"]
+    assert other_twin.told() == [b"LS- a", b"LS- a q"]
+
+
+def test_what_a_link_asked_for_ends_with_it(broker: Broker) -> None:
+    first, second = FakeSpoke(broker, "first"), FakeSpoke(broker, "second")
+    second.told()
+    first.say(b"".join(b"LS+ s.%d\r\n" % each for each in range(500)))
+    assert len(second.told()) == 500
+    first.transport.peer_closes()
+    loop_of(broker).run_ready()
+    assert sorted(second.told()) == sorted(b"LS- s.%d" % each for each in range(500))
+    user = client(broker)
+    assert b"503" in user.say(b"SUB i 1\r\nPUB s.1 i 0\r\n\r\n") or user.say(b"") == b""
+    assert broker.global_account.space.links is not None
+    second.transport.peer_closes()
+    loop_of(broker).run_ready()
+    assert broker.global_account.space.links is None
+
+
+def test_a_message_goes_over_a_link_once(broker: Broker) -> None:
+    spoke, user = FakeSpoke(broker), client(broker)
+    spoke.say(b"LS+ a.*\r\nLS+ a.>\r\nLS+ a.b\r\nLS+ a.b q 2\r\nLS+ a.* r 1\r\n")
+    user.say(b"PUB a.b i 1\r\nx\r\n")
+    message = spoke.say(b"")
+    assert message in (b"LMSG a.b + i q r 1\r\nx\r\n", b"LMSG a.b + i r q 1\r\nx\r\n")
+    user.say(b"SUB a.b q 1\r\nPUB a.b 1\r\ny\r\n")
+    assert spoke.say(b"") == b"LS+ a.b q 1\r\nLMSG a.b | r 1\r\ny\r\n"
+
+
+def test_a_message_of_a_link_reaches_the_queue_groups_that_it_names(broker: Broker) -> None:
+    spoke, user = FakeSpoke(broker), client(broker)
+    user.say(b"SUB a 1\r\nSUB a q 2\r\nSUB a r 3\r\n")
+    assert_frames(spoke, user, b"LMSG a 1\r\nx\r\n", [b"MSG a 1 1"])
+    assert_frames(spoke, user, b"LMSG a | q 1\r\nx\r\n", [b"MSG a 1 1", b"MSG a 2 1"])
+    everybody = [b"MSG a 1 i 1", b"MSG a 2 i 1", b"MSG a 3 i 1"]
+    assert_frames(spoke, user, b"LMSG a + i r q z 1\r\nx\r\n", everybody)
+
+
+def assert_frames(spoke: FakeSpoke, user: Any, data: bytes, expected: list[bytes]) -> None:
+    spoke.say(data)
+    assert sorted(user.say(b"").split(b"\r\nx\r\n")[:-1]) == expected
+
+
+def test_groups_at_the_other_ends_get_shares_by_their_sizes(broker: Broker) -> None:
+    small, large, user = FakeSpoke(broker, "small"), FakeSpoke(broker, "large"), client(broker)
+    small.say(b"LS+ a q 1\r\n")
+    large.say(b"LS+ a q 4\r\n")
+    small.say(b"")
+    large.say(b"")
+    user.say(b"PUB a 0\r\n\r\n" * 2000)
+    shares = small.say(b"").count(b"LMSG"), large.say(b"").count(b"LMSG")
+    assert sum(shares) == 2000
+    assert 250 < shares[0] < 550  # 400 are expected
+
+
+def test_a_message_does_not_come_back_and_goes_on_to_others(broker: Broker) -> None:
+    first, second = FakeSpoke(broker, "first"), FakeSpoke(broker, "second")
+    for each in (first, second):
+        each.say(b"LS+ a\r\n")
+    for each in (first, second):
+        each.say(b"")
+    assert first.say(b"LMSG a 1\r\nx\r\n") == b""
+    assert second.say(b"") == b"LMSG a 1\r\nx\r\n"
+
+
+def test_an_account_without_links_has_plain_routes(broker: Broker) -> None:
+    user = client(broker)
+    user.say(b"SUB a 1\r\n")
+    space = broker.global_account.space
+    assert space.links is None
+    assert not space.route(b"a").special
