@@ -1,0 +1,70 @@
+"""A spoke of a real cluster of three: it moves to another server when the one it is linked to dies."""
+
+import asyncio
+import json
+from functools import partial
+from itertools import count
+
+import nats
+import pytest
+from nats.js import JetStreamContext
+from nats.js.errors import NoStreamResponseError
+
+from tests.kits.cluster import Cluster
+from tests.kits.leaf import OURS, leafz
+from tests.kits.patience import PATIENCE_S
+from tests.kits.reference import ServerProcess
+from tests.kits.server.monitor import eventually
+
+_MIRROR = {"name": "UP", "mirror": {"name": "UP", "external": {"api": "$JS.hub.API", "deliver": ""}}}
+
+
+def is_linked_elsewhere(spoke: ServerProcess, port: int) -> bool:
+    return any(each["port"] != port for each in leafz(spoke)["leafs"])
+
+
+async def publish(js: JetStreamContext, number: int) -> None:
+    """Publish a message once, however often the cluster has no leader for its stream."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                await js.publish("up.x", b"x", timeout=2, headers={"Nats-Msg-Id": str(number)})
+            except (NoStreamResponseError, nats.errors.TimeoutError):
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+@pytest.mark.oracle
+async def test_a_mirror_goes_on_while_servers_of_the_hub_die() -> None:
+    with Cluster(domain="hub") as cluster:
+        urls = ", ".join(f'"nats-leaf://127.0.0.1:{port}"' for port in cluster.leaf_ports)
+        config = (
+            "server_name: spoke, jetstream { domain: spoke, max_mem: 64M, max_file: 256M }\n"
+            f"leafnodes {{ reconnect: 100ms, remotes [ {{ urls: [{urls}] }} ] }}"
+        )
+        with ServerProcess(OURS, config=config, jetstream=True, monitor=True) as spoke:
+            await asyncio.to_thread(eventually, lambda: leafz(spoke)["leafs"])
+            hub = await nats.connect(cluster.urls)
+            there = hub.jetstream(timeout=PATIENCE_S)
+            await there.add_stream(name="UP", subjects=["up.>"], num_replicas=3)
+            here = await nats.connect(spoke.client_url)
+            await here.request("$JS.API.STREAM.CREATE.UP", json.dumps(_MIRROR).encode())
+            numbers = count()
+            for _ in range(2):
+                for _ in range(50):
+                    await publish(there, next(numbers))
+                [leaf] = leafz(spoke)["leafs"]
+                await asyncio.to_thread(cluster.named(leaf["name"]).kill)
+                await asyncio.to_thread(eventually, partial(is_linked_elsewhere, spoke, leaf["port"]))
+                await asyncio.to_thread(cluster.start_the_dead)
+                for _ in range(50):
+                    await publish(there, next(numbers))
+            sent = next(numbers)
+            async with asyncio.timeout(PATIENCE_S):
+                while (await here.jetstream().stream_info("UP")).state.messages < sent:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            state = (await here.jetstream().stream_info("UP")).state
+            assert (state.messages, state.last_seq) == (sent, sent)
+            await hub.close()
+            await here.close()
