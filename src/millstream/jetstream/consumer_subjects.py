@@ -10,6 +10,7 @@ name elsewhere cannot be confused.  Both forms are understood always; which one 
 The last names the origin's stream and consumer, and the domain that the origin is reached in.
 """
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -33,9 +34,17 @@ class ConsumerSubjects:
     """The subjects of the consumers of one account."""
 
     def __init__(self, account: str, domain: str = "", forms: SubjectForms | None = None) -> None:
-        self._account = short_hash(account)
-        self._home = f"{domain or _NO_DOMAIN}.{self._account}.".encode()
+        self._name = account
+        self._domain = domain or _NO_DOMAIN
         self.forms = forms or SubjectForms()
+
+    @cached_property
+    def _account(self) -> str:  # not at the start: hashes are imported later
+        return short_hash(self._name)
+
+    @cached_property
+    def _home(self) -> bytes:
+        return f"{self._domain}.{self._account}.".encode()
 
     def acks(self, stream: str, consumer: str) -> bytes:
         """Return what the reply subjects of a consumer's deliveries begin with."""

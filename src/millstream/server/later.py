@@ -35,6 +35,7 @@ _FOR_STREAMS: Final = (
     "millstream.jetstream.stream.stream",
     "millstream.jetstream.stream.header_recovery",
     "millstream.jetstream.stream.staging_folder",
+    "millstream.jetstream.stream.torn_commit",
 )
 _ALWAYS: Final = ("hashlib", "hmac", "millstream.server.reload", "millstream.server.system.answers")
 _WITH_JETSTREAM: Final = (
