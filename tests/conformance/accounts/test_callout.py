@@ -17,7 +17,7 @@ from tests.kits.conformance.clients import (
     publish_refused,
     subscribe_refused,
 )
-from tests.kits.operator import Key
+from tests.kits.operator import Key, joined_before_expiry
 from tests.kits.reference import ServerProcess, ServerProcessError
 from tests.kits.websocket import WebSocketStream
 from tests.kits.wire import WireClient
@@ -159,9 +159,13 @@ def test_permissions(server: ServerProcess, service: CalloutService, dial: Dial)
 
 
 def test_expiry(server: ServerProcess, service: CalloutService, dial: Dial) -> None:
-    client = come(dial, server, user="x")
-    service.allow(service.next_request(), "APP", exp=int(time.time()) + 2)
-    let_in(client)
+    def join(ends: int) -> WireClient:
+        client = come(dial, server, user="x")
+        service.allow(service.next_request(), "APP", exp=ends)
+        let_in(client)
+        return client
+
+    client = joined_before_expiry(join)
     assert client.read_until_closed() == b"-ERR 'User Authentication Expired'\r\n"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kits.conformance.clients import Dial, ServerFactory, message, publish
-from tests.kits.operator import ISSUED, JETSTREAM, Account, Key, Operator
+from tests.kits.operator import ISSUED, JETSTREAM, Account, Key, Operator, joined_before_expiry
 from tests.kits.reference import ServerProcess
 from tests.kits.wire import WireClient
 
@@ -300,9 +300,12 @@ def test_exports_and_imports_change(start: Any, dial: Dial) -> None:
 
 
 def test_account_expires(start: Any, dial: Dial) -> None:
-    account = CHANGING.account("A").but(exp=int(time.time()) + 2)
-    server = start(account)
-    client = account.user("any").join(dial, server)
+    def join(ends: int) -> WireClient:
+        account = CHANGING.account("A").but(exp=ends)
+        client: WireClient = account.user("any").join(dial, start(account))
+        return client
+
+    client = joined_before_expiry(join)
     assert client.read_until_closed() == b"-ERR 'Account Authentication Expired'\r\n"
 
 
