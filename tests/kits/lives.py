@@ -31,7 +31,7 @@ from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import Server, ServerProcess
 
 KEY: Final = "a key with ${signs} and spaces"
-_HOUR: Final = 3600 * 10**9
+_CENTURY: Final = 876_000 * 3600 * 10**9  # recorded stores are compared for years: nothing may expire
 _MOVED: Final = ("ack_floor", "num_redelivered")  # of a consumer that forgets messages that are gone
 _ABSENT: Final = "absent"
 _ACKS: Final = (b"+ACK", b"-NAK", b"+TERM", b"+WPI", b"")
@@ -68,13 +68,11 @@ class Life:
         version: tuple[int, ...],
         *,
         killed: bool = False,
-        lasting: bool = False,
         size: int = 300,
     ) -> None:
         self._random = random.Random(seed)
         # After a crash, nats-server has messages again that a limit had removed, also if they were settled.
         self._limits_settled = not killed
-        self._lasting = lasting  # nothing ever expires
         self._version = version
         self._size = size  # messages published in a round
         self.cipher = self._random.choice(["", "", "chacha", "aes"])
@@ -136,13 +134,11 @@ class Life:
                 "max_bytes": pick.choice([-1, 60_000, 200_000]),
                 "max_msgs": pick.choice([-1, -1, 170]),
                 "max_msgs_per_subject": pick.choice([-1, -1, 1, 5]),
-                "max_age": pick.choice([0, 20 * _HOUR]),
+                "max_age": pick.choice([0, _CENTURY]),
                 "allow_direct": pick.random() < 0.5,
                 "allow_rollup_hdrs": pick.random() < 0.5,
                 "metadata": {"number": str(number)},
             }
-            if self._lasting:
-                config["max_age"] = 0
             if retention != "limits" and not self._limits_settled:
                 config |= {"max_bytes": -1, "max_msgs": -1, "max_msgs_per_subject": -1}
             # 2.10.25 came back without the messages of such a stream when it was killed.
@@ -170,7 +166,7 @@ class Life:
                 "durable_name": f"c{number}",
                 "ack_policy": pick.choice(["explicit", "explicit", "all", "none"]),
                 "deliver_policy": pick.choice(["all", "new", "last_per_subject"]),
-                "ack_wait": pick.choice([_HOUR, 10 * _HOUR]),
+                "ack_wait": pick.choice([_CENTURY, 2 * _CENTURY]),
                 "max_deliver": pick.choice([-1, 2]),
                 "max_ack_pending": pick.choice([-1, 40]),
                 "description": f"number {number}",
@@ -200,8 +196,8 @@ class Life:
             headers = {}
             if pick.random() < 0.4:
                 headers = {"X-Number": str(pick.randrange(1000)), "Nats-Msg-Id": str(pick.random())}
-            if pick.random() < 0.1 and not self._lasting:
-                headers["Nats-TTL"] = "10h"
+            if pick.random() < 0.1:
+                headers["Nats-TTL"] = "876000h"
             if pick.random() < 0.01:
                 headers["Nats-Rollup"] = pick.choice(["sub", "all"])
             request = api.client.request(subject, body, headers=headers or None, timeout=PATIENCE_S)

@@ -25,7 +25,7 @@ def record(binary: str, seed: int, *, killed: bool) -> Path:
     shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
     version = shown.strip().rpartition("v")[2]
     server = OtherNatsServer(Path(binary))
-    life = Life(seed, tuple(map(int, version.split("."))), killed=killed, lasting=True, size=30)
+    life = Life(seed, tuple(map(int, version.split("."))), killed=killed, size=30)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         live(life, server, folder / "store", killed=killed, rounds=2)

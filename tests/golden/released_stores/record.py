@@ -32,7 +32,7 @@ class ReleasedLife(Life):
     """A life with full segments, compressed ones and the commit journal; nothing expires or is encrypted."""
 
     def __init__(self, *, killed: bool) -> None:
-        super().__init__(20 + killed, (2, 15), killed=killed, lasting=True, size=30)
+        super().__init__(20 + killed, (2, 15), killed=killed, size=30)
         self.cipher = ""
 
     async def live(self, url: str, *, rounds: int = 3) -> None:
