@@ -14,8 +14,10 @@ from tests.kits.patience import PATIENCE_S
 
 
 def write(folder: Path, text: str) -> str:
-    file = folder / "server.conf"
-    file.write_text('listen: "127.0.0.1:-1"\n' + text)
+    """Replace the file in one step: a reload that runs must not read half of it."""
+    file, new = folder / "server.conf", folder / "server.conf.new"
+    new.write_text('listen: "127.0.0.1:-1"\n' + text)
+    new.replace(file)
     return str(file)
 
 
