@@ -50,6 +50,7 @@ async def test_long_values_scroll_and_values_below_zero_have_bars(screen: Screen
 
 
 async def test_mistakes_are_shown_and_a_long_query_can_be_cancelled(screen: Screen, site: Site) -> None:
+    screen.expect_errors("404")
     await screen.open("sql")
     page = screen.page
     await page.get_by_label("Query").fill("select * from NOWHERE")
@@ -62,4 +63,3 @@ async def test_mistakes_are_shown_and_a_long_query_can_be_cancelled(screen: Scre
     await page.get_by_label("Query").fill("select 42 as answer")
     await page.get_by_role("button", name="Run").click()
     await expect(page.get_by_role("region", name="Table: Result").locator("tbody tr")).to_have_text("42")
-    screen.errors.clear()  # the browser logs the 404
