@@ -8,6 +8,7 @@ from __future__ import annotations
 from millstream.store.fill import has_lost_sector, is_plausible
 from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, seq_in_mark
 from millstream.store.scan import Gap, Scan
+from millstream.store.segment import FILE_HEADER_SIZE, MAGIC, start_in_header
 
 _MARK_START = MAX_RECORD.to_bytes(4, "little")
 
@@ -15,6 +16,20 @@ _MARK_START = MAX_RECORD.to_bytes(4, "little")
 def may_be_torn(gap: Gap, data: bytes, found: Scan) -> bool:
     """Return True if power may have gone while a damaged part of the last file was written."""
     return gap.offset >= found.durable and has_lost_sector(data, gap.offset, gap.offset + gap.size)
+
+
+def start_for(data: bytes) -> int | None:
+    """Return the first sequence in a header of which one byte is damaged; None if several would be sound."""
+    header = bytearray(data[:FILE_HEADER_SIZE])
+    found = set()
+    for at, damaged in enumerate(header):
+        for value in range(256):
+            header[at] = value
+            if header[:4] == MAGIC:
+                found.add(start_in_header(bytes(header)))
+        header[at] = damaged
+    found.discard(None)
+    return found.pop() if len(found) == 1 else None
 
 
 def count_records(data: bytes, at: int, expected: int) -> int:

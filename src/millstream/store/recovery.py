@@ -24,12 +24,13 @@ import msgspec
 from millstream.store import reach
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
-from millstream.store.damaged_end import count_records, is_torn, last_mark, length_for, may_be_torn
+from millstream.store.damaged_end import count_records, is_torn, last_mark, may_be_torn
 from millstream.store.errors import StoreError
 from millstream.store.fill import has_lost_sector, is_filled, is_unfinished, may_be_filled
 from millstream.store.fs import File, FileSystem
 from millstream.store.log import DEFAULT_SEGMENT_SIZE, Log
 from millstream.store.losses import MOST_LISTED, Damage
+from millstream.store.mending import mend_header, mend_length
 from millstream.store.record import (
     HEADER_SIZE,
     WHOLE,
@@ -203,17 +204,19 @@ class Recovery:
 
     def _from_file(self, number: int, file: File, *, is_last: bool) -> Segment:
         data = file.read(0, file.size())
+        path = segment_path(self._folder, number)
         start_seq = start_in_header(data)
+        if start_seq is None:
+            start_seq = mend_header(file, path, data, least=self._log.last_seq + 1)
         segment = Segment(number, start_seq or self._log.last_seq + 1)
         segment.file = file
         found = scan(segment, data, start_seq is not None)
-        if start_seq is not None and self._mend_length(number, file, data, found):
+        if start_seq is not None and mend_length(file, path, data, found):
             return self._from_file(number, file, is_last=is_last)
         if is_last and found.gaps and start_seq is not None:
             end = self._end_before_torn(segment, data, found)
             if end:
                 if self._refills:
-                    path = segment_path(self._folder, number)
                     _log.warning("%s: cut %d bytes, which the origin sends again", path, len(data) - end)
                 file.truncate(end)
                 data = data[:end]
@@ -251,27 +254,6 @@ class Recovery:
         self._make_durable(segment)
         self._log.index.add_sums(segment.subjects, segment.counts, segment.firsts, segment.lasts)
         return segment
-
-    def _mend_length(self, number: int, file: File, data: bytes, found: Scan) -> bool:
-        """Write the length of a record again if nothing else of it is damaged; return False if none was."""
-        if isinstance(file, BlockFile):
-            return False  # a block has a checksum of its own
-        places = [(gap.offset, gap.offset + gap.size) for gap in found.gaps]
-        if found.end < len(data) and not found.marked:
-            mark = last_mark(data, found.end)
-            places.append((found.end, len(data) if mark < 0 else mark))
-        for at, end in places:
-            length = length_for(data, at, end)
-            if length and length != data[at : at + 4]:
-                try:
-                    file.overwrite(at, length)
-                except StoreError as error:
-                    _log.error("a damaged length cannot be mended: %s", error)
-                    return False
-                path = segment_path(self._folder, number)
-                _log.warning("%s: the damaged length of a record at %d is mended", path, at)
-                return True
-        return False
 
     def _end_before_torn(self, segment: Segment, data: bytes, found: Scan) -> int:
         """Return the end of what counts in the last file if power went during its last commit; 0: all counts.

@@ -237,10 +237,26 @@ def test_an_empty_log_goes_on_behind_what_it_removed_though_its_header_is_lost(a
         commit(log)
     logs = [path for path in fs.paths() if path.endswith(".log")]
     assert len(logs) == 1
-    fs.damage(logs[0], lambda data: data.__setitem__(at, data[at] ^ 1))
+    fs.damage(logs[0], lambda data: data.__setitem__(slice(at, FILE_HEADER_SIZE), bytes(16 - at)))
     for _ in range(2):  # the second time with the mended header
         again = open_log(fs, "s", segment_size=SEGMENT)
         assert (again.messages, again.last_seq, again.first_seq) == (0, 3, 4)
+
+
+@pytest.mark.parametrize("at", range(FILE_HEADER_SIZE))
+def test_a_damaged_byte_of_a_header_costs_nothing(at: int) -> None:
+    """Nothing else tells the sequence of a file that is empty: power went during its first commit."""
+    fs = CrashFileSystem()
+    log = open_log(fs, "s", segment_size=SEGMENT, first_seq=70_000)
+    log.append(b"a", b"", 0, 0, 0, 1, 0)
+    commit(log)
+    log.close()
+    path = fs.paths()[0]
+    fs.damage(path, lambda data: data.__delitem__(slice(FILE_HEADER_SIZE, None)))
+    for bit in range(8):
+        fs.damage(path, lambda data, bit=bit: data.__setitem__(at, data[at] ^ 1 << bit))
+        again = open_log(fs, "s", segment_size=SEGMENT)
+        assert (again.last_seq, again.losses.damages) == (69_999, [])
 
 
 def test_what_a_torn_commit_displaced_stays() -> None:
