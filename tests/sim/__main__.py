@@ -4,6 +4,7 @@
     python -m tests.sim --seeds 5000:6000      these
     python -m tests.sim --seed 4711            one, with its history
     python -m tests.sim --minutes 10           as many as fit, from a seed on
+    python -m tests.sim --jobs 1               in one process at a time; otherwise in one for each core
 
 A failure prints its seed, the promises that were broken, and the shortest plan and history that breaks them.
 """
@@ -14,9 +15,11 @@ import argparse
 import gc
 import itertools
 import operator
+import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple
 
@@ -25,7 +28,6 @@ from tests.sim.shrink import shrink
 
 SHOWN = 200  # lines of a history
 SEEDS_AT_ONCE = 100  # in one process
-GARBAGE = 20_000  # objects between two collections
 _EVERY_S = 60.0
 
 
@@ -36,6 +38,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:1000", help="how many, or FIRST:END")
     parser.add_argument("--seed", type=int, help="run one seed and print its history")
     parser.add_argument("--minutes", type=float, help="end after this time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-shrink", action="store_true")
     chosen = parser.parse_args()
     if chosen.seed is not None:
@@ -43,7 +46,7 @@ def main() -> int:
         print(describe(outcome, most=10**9))
         return bool(outcome.violations)
     first, _, end = chosen.seeds.rpartition(":")
-    return run_many(int(first or 0), int(end), chosen.minutes, shrinks=not chosen.no_shrink)
+    return run_many(int(first or 0), int(end), chosen.minutes, chosen.jobs, shrinks=not chosen.no_shrink)
 
 
 class Part(NamedTuple):
@@ -60,8 +63,7 @@ class Part(NamedTuple):
 def run_part(seeds: range, *, shrinks: bool) -> Part:
     simulated_s, faults, writes, checked = 0.0, 0, 0, 0
     failed: list[str] = []
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
+    gc.disable()  # what is left of the servers ends with the process
     for seed in seeds:
         outcome = run_seed(seed)
         simulated_s += outcome.simulated_s
@@ -73,26 +75,24 @@ def run_part(seeds: range, *, shrinks: bool) -> Part:
     return Part(len(seeds), simulated_s, faults, writes, checked, failed)
 
 
-def run_many(first: int, end: int, minutes: float | None, *, shrinks: bool) -> int:
+def run_many(first: int, end: int, minutes: float | None, jobs: int, *, shrinks: bool) -> int:
     began = shown = time.monotonic()
     total = Part(0, 0.0, 0, 0, 0, [])
-    wanted = (
-        itertools.count(first, SEEDS_AT_ONCE) if minutes is not None else range(first, end, SEEDS_AT_ONCE)
-    )
-    parts = (
-        range(start, start + SEEDS_AT_ONCE if minutes else min(start + SEEDS_AT_ONCE, end))
-        for start in wanted
-    )
-    for seeds in parts:
-        if minutes is not None and time.monotonic() - began > 60 * minutes:
+    starts = iter(itertools.count(first, SEEDS_AT_ONCE) if minutes else range(first, end, SEEDS_AT_ONCE))
+    while rounds := list(itertools.islice(starts, jobs)):
+        if minutes and time.monotonic() - began > 60 * minutes:
             break
-        # In a process of its own, because a server that is killed breaks no cycles, and the garbage collector
-        # does not look for them (``base.untracked``).
-        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-            part = pool.submit(run_part, seeds, shrinks=shrinks).result()
-        for text in part.failed:
-            print(text, flush=True)
-        total = Part(*map(operator.add, total, part))
+        parts = [
+            range(start, start + SEEDS_AT_ONCE if minutes else min(start + SEEDS_AT_ONCE, end))
+            for start in rounds
+        ]
+        # In processes of their own, because a server that is killed breaks no cycles, and the garbage
+        # collector does not look for them (``base.untracked``).
+        with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+            for part in pool.map(partial(run_part, shrinks=shrinks), parts):
+                for text in part.failed:
+                    print(text, flush=True)
+                total = Part(*map(operator.add, total, part))
         if time.monotonic() - shown > _EVERY_S:
             shown = time.monotonic()
             print(f"{total.seeds} seeds, {len(total.failed)} failed", flush=True)

@@ -50,6 +50,7 @@ def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
 
         replace(os, "urandom", here.pick(random.randbytes, os.urandom))
         replace(random_module, "_urandom", os.urandom)
+        replace(time, "sleep", here.pick(lambda _: None, time.sleep))  # no other thread to let go first
         for name in _DRAWS:
             replace(random_module, name, here.pick(getattr(random, name), getattr(random_module, name)))
         replace(ids, "_shared", _Ids(here.pick(ids.NuidGenerator().next, ids._shared.next)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import errno
 import logging
 import threading
@@ -10,12 +9,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.sim.actors import Actor, OrderedReader, Reader, uid_of
+from tests.sim.actors import Actor, OrderedReader, Reader
 from tests.sim.bulk import BulkActor
 from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
-from tests.sim.client import SimClient, _headers
-from tests.sim.history import Final, History, Rot, Stored
+from tests.sim.client import SimClient
+from tests.sim.content import read_content
+from tests.sim.history import History, Rot
 from tests.sim.loop import SECOND_NS, SimLoop
 from tests.sim.machine import Machine
 from tests.sim.plan import Fault, Plan, make_plan
@@ -225,7 +225,7 @@ class Run:
             self.machine.power_cut()
         copies = [copy.name for copy in self.history.copies]
         for name in [*self.plan.streams, *copies]:
-            self.history.final[name] = await self._read(auditor, name)
+            self.history.final[name] = await read_content(auditor, name, direct=self._is_direct(name))
         self.history.read_at_ns = self.machine.clock.wall_ns()
         for reader in self.readers:
             for _ in range(20):
@@ -256,32 +256,12 @@ class Run:
             await self.loop.sleep(1.0)
         self.history.problems.append("a mirror, a sourcing stream or an ordered reader stays behind")
 
-    async def _read(self, auditor: SimClient, name: str) -> Final:
-        while True:
-            info = await auditor.api(f"STREAM.INFO.{name}")
-            if info is None:
-                await self.loop.sleep(0.1)
-                continue
-            if "error" in info:
-                return Final([], {}, complete=False)
-            break
-        content: list[Stored] = []
-        seq = info["state"]["first_seq"]
-        while True:
-            found = await auditor.api(f"STREAM.MSG.GET.{name}", {"seq": seq, "next_by_subj": ">"})
-            if found is None:
-                continue
-            if "error" in found:
-                break
-            message = found["message"]
-            data = base64.b64decode(message.get("data", ""))
-            headers = _headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
-            content.append(Stored(message["seq"], message["subject"], uid_of(data), message["time"], headers))
-            seq = message["seq"] + 1
-        after = await auditor.api(f"STREAM.INFO.{name}")
-        if after is None or after.get("state") != info["state"]:
-            return await self._read(auditor, name)  # something was removed meanwhile
-        return Final(content, info["state"])
+    def _is_direct(self, name: str) -> bool:
+        """Return True if direct gets of a stream are answered by itself; a mirror may be behind."""
+        is_mirrored = any(
+            config.get("mirror", {}).get("name") == name for config in self.plan.streams.values()
+        )
+        return bool(self.plan.streams.get(name, {}).get("allow_direct")) and not is_mirrored
 
 
 def run_seed(seed: int) -> Outcome:
