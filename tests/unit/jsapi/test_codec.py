@@ -145,10 +145,12 @@ def test_anything_that_is_written_is_read_again(struct: Struct) -> None:
     assert encode(decode_strict(text, type(struct))) == text
 
 
-@given(stream_configs)
-def test_what_we_wrote_ourselves_is_read_the_same_the_short_way(config: StreamConfig) -> None:
+@given(stream_configs | consumer_configs)
+def test_what_we_wrote_ourselves_is_read_the_same_the_short_way(
+    config: StreamConfig | ConsumerConfig,
+) -> None:
     text = encode(config)
-    assert decode_written(text, StreamConfig) == decode_lenient(text, StreamConfig) == config
+    assert decode_written(text, type(config)) == decode_lenient(text, type(config)) == config
 
 
 def test_what_others_wrote_is_read_the_long_way() -> None:

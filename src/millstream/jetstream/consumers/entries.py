@@ -54,6 +54,7 @@ _DELETED = int(EntryKind.DELETED)
 _CHECKPOINT = int(EntryKind.CHECKPOINT)
 _LETTER = int(EntryKind.LETTER)
 _STORED = int(EntryKind.STORED)
+_KINDS = {int(kind): kind for kind in EntryKind}
 
 
 class ConsumerEntry:
@@ -138,7 +139,7 @@ def decode(data: bytes) -> ConsumerEntry:
     kind = head & 0x0F
     if head >> 4 != _VERSION or kind < _CONFIG or kind > _STORED:
         raise UnknownEntryError(f"there is no kind {kind} of entry in version {head >> 4}")
-    entry = ConsumerEntry(EntryKind(kind), reader.varint())
+    entry = ConsumerEntry(_KINDS[kind], reader.varint())
     if kind == _CONFIG:
         entry.created = reader.varint()
         entry.name = reader.bytes().decode()

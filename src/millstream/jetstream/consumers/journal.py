@@ -45,7 +45,7 @@ from millstream.jetstream.consumers.entries import (
 from millstream.jetstream.consumers.replay import ConsumerReplay, ReplayedConsumer
 from millstream.jetstream.consumers.saved_state import Changes, OpenLetter, Recovered
 from millstream.jetstream.stream.committed_log import Committing
-from millstream.jsapi.codec import JsonError, decode_lenient, encode
+from millstream.jsapi.codec import JsonError, decode_written, encode
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.cursor import Cursor
 from millstream.store.errors import StoreError
@@ -163,7 +163,7 @@ class Journal(Committing):
 
     def _restored(self, each: ReplayedConsumer) -> Recovered:
         try:
-            config = decode_lenient(each.config, ConsumerConfig, MOST_VALUES)
+            config = decode_written(each.config, ConsumerConfig, MOST_VALUES)
         except JsonError as error:
             raise StoreError("read", self._folder, f"configuration of {each.name}: {error}") from error
         known = _Known(each.number, each.created, each.link, each.reserved)
