@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import operator
 import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
 _TOLERATED: Final = re.compile(r"\.nfs[0-9a-f]+")  # NFS: a file removed while it was open
+_NAME: Final = operator.attrgetter("name")
 _MOST_NAMED: Final = 5
+_MOST_REMEMBERED: Final = 1024  # paths: folders of one kind have the same ones
 
 
 class Owned:
@@ -27,23 +31,23 @@ class Owned:
     """
 
     def __init__(self, files: str, folders: str = r"(?!)") -> None:
-        self._files = re.compile(files, re.DOTALL)
-        self._folders = re.compile(folders, re.DOTALL)
+        self._file = functools.lru_cache(_MOST_REMEMBERED)(re.compile(files, re.DOTALL).fullmatch)
+        self._folder = functools.lru_cache(_MOST_REMEMBERED)(re.compile(folders, re.DOTALL).fullmatch)
 
     def is_file(self, path: str) -> bool:
         """Return True if a file at this relative path is ours."""
-        return self._files.fullmatch(path) is not None
+        return self._file(path) is not None
 
     def knows(self, path: str) -> bool:
         """Return True if the file or folder at this relative path is ours."""
-        return self.is_file(path) or self._folders.fullmatch(path) is not None
+        return self.is_file(path) or self._folder(path) is not None
 
     def strangers(self, folder: str | os.PathLike[str]) -> list[str]:
         """Return the relative paths of everything in `folder` that is not ours.
 
         Does not list the content of a folder that is not ours.  Raises OSError if a folder is unreadable.
         """
-        return [path for path, entry in self._entries(folder) if not self._belongs(path, entry)]
+        return [path for path, _, is_ours in self._entries(folder) if not is_ours]
 
     def remove(self, folder: str | os.PathLike[str]) -> list[str]:
         """Remove our files and each folder that is then empty; return the paths of what stays.
@@ -55,8 +59,8 @@ class Owned:
         stay: list[str] = []
         folders: list[str] = []
         with contextlib.suppress(FileNotFoundError):
-            for path, entry in self._entries(folder):
-                if not self._belongs(path, entry):
+            for path, entry, is_ours in self._entries(folder):
+                if not is_ours:
                     stay.append(path)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
@@ -71,29 +75,32 @@ class Owned:
                         raise
         return stay
 
-    def _belongs(self, path: str, entry: os.DirEntry[str]) -> bool:
-        if entry.is_dir(follow_symlinks=False):
-            return self._folders.fullmatch(path) is not None
-        return entry.is_file(follow_symlinks=False) and self.is_file(path)
+    def _entries(self, folder: str | os.PathLike[str]) -> list[tuple[str, os.DirEntry[str], bool]]:
+        """Return everything in a folder, and whether it is ours; parents first.
 
-    def _entries(self, folder: str | os.PathLike[str]) -> list[tuple[str, os.DirEntry[str]]]:
-        """Return everything in a folder, parents first, without the content of folders that are not ours."""
-        found: list[tuple[str, os.DirEntry[str]]] = []
+        Leaves out the content of folders that are not ours.
+        """
+        found: list[tuple[str, os.DirEntry[str], bool]] = []
         self._gather(folder, "", found)
         return found
 
     def _gather(
-        self, folder: str | os.PathLike[str], prefix: str, found: list[tuple[str, os.DirEntry[str]]]
+        self,
+        folder: str | os.PathLike[str],
+        prefix: str,
+        found: list[tuple[str, os.DirEntry[str], bool]],
     ) -> None:
         with os.scandir(folder) as scan:
-            entries = sorted(scan, key=lambda each: each.name)
+            entries = sorted(scan, key=_NAME)
         for entry in entries:
-            if _TOLERATED.fullmatch(entry.name):
-                continue
             path = prefix + entry.name
-            found.append((path, entry))
-            if entry.is_dir(follow_symlinks=False) and self._folders.fullmatch(path):
-                self._gather(entry.path, path + "/", found)
+            if entry.is_dir(follow_symlinks=False):
+                is_ours = self._folder(path) is not None
+                found.append((path, entry, is_ours))
+                if is_ours:
+                    self._gather(entry.path, path + "/", found)
+            elif not _TOLERATED.fullmatch(entry.name):
+                found.append((path, entry, entry.is_file(follow_symlinks=False) and self.is_file(path)))
 
 
 def few(names: Sequence[str]) -> str:

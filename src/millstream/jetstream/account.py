@@ -19,8 +19,9 @@ from millstream.jetstream.config.registry import StreamConfigs
 from millstream.jetstream.consumer_subjects import ConsumerSubjects, SubjectForms
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources, Usage
-from millstream.jetstream.stream import meta
+from millstream.jetstream.stream import folder_listing, meta
 from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.folder_listing import FolderListing
 from millstream.jetstream.stream.meta import STREAM_FILES
 from millstream.jetstream.stream.start_sync import sync_streams
 from millstream.jsapi.account_types import AccountInfo, AccountLimits, AccountTier, ApiStats
@@ -365,14 +366,13 @@ class AccountJetStream:
             self._sync_folder(f"{self._folder}/streams")
         for name in graves:
             self._remove_later(f"{self._graves}/{name}")
-        # Folders without a file of ours are no streams, and left alone.
-        names = [name for name in names if self._is_stream(name)]
-        synced = sync_streams(self._fs, [self._stream_folder(name) for name in names], self._start_threads)
-        for name in names:
+        found = {name: listing for name in names if (listing := self._list_stream(name)) is not None}
+        synced = sync_streams(self._fs, list(found.values()), self._start_threads)
+        for name, listing in found.items():
             try:
-                if unreplayed and self._stream_folder(name) in unreplayed:
-                    raise unreplayed[self._stream_folder(name)]
-                self._recover_one(name, synced=self._stream_folder(name) in synced)
+                if unreplayed and listing.folder in unreplayed:
+                    raise unreplayed[listing.folder]
+                self._recover_one(name, listing, synced=listing.folder in synced)
             except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s: %s", self.name, name, error)
                 self._give_up(name, client_text(error))
@@ -383,19 +383,15 @@ class AccountJetStream:
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
                 parts.store_letters(stream)
 
-    def _is_stream(self, name: str) -> bool:
+    def _list_stream(self, name: str) -> FolderListing | None:
+        """List the folder of a stream; return None if it has no file of ours, or cannot be read."""
         try:
-            return self._has_files(self._stream_folder(name))
+            listing = FolderListing(self._fs, self._stream_folder(name))
         except StoreError as error:
             _log.error("account %s: stream %s: %s", self.name, name, error)
             self._give_up(name, client_text(error))
-            return False
-
-    def _has_files(self, folder: str) -> bool:
-        """Return True if a folder has a file of ours."""
-        if any(map(STREAM_FILES.is_file, self._fs.list(folder))):
-            return True
-        return any(STREAM_FILES.is_file(f"log/{each}") for each in self._fs.list(f"{folder}/log"))
+            return None
+        return listing if listing.has_ours() else None
 
     def _give_up(self, name: str, reason: str) -> None:
         self.unrecovered[name] = reason
@@ -408,18 +404,18 @@ class AccountJetStream:
         except StoreError as error:
             _log.error("account %s: %s", self.name, error)
 
-    def _recover_one(self, name: str, *, synced: bool) -> None:
-        found = meta.read(self._fs, self._stream_folder(name))
+    def _recover_one(self, name: str, listing: FolderListing, *, synced: bool) -> None:
+        found = meta.read(self._fs, listing.folder)
         if found.config.name != name:
-            raise StoreError("start", self._stream_folder(name), f"it is of a stream {found.config.name!r}")
+            raise StoreError("start", listing.folder, f"it is of a stream {found.config.name!r}")
         if not parts.valid_name(name):
-            raise StoreError("start", self._stream_folder(name), "its name cannot be a token of a subject")
-        log = self._open_log(found.config, self._stream_folder(name), synced=synced)
+            raise StoreError("start", listing.folder, "its name cannot be a token of a subject")
+        log = self._open_log(found.config, listing, synced=synced)
         positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
         parts.discard_torn(log, sourced=positions is not None)
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
         parts.restore(stream)
-        if self._fs.list(self._journal_folder(name)):
+        if listing.consumers:
             stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
         if positions is not None:
             stream.inflows.recover(positions)
@@ -453,10 +449,11 @@ class AccountJetStream:
             self._unnote(stream)
             stream.log.close()
 
-    def _open_log(self, config: StreamConfig, folder: str, *, synced: bool) -> Log:
+    def _open_log(self, config: StreamConfig, listing: FolderListing, *, synced: bool) -> Log:
         log = parts.open_log(
             self._fs,
-            f"{folder}/log",
+            f"{listing.folder}/{folder_listing.LOG}",
+            names=listing.log,
             first_seq=max(config.first_seq, 1),
             synced=synced,
             refills=config.mirror is not None,

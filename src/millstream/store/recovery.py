@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import logging
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -61,17 +62,22 @@ def open_log(
     block_size: int = 0,
     synced: bool = False,
     refills: bool = False,
+    names: Sequence[str] | None = None,
 ) -> Log:
     """Open the log in `folder`; create it, starting at `first_seq`, if there is none.
 
     `block_size` as in ``LogUpkeep``; compressed segments can be read whatever it is.  `synced`: existing
     files and names are durable.  `refills`: an origin sends lost messages again, with their sequences.
+    `names`: those in the folder, if the caller knows them.
     """
-    fs.make_folder(folder)
+    if not names:
+        fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
     log.upkeep.block_size = block_size
     log.state.start_at(first_seq)
-    Recovery(log, segment_size, synced=synced, refills=refills).run()
+    Recovery(log, segment_size, synced=synced, refills=refills).run(
+        fs.list(folder) if names is None else names
+    )
     return log
 
 
@@ -103,9 +109,12 @@ class Recovery:
         self._unsynced = False  # the names of files may not be durable
         self._before: Gap | None = None  # at the end of the segment before
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
+        self._has_reach = False
 
-    def run(self) -> None:
-        logs, summaries = self._list()
+    def run(self, names: Sequence[str]) -> None:
+        """Open the log from the files in its folder."""
+        self._has_reach = reach.NAME in names
+        logs, summaries = self._list(names)
         for number in logs:
             may_grow = number == logs[-1] and number not in summaries
             tail = self._before = self._tail
@@ -137,11 +146,11 @@ class Recovery:
         ]
         self._apply_reach()
 
-    def _list(self) -> tuple[list[int], set[int]]:
+    def _list(self, names: Sequence[str]) -> tuple[list[int], set[int]]:
         """Return the numbers of all segments and of all summaries; remove unfinished files of a crash."""
         logs: list[int] = []
         summaries: set[int] = set()
-        for name in self._fs.list(self._folder):
+        for name in names:
             match = _NAME.match(name)
             if match is not None:
                 number = int(match[1])
@@ -427,10 +436,13 @@ class Recovery:
         except StoreError as error:
             _log.error("messages that are lost here are not asked for again: %s", error)
             return False
+        self._has_reach = True
         return True
 
     def _apply_reach(self) -> None:
         """Skip the sequences of a log that became independent before it was filled again."""
+        if not self._has_reach:
+            return
         log = self._log
         log.losses.reach = reach.read(self._fs, self._folder)
         if log.losses.reach > log.last_seq:

@@ -155,6 +155,21 @@ def test_many_streams_are_synced_at_once_when_a_server_starts() -> None:
     assert [path for path in site.disk.syncs if path.endswith(".log")] == []
 
 
+def test_a_start_lists_each_folder_of_a_stream_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    for number in range(3):
+        site.create(f"S{number}")
+        site.publish(f"s{number}.a")
+    site.account.stop()
+    listed: list[str] = []
+    names = site.disk.list
+    monkeypatch.setattr(site.disk, "list", lambda folder: (listed.append(folder), names(folder))[1])
+    again = Site(disk=site.disk)
+    assert [each.log.messages for each in again.account.streams.values()] == [1, 1, 1]
+    folders = [f"store/streams/S{number}" for number in range(3)]
+    assert sorted(listed) == sorted([*folders, *(f"{folder}/log" for folder in folders)])
+
+
 def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committer, "_STARTS_AT_ONCE", 64)
     site = Site()

@@ -12,49 +12,50 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from millstream.jetstream.stream.folder_listing import FolderListing
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem
 
 _log = logging.getLogger("millstream.jetstream")
 
-_LOGS: Final = ("log", "consumers")  # folders of a stream that hold a log
 _MOST_THREADS: Final = 16
 _FEW: Final = 16
 
 
-def sync_streams(fs: FileSystem, folders: Sequence[str], threads: int) -> set[str]:
+def sync_streams(fs: FileSystem, listings: Sequence[FolderListing], threads: int) -> set[str]:
     """Sync folders of streams; return those that are synced, without those that could not be.
 
     Many are synced together with the rest of their file system, which is one flush of the disk.
     """
 
-    def sync(folder: str) -> bool:
+    def sync(listing: FolderListing) -> bool:
         try:
-            sync_stream(fs, folder)
+            sync_stream(fs, listing)
         except StoreError as error:
             _log.error("%s", error)
             return False
         return True
 
-    logs = [f"{folder}/{each}" for folder in folders for each in _LOGS]
-    if len(folders) > _FEW and fs.sync_all(os.path.dirname(folders[0]), [*folders, *logs]):
-        return set(folders)
-    if threads < 2 or len(folders) < 2:
-        return {folder for folder in folders if sync(folder)}
-    with ThreadPoolExecutor(min(threads, len(folders), _MOST_THREADS), "millstream-start") as pool:
-        return {folder for folder, done in zip(folders, pool.map(sync, folders), strict=True) if done}
+    folders = [listing.folder for listing in listings]
+    if len(listings) > _FEW:
+        logs = [log for listing in listings for log in listing.logs]
+        if fs.sync_all(os.path.dirname(folders[0]), [*folders, *logs]):
+            return set(folders)
+    if threads < 2 or len(listings) < 2:
+        return {listing.folder for listing in listings if sync(listing)}
+    with ThreadPoolExecutor(min(threads, len(listings), _MOST_THREADS), "millstream-start") as pool:
+        return {folder for folder, done in zip(folders, pool.map(sync, listings), strict=True) if done}
 
 
-def sync_stream(fs: FileSystem, folder: str) -> None:
+def sync_stream(fs: FileSystem, listing: FolderListing) -> None:
     """Sync all names in the folder of a stream, and the segments that may have been growing."""
-    fs.sync_folder(folder)
-    for each in _LOGS:
-        names = fs.list(f"{folder}/{each}")
+    fs.sync_folder(listing.folder)
+    for log, names in listing.logs.items():
         for name in names:
             if name.endswith(".log") and f"{name[:-4]}.sum" not in names:
-                _sync_file(fs, f"{folder}/{each}/{name}")
+                _sync_file(fs, f"{log}/{name}")
         if names:
-            fs.sync_folder(f"{folder}/{each}")
+            fs.sync_folder(log)
 
 
 def _sync_file(fs: FileSystem, path: str) -> None:
