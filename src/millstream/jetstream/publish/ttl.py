@@ -140,7 +140,8 @@ class TtlExpiry:
 
     def start(self) -> None:
         self._running = True
-        self._expire()
+        if self._order:
+            self._expire()
 
     def stop(self) -> None:
         self._running = False

@@ -68,7 +68,7 @@ class DirectGet:
         self._mirrored = ""  # what a mirror answers for
         self._record = Record()
         self._sending = DirectSending(stream.name.encode())
-        self._batches = DirectBatches(stream, self._sending)
+        self._batches_begun: DirectBatches | None = None
         self._finding = 0  # requests whose messages are being looked for
 
     def start(self) -> None:
@@ -98,7 +98,15 @@ class DirectGet:
     def stop(self) -> None:
         """Stop serving: the log is about to be closed."""
         self._release()
-        self._batches.stop()
+        if self._batches_begun is not None:
+            self._batches_begun.stop()
+
+    @property
+    def _batches(self) -> DirectBatches:
+        """Return the batches of the stream, which are made for the first request that needs them."""
+        if self._batches_begun is None:
+            self._batches_begun = DirectBatches(self._stream, self._sending)
+        return self._batches_begun
 
     def _release(self) -> None:
         for handle in self._handles:

@@ -24,7 +24,7 @@ class Inflows:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._inflows: dict[str, Inflow] = {}  # by index name, in configuration order
-        self._positions = Positions(stream.log)
+        self._recovered: Positions | None = None
         self._started = False
 
     def _origins(self) -> Iterator[Origin]:
@@ -38,12 +38,20 @@ class Inflows:
 
     def recover(self, positions: Positions) -> None:
         """Take over the positions that the sources had before a restart."""
-        self._positions = positions
+        self._recovered = positions
+
+    @property
+    def _positions(self) -> Positions:
+        if self._recovered is None:
+            self._recovered = Positions(self._stream.log)
+        return self._recovered
 
     def start(self) -> Pieces[None]:
         """Start an inflow from each origin, in pieces."""
         self._started = True
         config = self._stream.config
+        if config.mirror is None and not config.sources:
+            return
         origins: list[Origin] = []
         for origin in self._origins():
             origins.append(origin)

@@ -33,8 +33,11 @@ class Captures:
         wanted = dict.fromkeys(subjects)
         going = [subject for subject in self._handles if subject not in wanted]
         coming = [subject for subject in wanted if subject not in self._handles]
-        coming, exchanged = yield from _split(coming, going)
-        going, replaced = yield from _split(going, exchanged)
+        exchanged: list[str] = []
+        replaced: list[str] = []
+        if going:
+            coming, exchanged = yield from _split(coming, going)
+            going, replaced = yield from _split(going, exchanged)
         for subject in going:
             if self._changes != change:
                 return

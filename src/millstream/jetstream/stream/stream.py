@@ -163,7 +163,8 @@ class Stream(StreamCommits):
                 self.log.remove_below(self.log.last_seq + 1)
             self.consumers.retention_changed()
         if not self._started:
-            finish(self.retention.enforce())
+            if self.retention.limited:
+                finish(self.retention.enforce())
         else:  # what is too much goes in slices
             self.retention.start()
             self.retention.enforce_soon()

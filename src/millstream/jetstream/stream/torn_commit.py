@@ -38,6 +38,8 @@ def discard_torn(log: Log, *, sourced: bool = False) -> None:
     Call it before anything else reads the log.  If a sequence after the batch is used and no sector was lost,
     the batch was complete and its last message was removed or damaged since.
     """
+    if not log.with_headers:
+        return  # messages of batches and of sources have some
     removed = _remove_heads(log, log.last_seq)
     for first, last in log.losses.torn:
         removed += _remove_heads(log, first - 1) + _remove_rest(log, last + 1)
