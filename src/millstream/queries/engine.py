@@ -88,11 +88,11 @@ def run(parent: say.EngineDialogue, result: Any) -> None:
 def _answer(start: say.QueryStart, scans: RemoteScans, result: Any) -> bool:
     """Write the result; return True if rows were left out."""
     connection = open_session(_settings(start.limits))
+    connection.execute("SET lock_configuration = true")
     _limit(start.limits)
     check_statement(connection, start.query)
     names = relation_names(connection, start.query)
     add_relations(connection, names, scans.resolve(names).__getitem__, scans.batches)
-    connection.execute("SET lock_configuration = true")
     reader = connection.sql(start.query).to_arrow_reader(_BATCH_ROWS)  # `execute` would gather all rows
     left = start.limits.rows or sys.maxsize
     with pa.ipc.new_stream(result, reader.schema) as writer:

@@ -25,7 +25,12 @@ _TOLERANT: Final = (
 )
 _PART: Final = r'("(?:[^"]|"")*"|[^".\s]+)'
 _QUALIFIED: Final = re.compile(rf"(?:{_PART}\.)?{_PART}(?=\s|$)")  # an alias or a sample may follow
-_READING: Final = ("SELECT", "EXPLAIN")
+_BLANKS: Final = r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_EXPLAIN: Final = re.compile(rf"{_BLANKS}EXPLAIN\b(?:{_BLANKS}ANALYZE\b)?", re.IGNORECASE | re.DOTALL)
+_OPTIONS: Final = re.compile(r"\s*\([^()]*\)")
+_BODY: Final = '"query_node":'  # the body of a WITH, in the syntax tree as JSON
+_BODY_KIND: Final = re.compile(_BODY + r'\{"type":"(\w+)_NODE"')
+_READING_BODIES: Final = frozenset({"SELECT", "SET_OPERATION", "RECURSIVE_CTE"})
 
 # Returns where the rows of a relation are; None if there is no such relation.
 Resolver = Callable[[RelationName], FoundRelation | None]
@@ -41,6 +46,15 @@ def open_session(settings: dict[str, Any]) -> Any:
 
 def check_statement(connection: Any, query: str) -> None:
     """Raise SqlRefused unless the text is one query, and SqlError if it cannot be parsed."""
+    kind = _statement_kind(connection, query)
+    if kind == "EXPLAIN":
+        query = _explained(connection, query)
+    elif kind != "SELECT":
+        raise _refusal(kind)
+    _check_bodies(connection, query)
+
+
+def _statement_kind(connection: Any, query: str) -> str:
     try:
         statements = connection.extract_statements(query)
     except duckdb.Error as error:
@@ -49,11 +63,48 @@ def check_statement(connection: Any, query: str) -> None:
         raise SqlRefused("there is no statement")
     if len(statements) > 1:
         raise SqlRefused(f"one statement at a time, not {len(statements)}")
-    kind = str(statements[0].type).rpartition(".")[2]
-    if kind not in _READING:
-        raise SqlRefused(
-            f"{kind} is not allowed; queries are SELECT, WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN"
-        )
+    return str(statements[0].type).rpartition(".")[2]
+
+
+def _refusal(kind: str) -> SqlRefused:
+    if kind == "MULTI":  # DuckDB would first create a type of the values
+        return SqlRefused("PIVOT needs the values of its columns: PIVOT … ON column IN ('a', 'b') …")
+    return SqlRefused(f"{kind} is not allowed; queries are SELECT, WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN")
+
+
+def _explained(connection: Any, query: str) -> str:
+    """Return the query that is explained.  EXPLAIN ANALYZE runs what it explains, COPY too."""
+    words = _EXPLAIN.match(query)
+    rest = query[words.end() :] if words else ""
+    for text in (rest, _OPTIONS.sub("", rest, count=1)):
+        try:
+            kind = _statement_kind(connection, text)
+        except SqlError:  # the options of EXPLAIN are no part of the query
+            continue
+        if kind != "SELECT":
+            raise _refusal(kind)
+        return text
+    raise SqlRefused("EXPLAIN takes one query")
+
+
+def _check_bodies(connection: Any, query: str) -> None:
+    """Raise SqlRefused if a WITH of the query does more than read: INSERT, UPDATE, DELETE or COPY."""
+    text = _syntax_tree(connection, query)
+    kinds = _BODY_KIND.findall(text)
+    if text.count(_BODY) != len(kinds):
+        raise SqlRefused("the body of a WITH is not a query")
+    for kind in kinds:
+        if kind not in _READING_BODIES:
+            raise _refusal(kind.removesuffix("_QUERY"))
+
+
+def _syntax_tree(connection: Any, query: str) -> str:
+    """Return the syntax tree of a query as JSON; raise SqlError if it has none."""
+    try:
+        [(text,)] = connection.execute("SELECT json_serialize_sql(?)::VARCHAR", [query]).fetchall()
+    except duckdb.Error as error:
+        raise SqlError(one_line(error)) from None
+    return str(text)
 
 
 def relation_names(connection: Any, query: str) -> list[RelationName]:
@@ -73,8 +124,7 @@ def relation_names(connection: Any, query: str) -> list[RelationName]:
 
 def _parsed_names(connection: Any, query: str) -> Iterator[RelationName]:
     """Yield the relations in the syntax tree of a query, also those that it defines itself."""
-    [(text,)] = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
-    waiting: list[Any] = [json.loads(text)]
+    waiting: list[Any] = [json.loads(_syntax_tree(connection, query))]
     while waiting:
         match waiting.pop():
             case {"type": "BASE_TABLE", "schema_name": str(schema), "table_name": str(name)} as node:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from millstream.queries.errors import SqlError, SqlLimit, SqlRefused
+from millstream.tables.errors import StreamMissing
 from tests.conftest import ServerFactory
 from tests.kits.queries import ask, fill
 
@@ -40,6 +41,25 @@ def url(shared_server: ServerFactory, monkeypatch: pytest.MonkeyPatch) -> str:
         "with x as (select * from read_text('{file}')) select * from x",
         "explain analyze select * from read_text('{file}')",
         "describe select * from read_text('{file}')",
+        "summarize '{file}'",
+        "select * from read_text(['{file}'])",
+        "select * from read_text('file://{file}')",
+        "select * from read_text('/dev/fd/0')",
+        "select * from read_duckdb('{file}')",
+        "select * from query_table('{file}')",
+        "select * from query('select 1; copy (select 1) to ''{file}'' ')",
+        "select * from parquet_metadata('{file}')",
+        "select * from duckdb_extensions() where installed",
+        "select * from duckdb_extension_repositories()",
+        "select * from duckdb_secrets(redact := false)",
+        "select * from destroy_external_resource('read_text', '{file}')",
+        "select * from enable_logging(storage := 'file', storage_path := '{folder}')",
+        "select * from enable_profiling(save_location := '{folder}/x', format := 'json')",
+        "select * from arrow_scan(1, 2, 3)",
+        "select * from iceberg_scan('{folder}')",
+        "select * from sqlite_scan('{file}', 't')",
+        "select * from 'hf://datasets/x/y.csv'",
+        "select * from 'cat {file} |'",
     ],
 )
 def test_nothing_outside_is_read(url: str, query: str, tmp_path: Path) -> None:
@@ -49,6 +69,21 @@ def test_nothing_outside_is_read(url: str, query: str, tmp_path: Path) -> None:
         ask(url, query.format(file=file, folder=tmp_path))
     assert SECRET not in str(caught.value)
     assert not isinstance(caught.value, SqlLimit)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_query_inside_a_value_has_no_more_rights(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret.csv"
+    file.write_text(SECRET)
+    [row] = ask(url, f"select json_serialize_sql('select * from read_text(''{file}'')')::varchar as tree")
+    with pytest.raises(SqlError, match="file system operations are disabled"):
+        ask(url, f"select * from json_execute_serialized_sql('{row['tree']}')")
+
+
+@pytest.mark.parametrize("name", ["connection", "start", "scans", "sys", "SECRET", "ask"])
+def test_variables_of_the_process_are_no_relations(url: str, name: str) -> None:
+    with pytest.raises(StreamMissing, match=f"^there is no stream {name} on "):
+        ask(url, f"select * from {name}")
 
 
 @pytest.mark.parametrize(
@@ -78,11 +113,26 @@ def test_nothing_outside_is_read(url: str, query: str, tmp_path: Path) -> None:
         "select 1; set enable_external_access = true; select * from read_text('/etc/hostname')",
         "insert into kv.x values (1)",
         "delete from x",
+        "explain analyze copy (select 1) to '{file}'",
+        "explain (format json) copy (select 1) to '{file}'",
+        "/* */ explain/**/analyze copy (select 1) to '/:memory:'",
+        "explain analyze create table t as select 1",
+        "explain execute p",
+        "with x as (copy (select 1) to '{file}') select 1",
+        "with x as (copy (select 1) to '/:memory:') from x",
+        "explain analyze with x as (copy (select 1) to '{file}') select 1",
+        "with x as (insert into t values (1) returning *) from x",
+        "merge into t using u on true when matched then delete",
+        "import database '{folder}'",
+        "copy from database a to b",
+        "comment on table t is 'x'",
+        "set variable x = 1",
+        "pivot (select 1 as a, 2 as b) on a using sum(b)",
     ],
 )
 def test_statements_that_are_no_queries_are_refused(url: str, query: str, tmp_path: Path) -> None:
     with pytest.raises(SqlRefused):
-        ask(url, query.format(file=tmp_path / "written"))
+        ask(url, query.format(file=tmp_path / "written", folder=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,6 +146,10 @@ def test_statements_that_are_no_queries_are_refused(url: str, query: str, tmp_pa
         "select sum(length(repeat('x', 4000000000 + i::int))) from range(4) t(i)",
         "select * from range(2000000000) order by hash(range)",
         "select " + ", ".join(map(str, range(30_000))),
+        "select pg_sleep(1000)",
+        "select sum(length(regexp_replace(repeat('ab', 9999 + i), '(.*)*b', ''))) from range(99999) t(i)",
+        "select sum(1) over (order by range) from range(1000000000)",
+        "select count(distinct range) from range(10000000000)",
     ],
     ids=[
         "cross join",
@@ -105,6 +159,10 @@ def test_statements_that_are_no_queries_are_refused(url: str, query: str, tmp_pa
         "huge texts",
         "huge sort",
         "many columns",
+        "sleep",
+        "regular expression",
+        "huge window",
+        "huge set",
     ],
 )
 def test_a_query_that_wants_everything_meets_its_limits(url: str, query: str) -> None:
@@ -119,6 +177,25 @@ def test_what_is_nested_or_long_beyond_reason_is_an_error(url: str) -> None:
         ask(url, f"select {'(' * 5000}1{')' * 5000}")
     with pytest.raises(SqlRefused, match="longer than 256 KiB"):
         ask(url, f"select '{'x' * 300_000}'")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "explain select 1",
+        "-- a note\nexplain analyze select 1",
+        "explain (analyze, format json) select 1",
+        "explain (select 1)",
+        "pivot (select 1 as a, 2 as b) on a in (1) using sum(b)",
+        "with recursive t(n) as (select 1 union all select n + 1 from t where n < 3) from t limit 1",
+        "with x as (from (values (1)) union select 1) from x",
+        "with x as (describe select 1) from x",
+        ";; select 1 -- ; copy (select 1) to 'x'",
+        'select \'"query_node":{"type":"COPY_QUERY_NODE"\'',
+    ],
+)
+def test_what_only_reads_is_answered(url: str, query: str) -> None:
+    assert len(ask(url, query)) == 1
 
 
 def test_the_configuration_is_locked_and_the_environment_empty(url: str) -> None:

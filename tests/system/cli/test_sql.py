@@ -56,6 +56,8 @@ def test_a_query_prints_every_form(cli: Cli, orders: str) -> None:
         (("select * from NOWHERE",), NOT_FOUND, "there is no stream NOWHERE on nats://"),
         (("selec",), FAILED, "syntax error"),
         (("drop table x",), FAILED, "DROP is not allowed"),
+        (("with x as (copy (select 1) to '/tmp/x') from x",), FAILED, "COPY is not allowed"),
+        (("select * from '/etc/hosts.csv'",), FAILED, "disabled by configuration"),
         ((ENDLESS, "--time", "500ms"), FAILED, "the query took longer than 0.5 s"),
         (("select list(range) from range(1000000000)", "--memory", "64MB"), FAILED, "needs more than 64 MiB"),
         (("select 1", "--json", "--csv"), WRONG_USAGE, "--json and --csv exclude each other"),

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -276,7 +277,7 @@ def test_permissions_of_the_user_decide(own_server: ServerFactory, tmp_path: obj
         ask_with_statistics(source_of(server.client_url, user="few", password="wrong"), "select * from OPEN")
 
 
-def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str) -> None:
+def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str, tmp_path: Path) -> None:
     import duckdb  # at the top of a test module, it complains of leaks at the end
 
     names = duckdb.sql("select 'apple' as item, 'red' as colour")
@@ -288,8 +289,17 @@ def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str) -> Non
     assert millstream.sql(f"select max(seq) from {orders}", server=url).fetchall() == [(30,)]
     with pytest.raises(StreamMissing, match="there is no stream NOWHERE"):
         millstream.sql("select * from NOWHERE", server=url)
-    with pytest.raises(SqlRefused):
-        millstream.sql("create table x(i int)", server=url)
+    for query in (
+        "create table x(i int)",
+        "copy (select 1) to '{}'",
+        "explain analyze copy (select 1) to '{}'",
+        "with x as (copy (select 1) to '{}') from x",
+        "select 1; copy (select 1) to '{}'",
+        "attach '{}'",
+    ):
+        with pytest.raises(SqlRefused):
+            millstream.sql(query.format(tmp_path / "written"), server=url)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_orders_in_json(url: str, orders: str) -> None:
