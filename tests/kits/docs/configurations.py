@@ -1,6 +1,7 @@
 """Configurations on pages, read and started by what they are for."""
 
 import configparser
+import contextlib
 import json
 import re
 import tomllib
@@ -37,7 +38,8 @@ def start_server(text: str, path: Path) -> None:
     text = re.sub(r"\b(127\.0\.0\.1|0\.0\.0\.0):[0-9]+", "127.0.0.1:-1", text)  # on any port of this machine
     path.write_text(text)
     assert read_config(path, environment={}).warnings == ()
-    with ServerProcess(ServerKind.MILLSTREAM, config=text) as server:
+    # relative folders are made beside the file
+    with contextlib.chdir(path.parent), ServerProcess(ServerKind.MILLSTREAM, config=text) as server:
         assert server.client_url
 
 
