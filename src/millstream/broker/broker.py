@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base import guard
 from millstream.base.descriptors import is_kept
 from millstream.base.ids import nonce
-from millstream.broker import handshake, long_messages, options
+from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
 from millstream.broker.auth import BrokerAuthenticator, ClientAuthenticator, Decided, Login
 from millstream.broker.backpressure import Backpressure
@@ -47,6 +47,7 @@ from millstream.broker.totals import ConnectionTotals
 from millstream.broker.turns import Turns
 from millstream.broker.watchdog import Watchdog
 from millstream.protocol import errors
+from millstream.protocol.outlet import LONG
 from millstream.protocol.parser import Parser, make_frame
 from millstream.subjects.match import is_one_word
 
@@ -538,7 +539,7 @@ class Broker:
         if reply and not is_one_word(reply):
             account.space.refuse(reply)
             return 0
-        if len(payload) >= long_messages.LONG and source is None:
+        if len(payload) >= LONG and source is None:
             return self.publish_parts(account, subject, [payload], reply=reply, headers=headers)
         return self._publish_copy(account, subject, payload, reply, headers, source)
 
@@ -553,8 +554,9 @@ class Broker:
     ) -> int:
         """Deliver a message of our own like ``publish``; a long one without a copy where that is possible."""
         size = sum(map(len, parts))
-        if size >= long_messages.LONG:
-            taken = long_messages.deliver(account.space, subject, reply, headers, parts, size)
+        if size >= LONG:
+            space = account.space
+            taken = space.deliver_parts(space.route(subject), reply, headers or b"", parts, size)
             if taken >= 0:
                 return taken
         return self._publish_copy(account, subject, b"".join(parts), reply, headers, None)

@@ -5,6 +5,7 @@ from millstream.base.wide_map cimport WideMap
 from millstream.broker.router cimport AckRoute, SubjectRoute, Subscriber, Subscription, SubjectSpace, Target
 from millstream.broker.watchdog cimport Watchdog
 from millstream.protocol.outbuf cimport OutBuffer
+from millstream.protocol.outlet cimport long_part
 from millstream.protocol.parser cimport Frame, Parser
 from millstream.subjects.match cimport valid_literal_subject
 
@@ -24,6 +25,7 @@ cdef Py_ssize_t _WRITES_AT_ONCE
 cdef Py_ssize_t _LOOK_AFTER
 cdef double _WRITE_S
 cdef Py_ssize_t _LARGE_BODY
+cdef Py_ssize_t _LONG
 cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
 cdef bytes _PONG
@@ -138,7 +140,9 @@ cdef class Connection(Subscriber):
     cdef SubjectRoute _find_ack_route(self, bytes subject)
     @cython.locals(first="unsigned char")
     cdef bint _reply_is_reserved(self, Frame frame) except? -1
-    @cython.locals(subscription=Subscription, out=OutBuffer, prefix=bytes)
+    @cython.locals(
+        subscription=Subscription, out=OutBuffer, prefix=bytes, start=Py_ssize_t, size=Py_ssize_t
+    )
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
     cpdef bint takes_parts(self) except? -1
     @cython.locals(subscription=Subscription, prefix=bytes)

@@ -37,6 +37,7 @@ from millstream.broker.watchdog import Watchdog
 from millstream.broker.write_queue import WriteQueue
 from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
+from millstream.protocol.outlet import LONG, long_part
 from millstream.protocol.parser import Op, Parser
 from millstream.subjects.match import valid_literal_subject
 
@@ -62,6 +63,7 @@ _WRITES_AT_ONCE = 64  # connections that are written to without a look at the cl
 _LOOK_AFTER = 16  # of these writes
 _WRITE_S = 0.001  # for the writes of one step to more of them; the others are written to in slices
 _LARGE_BODY = 64 * 1024  # bytes that are missing; so many are read where they are needed
+_LONG = LONG
 
 _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
@@ -537,6 +539,12 @@ class Connection(Subscriber):
         if len(prefix) == 0:
             self.space.refuse(target.subject)
             return False
+        if frame.body_size >= _LONG and self.takes_parts():
+            start = frame.body_start + (frame.header_size if frame.header_size > 0 else 0)
+            size = frame.body_start + frame.body_size - start
+            payload = long_part(frame.buf, start, size)
+            if payload is not None:
+                return self.deliver_parts(target, frame.reply(), frame.headers(), [payload], size)
         out = self._out
         if out is None:
             out = self._out = self.tick.borrow(self)
@@ -551,14 +559,10 @@ class Connection(Subscriber):
         return True
 
     def takes_parts(self) -> bool:
-        """Return True if ``deliver_parts`` may be called instead of ``deliver``."""
         restricted = self.filters_deliveries or self.tracks_replies
         return self.half_closes and self.tracer is None and not restricted
 
-    def deliver_parts(
-        self, target: Target, reply: bytes, block: bytes, parts: list[bytes], size: int
-    ) -> bool:
-        """Write a message whose body has `size` bytes in several parts, without a copy."""
+    def deliver_parts(self, target: Target, reply: bytes, block: bytes, parts: list[Any], size: int) -> bool:
         subscription = target.subscription
         prefix = target.prefix()
         self._write()  # which may close it

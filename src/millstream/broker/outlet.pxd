@@ -14,8 +14,14 @@ cdef class SubjectOutlet(Outlet):
     cdef SubjectRoute _route
     cdef dict _seen_as
 
-    @cython.locals(route=SubjectRoute, seen=SubjectRoute)
+    @cython.locals(seen=SubjectRoute)
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
+    @cython.locals(seen=SubjectRoute)
+    cpdef Py_ssize_t send_parts(
+        self, bytes subject, bytes reply, bytes block, list parts, long long size
+    ) except -2
+    @cython.locals(route=SubjectRoute, seen=SubjectRoute)
+    cdef SubjectRoute _route_as(self, bytes subject)
     @cython.locals(route=SubjectRoute, members=list, target=Target, group=list, subscription=Subscription)
     cpdef bint has_interest(self) except? -1
     @cython.locals(route=SubjectRoute, members=list, target=Target, subscription=Subscription, group=list)
@@ -32,3 +38,7 @@ cdef class SubjectOutlet(Outlet):
 cdef class AnswerOutlet(Outlet):
     cdef SubjectSpace _space
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1
+    @cython.locals(space=SubjectSpace)
+    cpdef Py_ssize_t send_parts(
+        self, bytes subject, bytes reply, bytes block, list parts, long long size
+    ) except -2

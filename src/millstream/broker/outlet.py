@@ -4,6 +4,8 @@ The route to the destination is cached while it is valid; for each subject that 
 its receivers are cached too.  A message may also have the destination's own name, as if published there.
 """
 
+from typing import Any
+
 from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
@@ -23,18 +25,29 @@ class SubjectOutlet(Outlet):
         self._seen_as: dict[bytes, SubjectRoute] = {}
 
     def send(self, subject: bytes, frame: Frame) -> int:
+        seen = self._route_as(subject)
+        if seen is None:
+            return 1  # gone, as if it had been taken: what lies behind it in the log must not wait for it
+        return self._space.deliver(seen, frame, None)
+
+    def send_parts(self, subject: bytes, reply: bytes, block: bytes, parts: list[Any], size: int) -> int:
+        seen = self._route_as(subject)
+        return 1 if seen is None else self._space.deliver_parts(seen, reply, block, parts, size)
+
+    def _route_as(self, subject: bytes) -> SubjectRoute | None:
+        """Return the route on which messages are seen as `subject`; None if no line may contain that."""
         route = self._route
         if route is None or not route.valid:
             route = self._find_route()
         if subject == self._destination:
-            return self._space.deliver(route, frame, None)
+            return route
         seen = self._seen_as.get(subject)
         if seen is None:
             if not is_one_word(subject):
                 self._space.refuse(subject)
-                return 1  # gone, as if it had been taken: what lies behind it in the log must not wait for it
+                return None
             seen = self._see_as(subject)
-        return self._space.deliver(seen, frame, None)
+        return seen
 
     def has_interest(self) -> bool:
         route = self._route
@@ -114,3 +127,7 @@ class AnswerOutlet(Outlet):
 
     def send(self, subject: bytes, frame: Frame) -> int:
         return self._space.deliver_reply(subject, frame)
+
+    def send_parts(self, subject: bytes, reply: bytes, block: bytes, parts: list[Any], size: int) -> int:
+        space = self._space
+        return space.deliver_parts(space.reply_route(subject), reply, block, parts, size)

@@ -25,6 +25,10 @@ cdef Py_ssize_t _DIRECT_PREFIX_SIZE
 
 cdef class Subscriber:
     cpdef bint deliver(self, Target target, Frame frame, Subscriber source) except? -1
+    cpdef bint takes_parts(self) except? -1
+    cpdef bint deliver_parts(
+        self, Target target, bytes reply, bytes block, list parts, long long size
+    ) except? -1
     @cython.locals(frame=Frame)
     cpdef answer(
         self, Subscription subscription, bytes replies, Py_ssize_t at, Py_ssize_t size, bytes start,
@@ -151,6 +155,12 @@ cdef class SubjectSpace:
     cdef _drop_reply_groups(self, bytes pattern, bint literal)
     @cython.locals(group=list, subscription=Subscription, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_reply(self, bytes subject, Frame frame) except? -1
+    @cython.locals(group=list, each=Subscription)
+    cpdef SubjectRoute reply_route(self, bytes subject)
+    @cython.locals(target=Target, taken=Py_ssize_t)
+    cpdef Py_ssize_t deliver_parts(
+        self, SubjectRoute route, bytes reply, bytes block, list parts, long long size
+    ) except -2
     @cython.locals(frame=Frame, subject=bytes)
     cpdef confirm(self, list subjects)
     @cython.locals(target=Target, members=list, group=list, taken=Py_ssize_t)

@@ -65,6 +65,16 @@ class Subscriber:
         """
         raise NotImplementedError(type(self).__name__)
 
+    def takes_parts(self) -> bool:
+        """Return True if ``deliver_parts`` may be called instead of ``deliver``."""
+        return False
+
+    def deliver_parts(
+        self, target: "Target", reply: bytes, block: bytes, parts: list[Any], size: int
+    ) -> bool:
+        """Receive a message whose body has `size` bytes in several parts, which never change."""
+        raise NotImplementedError(type(self).__name__)
+
     def answer(
         self,
         subscription: "Subscription",
@@ -565,6 +575,31 @@ class SubjectSpace:
         taken = 0
         for subscription in group:
             if subscription.owner.deliver(Target(subscription, subject), frame, None):
+                taken += 1
+        return taken
+
+    def reply_route(self, subject: bytes) -> SubjectRoute:
+        """Return a route for one response, which must not be kept."""
+        group = self._reply_group(subject)
+        if group is None:
+            return self.route(subject)
+        return SubjectRoute(subject, [Target(each, subject) for each in group], [])
+
+    def deliver_parts(
+        self, route: SubjectRoute, reply: bytes, block: bytes, parts: list[Any], size: int
+    ) -> int:
+        """Deliver a message in parts without a copy; return the number of receivers, or -1 if one needs one.
+
+        The body is `block`, which may be empty, and the parts, which have `size` bytes and never change.
+        """
+        if route.queues or route.groups is not None or route.special:
+            return -1
+        for target in route.plain:
+            if not target.owner.takes_parts():
+                return -1
+        taken = 0
+        for target in route.plain:
+            if target.owner.deliver_parts(target, reply, block, parts, size):
                 taken += 1
         return taken
 

@@ -173,6 +173,8 @@ def test_batches(js_with: JsWith, sevens: Prepare, body: Any) -> None:
         {"multi_last": [">"], "start_time": LONG_AGO},
         {"multi_last": [">"], "last_by_subj": "a.1"},
         {"multi_last": [">"], "next_by_subj": "a.1"},
+        {"multi_last": [f"a.{number}" for number in range(1100)]},
+        {"multi_last": [f"b.{number}" for number in range(10, 3000)]},
     ],
     ids=str,
 )

@@ -1,12 +1,12 @@
-"""Long messages of the server itself arrive like short ones, in their place among others."""
+"""Long messages arrive like short ones, in their place among others."""
 
 from __future__ import annotations
 
 import pytest
 
 from millstream.broker.broker import Broker
-from millstream.broker.long_messages import LONG
 from millstream.broker.options import BrokerOptions
+from millstream.protocol.outlet import LONG, long_part
 from tests.kits.fake_transport import FakeClient, FakeLoop
 
 
@@ -61,3 +61,36 @@ def test_a_receiver_that_does_not_read_is_slow(broker: Broker) -> None:
         broker.publish(broker.global_account, b"a", b"x" * LONG)
     client.heard()
     assert client.closed
+
+
+def test_a_long_message_of_a_client_keeps_its_place(broker: Broker) -> None:
+    receivers = [joined(broker, b"SUB a 1\r\nSUB b 2\r\n") for _ in range(2)]
+    sender = joined(broker, b"")
+    payload = b"x" * LONG
+    sender.say(b"PUB a r 5\r\nfirst\r\nPUB b r %d\r\n%b\r\nPUB a 4\r\nlast\r\n" % (LONG, payload))
+    for each in receivers:
+        long = b"MSG b 2 r %d\r\n%b\r\n" % (LONG, payload)
+        assert each.heard() == b"MSG a 1 r 5\r\nfirst\r\n%bMSG a 1 4\r\nlast\r\n" % long
+
+
+def test_a_long_message_keeps_its_headers_for_those_who_can_read_them(broker: Broker) -> None:
+    reads, cannot = joined(broker, b"SUB a 1\r\n"), joined(broker, b"SUB a 1\r\n", headers=False)
+    block, payload = b"NATS/1.0\r\nA: b\r\n\r\n", b"x" * LONG
+    line = b"HPUB a %d %d\r\n%b%b\r\n" % (len(block), len(block) + LONG, block, payload)
+    joined(broker, b"").say(line)
+    assert reads.heard() == b"HMSG a 1 %d %d\r\n%b%b\r\n" % (len(block), len(block) + LONG, block, payload)
+    assert cannot.heard() == b"MSG a 1 %d\r\n%b\r\n" % (LONG, payload)
+
+
+def test_members_of_queue_groups_share_long_messages(broker: Broker) -> None:
+    clients = [joined(broker, b"SUB a workers 1\r\n") for _ in range(3)]
+    sender = joined(broker, b"")
+    sender.say(b"PUB a %d\r\n%b\r\n" % (LONG, b"x" * LONG) * 4)
+    assert sum(each.heard().count(b"MSG a 1") for each in clients) == 4
+
+
+def test_a_long_message_is_only_kept_in_memory_that_it_fills() -> None:
+    memory = b"x" * (4 * LONG)
+    assert long_part(memory, 5, LONG) == b"x" * LONG
+    assert long_part(memory, 5, LONG - 1) is None
+    assert long_part(memory + b"x", 5, LONG) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from millstream.golang.time import format_time
 from millstream.jetstream.read import answers as stops
 from millstream.jetstream.read.answers import DirectBatch, DirectSending
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.protocol.outlet import Outlet
+from millstream.protocol.outlet import LONG, Outlet
 from millstream.protocol.parser import Frame
 from millstream.store.cursor import Cursor
 from millstream.store.log import Log
@@ -96,6 +97,31 @@ def test_headers_are_those_that_python_would_write(
         (b"you", b"", payload),
     ]
     assert (batch.last, batch.left) == (seq, 0)
+
+
+class PartsEar(Ear):
+    """Takes long messages in parts."""
+
+    def send_parts(self, subject: bytes, reply: bytes, block: bytes, parts: list[bytes], size: int) -> int:
+        assert sum(map(len, parts)) == size >= LONG
+        self.heard.append((subject, block, b"".join(parts)))
+        return 1
+
+
+@pytest.mark.parametrize("block", [b"", b"NATS/1.0\r\nA: b\r\n\r\n", b"NATS/1.0\r\nNats-Stream: x\r\n\r\n"])
+@pytest.mark.parametrize("size", [LONG - 1, LONG, LONG + 1])
+def test_a_long_message_is_the_same_in_parts(block: bytes, size: int) -> None:
+    heard = []
+    for ear in (Ear(), PartsEar()):
+        sending = DirectSending(b"S")
+        record = record_of(b"s", 1, 0, block, b"x" * size)
+        sending.lone(record, b"me", ear, False)
+        sending.lone(record, b"me", ear, True)
+        sending.put(record, batch_to(ear))
+        sending.lone(record_of(b"s", 2, 0, b"", b"short"), b"me", ear, False)
+        heard.append(ear.heard)
+    assert heard[0] == heard[1]
+    assert [len(payload) for _, _, payload in heard[0]] == [size, size, size, 5]
 
 
 @given(st.lists(st.integers(LOWEST, HIGHEST), max_size=20))

@@ -33,6 +33,7 @@ cdef class LeafConnection(Connection):
     cdef dict _renamed
 
     cpdef bint is_link(self) noexcept
+    cpdef bint takes_parts(self) except? -1
     cpdef Py_ssize_t weight_of(self, Subscription subscription) except? -1
     cpdef take_rules(self, object rules)
     cpdef set_weight(self, Subscription subscription, Py_ssize_t weight)

@@ -59,6 +59,9 @@ class LeafConnection(Connection):
     def is_link(self) -> bool:
         return True
 
+    def takes_parts(self) -> bool:
+        return False
+
     def weight_of(self, subscription: Subscription) -> int:
         """Return how many members of its queue group a subscription of the other server stands for."""
         weight: int = self._weights.get(subscription, 1)

@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, equal_bytes
 from millstream.jetstream.consumers.ledger cimport Ledger
-from millstream.protocol.outlet cimport Outlet
+from millstream.protocol.outlet cimport Outlet, long_part, send_long
 from millstream.protocol.parser cimport Frame
 from millstream.store.cursor cimport Cursor
 from millstream.store.record cimport Record
@@ -19,6 +19,7 @@ cdef bytes _HEADER_LINE
 cdef bytes _SIZE
 cdef Py_ssize_t _MAX_NUMBERS
 cdef Py_ssize_t _REACH
+cdef Py_ssize_t _LONG
 
 @cython.final
 cdef class Delivery:
@@ -37,12 +38,15 @@ cdef class Delivery:
     cdef Frame _frame
     cdef GrowingBuffer _buffer
     cdef bytes _subject
+    cdef object _payload
 
     @cython.locals(ledger=Ledger, record=Record, size=Py_ssize_t)
     cpdef int run(self, Cursor cursor, Outlet outlet, Py_ssize_t most, Py_ssize_t most_bytes, long long now) except -1
     cpdef Py_ssize_t size_of(self, Record record, long long deliveries, long long pending) except -1
     cpdef Py_ssize_t send(self, Outlet outlet) except -1
-    @cython.locals(buffer=GrowingBuffer, frame=Frame, start=bytes, size=Py_ssize_t)
+    @cython.locals(
+        buffer=GrowingBuffer, frame=Frame, start=bytes, size=Py_ssize_t, own=Py_ssize_t, copied=Py_ssize_t
+    )
     cdef Py_ssize_t _prepare(self, Record record, unsigned long long deliveries, unsigned long long pending) except -1
     @cython.locals(block=bytes, payload=bytes, size=Py_ssize_t)
     cdef Py_ssize_t _put_changed(self, Record record) except -1

@@ -7,10 +7,12 @@ Compiled, because it is on the path of a message.  ``run`` is the fast path and 
 ``send`` sends special cases one at a time.
 """
 
+from typing import Any
+
 from millstream.base.buffer import GrowingBuffer, equal_bytes
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.protocol import headers
-from millstream.protocol.outlet import Outlet
+from millstream.protocol.outlet import LONG, Outlet, long_part, send_long
 from millstream.protocol.parser import Frame
 from millstream.store.cursor import Cursor
 from millstream.store.record import Record
@@ -35,6 +37,7 @@ _CRLF = b"\r\n"
 _HEADER_LINE = headers.START
 _SIZE = b"Nats-Msg-Size"
 _MAX_NUMBERS = 5 * 21
+_LONG = LONG
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
 
 
@@ -57,6 +60,7 @@ class Delivery:
         self._frame = Frame()
         self._buffer = GrowingBuffer()
         self._subject = b""
+        self._payload: Any = None  # of a long message; the frame has the rest
 
     def run(self, cursor: Cursor, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
         """Send up to `most` new messages of up to `most_bytes` together; return why it stopped."""
@@ -77,7 +81,7 @@ class Delivery:
                 self.too_big = size
                 cursor.move(record.seq)
                 return _TOO_BIG
-            if outlet.send(self._subject, self._frame) == 0:
+            if self.send(outlet) == 0:
                 cursor.move(record.seq)
                 return _NOBODY
             if self.pending > 0:
@@ -96,12 +100,21 @@ class Delivery:
 
     def send(self, outlet: Outlet) -> int:
         """Send the message that ``size_of`` prepared; return the number of receivers."""
-        return outlet.send(self._subject, self._frame)
+        payload = self._payload
+        if payload is None:
+            return outlet.send(self._subject, self._frame)
+        self._payload = None
+        return send_long(outlet, self._subject, self._frame, payload)
 
     def _prepare(self, record: Record, deliveries: int, pending: int) -> int:
         buffer, frame = self._buffer, self._frame
         start = self._reply_start
-        buffer.reserve(len(start) + _MAX_NUMBERS + record.body_size + 2)
+        self._payload = None
+        if record.body_size >= _LONG and not (self.headers_only or self.extra_header):
+            own = record.header_size
+            self._payload = long_part(record.buf, record.body_start + own, record.body_size - own)
+        copied = record.body_size if self._payload is None else record.header_size
+        buffer.reserve(len(start) + _MAX_NUMBERS + copied + 2)
         buffer.put(start, 0, len(start))
         buffer.put_number(deliveries)
         buffer.put(_DOT, 0, 1)
@@ -118,9 +131,10 @@ class Delivery:
             size = self._put_changed(record)
         else:
             size = record.body_size
-            buffer.put(record.buf, record.body_start, size)
-            buffer.put(_CRLF, 0, 2)
-            frame.body_size = size
+            buffer.put(record.buf, record.body_start, copied)
+            if self._payload is None:
+                buffer.put(_CRLF, 0, 2)
+            frame.body_size = copied
             frame.header_size = record.header_size if record.header_size > 0 else -1
         frame.buf = buffer.take()
         if not self._is_subject_of(record):

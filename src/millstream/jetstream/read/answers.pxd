@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport GrowingBuffer, digits_of, equal_bytes, has_line_like
-from millstream.protocol.outlet cimport Outlet
+from millstream.protocol.outlet cimport Outlet, long_part, send_long
 from millstream.protocol.parser cimport Frame
 from millstream.store.cursor cimport Cursor
 from millstream.store.log cimport Log
@@ -34,6 +34,7 @@ cdef bytes _COLON
 cdef Py_ssize_t _FRACTION_DIGITS
 cdef Py_ssize_t _MOST_LINES
 cdef Py_ssize_t _REACH
+cdef Py_ssize_t _LONG
 
 @cython.final
 cdef class DirectBatch:
@@ -55,6 +56,7 @@ cdef class DirectSending:
     cdef Record _record
     cdef Frame _frame
     cdef GrowingBuffer _buffer
+    cdef object _payload
     cdef long long _day
     cdef bytes _day_text
 
@@ -64,9 +66,11 @@ cdef class DirectSending:
     @cython.locals(record=Record)
     cpdef bint one(self, Log log, unsigned long long seq, bytes reply, Outlet outlet, bint bare) except -1
     cpdef Py_ssize_t lone(self, Record record, bytes reply, Outlet outlet, bint bare) except -1
-    @cython.locals(frame=Frame, buffer=GrowingBuffer, size=Py_ssize_t)
+    cdef Py_ssize_t _send(self, bytes reply, Outlet outlet) except -1
     cdef int _prepare_bare(self, Record record) except -1
-    @cython.locals(frame=Frame, buffer=GrowingBuffer, stream=bytes, own=Py_ssize_t)
+    @cython.locals(frame=Frame, buffer=GrowingBuffer, start=Py_ssize_t, size=Py_ssize_t)
+    cdef int _put_payload(self, Record record) except -1
+    @cython.locals(frame=Frame, buffer=GrowingBuffer, stream=bytes, own=Py_ssize_t, copied=Py_ssize_t)
     cdef int _prepare(self, Record record, DirectBatch batch) except -1
     @cython.locals(
         buffer=GrowingBuffer, second="long long", fraction="long long", day="long long", digits=Py_ssize_t,

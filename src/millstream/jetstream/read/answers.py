@@ -14,7 +14,7 @@ from typing import Any
 from millstream.base.buffer import GrowingBuffer, digits_of, equal_bytes, has_line_like
 from millstream.golang.time import format_time
 from millstream.protocol import headers
-from millstream.protocol.outlet import Outlet
+from millstream.protocol.outlet import LONG, Outlet, long_part, send_long
 from millstream.protocol.parser import Frame
 from millstream.store.cursor import Cursor
 from millstream.store.log import Log
@@ -55,6 +55,7 @@ _OURS = (
     b"Nats-Last-Sequence",
     b"Nats-UpTo-Sequence",
 )
+_LONG = LONG
 _SECOND = 1_000_000_000
 _DAY = 86_400  # seconds
 _TIME_OF_DAY = len("00:00:00Z")
@@ -90,6 +91,7 @@ class DirectSending:
         self._record = Record()
         self._frame = Frame()
         self._buffer = GrowingBuffer()
+        self._payload: Any = None  # of a long message; the frame has the rest
         self._day = -1  # that `_day_text` is for
         self._day_text = b"1969-12-31T"
 
@@ -121,7 +123,7 @@ class DirectSending:
         batch.last = record.seq
         batch.left -= 1
         batch.left_bytes -= record.subject_size + record.body_size
-        return batch.outlet.send(batch.reply, self._frame)
+        return self._send(batch.reply, batch.outlet)
 
     def one(self, log: Log, seq: int, reply: bytes, outlet: Outlet, bare: bool) -> bool:
         """Send a single durable message; return False if it does not exist."""
@@ -137,28 +139,46 @@ class DirectSending:
             self._prepare_bare(record)
         else:
             self._prepare(record, None)
-        return outlet.send(reply, self._frame)
+        return self._send(reply, outlet)
+
+    def _send(self, reply: bytes, outlet: Outlet) -> int:
+        """Send the message that was prepared; return the number of receivers."""
+        payload = self._payload
+        if payload is None:
+            return outlet.send(reply, self._frame)
+        self._payload = None
+        return send_long(outlet, reply, self._frame, payload)
 
     def _prepare_bare(self, record: Record) -> None:
+        self._frame.header_size = -1
+        self._put_payload(record)
+
+    def _put_payload(self, record: Record) -> None:
+        """Complete the frame with the payload, unless that is long and sent as it is."""
         frame, buffer = self._frame, self._buffer
+        start = record.body_start + record.header_size
         size = record.body_size - record.header_size
-        buffer.reserve(size + 2)
-        buffer.put(record.buf, record.body_start + record.header_size, size)
-        buffer.put(_CRLF, 0, 2)
-        frame.header_size = -1
-        frame.body_size = size
+        self._payload = long_part(record.buf, start, size) if size >= _LONG else None
+        if self._payload is None:
+            buffer.reserve(size + 2)
+            buffer.put(record.buf, start, size)
+            frame.body_size = buffer.size
+            buffer.put(_CRLF, 0, 2)
+        else:
+            frame.body_size = buffer.size
         frame.buf = buffer.take()
 
     def _prepare(self, record: Record, batch: DirectBatch | None) -> None:
         frame, buffer = self._frame, self._buffer
         stream = self._stream
-        buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + record.body_size)
         own = record.header_size
+        copied = record.body_size if record.body_size < _LONG else own
+        buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + copied)
         if own > 2 and _says_nothing_of_ours(record):
             buffer.put(record.buf, record.body_start, own - 2)
         elif own > 2:
             block = headers.without(record.headers(), *_OURS)
-            buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + len(block) + record.body_size)
+            buffer.reserve(_MOST_LINES + len(stream) + record.subject_size + len(block) + copied)
             buffer.put(block, 0, len(block) - 2)
         else:
             buffer.put(_FIRST_LINE, 0, len(_FIRST_LINE))
@@ -176,10 +196,7 @@ class DirectSending:
             buffer.put_number(batch.last)
         buffer.put(_END_OF_BLOCK, 0, len(_END_OF_BLOCK))
         frame.header_size = buffer.size
-        buffer.put(record.buf, record.body_start + own, record.body_size - own)
-        frame.body_size = buffer.size
-        buffer.put(_CRLF, 0, 2)
-        frame.buf = buffer.take()
+        self._put_payload(record)
 
     def _put_time(self, timestamp: int) -> None:
         """Append a time as ``golang.time.format_time`` does."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import slices
 from millstream.base.slices import Pieces
-from millstream.golang.json import FEW_VALUES
 from millstream.jetstream.api_requests import beyond_ours
 from millstream.jetstream.read import lookup
 from millstream.jetstream.read.answers import DirectBatch, DirectSending
@@ -250,7 +249,7 @@ def _decoded(request: ClientRequest) -> MsgGetRequest:
     if not request.payload:
         return MsgGetRequest()
     try:
-        return decode_lenient(request.payload, MsgGetRequest, FEW_VALUES)
+        return decode_lenient(request.payload, MsgGetRequest)  # it may name many subjects
     except JsonError:
         raise _Refused(_MALFORMED) from None
 
