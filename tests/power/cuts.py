@@ -15,6 +15,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -32,9 +33,10 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tests.kits.nursery import Nursery
 from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
-from tests.kits.reference import ServerKind, ServerProcess
+from tests.kits.reference import ServerKind, ServerProcess, inherited_environment
 from tests.sim.actors import payload_of, uid_of
 from tests.sim.checker import check
 from tests.sim.client import _headers
@@ -53,6 +55,7 @@ STREAMS: dict[str, dict[str, Any]] = {
 CONSUMER = ConsumerPlan(
     "S", "c", {"durable_name": "c", "ack_policy": "explicit", "ack_wait": 1_000_000_000, "max_deliver": -1}
 )
+_Act = Callable[[Client, int], Awaitable[object]]
 _GONE = (nats.errors.Error, OSError, asyncio.TimeoutError, EOFError)
 
 
@@ -149,26 +152,51 @@ class Trial:
 
     async def _load(self) -> None:
         """Publish and read until the server is dead; in a third of the loads, the disk fails for a while."""
-        clients = [self._as_client(partial(self._publish_one, f"p{number}")) for number in range(PUBLISHERS)]
-        disturbed = self._disturb() if self.faults and self.random.random() < 0.3 else asyncio.sleep(0)
-        await asyncio.gather(*clients, self._as_client(partial(self._fetch, 1.0)), disturbed)
+        dead = self._death()
+        async with asyncio.TaskGroup() as group:
+            acts: list[_Act] = [partial(self._publish_one, f"p{number}") for number in range(PUBLISHERS)]
+            acts.append(partial(self._fetch, 1.0))
+            tasks = [group.create_task(self._as_client(act, dead)) for act in acts]
+            if self.faults and self.random.random() < 0.3:
+                tasks.append(group.create_task(self._disturb()))
+            await dead
+            for task in tasks:
+                task.cancel()  # nobody answers any more
+
+    def _death(self) -> asyncio.Future[None]:
+        """Return a future that is set when the server is dead."""
+        loop = asyncio.get_running_loop()
+        dead: asyncio.Future[None] = loop.create_future()
+        process = os.pidfd_open(self.server.pid)
+
+        def ended() -> None:
+            loop.remove_reader(process)
+            os.close(process)
+            dead.set_result(None)
+
+        loop.add_reader(process, ended)
+        return dead
 
     async def _disturb(self) -> None:
-        await asyncio.sleep(self.random.random() * 0.5)
+        await asyncio.sleep(self.random.random() * 0.1)
         self.mount.tell(self.random.choice(FAULTS))
         self.history.faults += 1
-        await asyncio.sleep(self.random.random() * 2)
-        self.mount.tell("heal")
+        try:
+            await asyncio.sleep(self.random.random() * 2)
+        finally:
+            self.mount.tell("heal")
 
-    async def _as_client(self, act: Callable[[Client, int], Awaitable[object]]) -> None:
+    async def _as_client(self, act: _Act, dead: asyncio.Future[None]) -> None:
         """Repeat an action on a connection, and on another one if that breaks, until the server is dead."""
-        while self.server.running:
+        while not dead.done():  # nats-py may take a cancellation for the end of a connection
             with contextlib.suppress(*_GONE):
                 client, number = await self._connect()
-                with contextlib.suppress(*_GONE):
-                    while client.is_connected and self.server.running:
+                try:
+                    while client.is_connected and not dead.done():
                         await act(client, number)
-                await client.close()
+                finally:
+                    with contextlib.suppress(*_GONE):
+                        await client.close()
             await asyncio.sleep(0.01)
 
     async def _publish_one(self, actor: str, client: Client, number: int) -> None:
@@ -260,16 +288,29 @@ def main() -> int:
     parser.add_argument("--faults", action="store_true", help="writes and syncs fail now and then")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing stays mounted
-    done, checked, failed, seed = 0, 0, 0, chosen.seed
-    while done < chosen.cuts:
-        cuts = min(CUTS_OF_A_STORE, chosen.cuts - done)
-        trial, violations = run_trial(chosen.server, seed, cuts, faults=chosen.faults)
+    ServerProcess.nursery = Nursery(inherited_environment())
+    try:
+        return run_trials(chosen.server, chosen.seed, chosen.cuts, faults=chosen.faults)
+    finally:
+        ServerProcess.nursery.close()
+
+
+def run_trials(kind: ServerKind, seed: int, wanted: int, *, faults: bool) -> int:
+    """Run stores until power was cut so often; print what they show, and return 1 if one failed."""
+    began = time.monotonic()
+    done, checked, failed = 0, 0, 0
+    while done < wanted:
+        cuts = min(CUTS_OF_A_STORE, wanted - done)
+        trial, violations = run_trial(kind, seed, cuts, faults=faults)
         done += trial.cuts
         checked += trial.history.operations
         failed += bool(violations)
         for line in violations[:10]:
             print(f"seed {seed}: {line}", flush=True)
-        print(f"{done} cuts, {checked} operations checked, {failed} stores failed", flush=True)
+        took = time.monotonic() - began
+        print(
+            f"{done} cuts in {took:.0f} s, {checked} operations checked, {failed} stores failed", flush=True
+        )
         seed += 1
     return bool(failed)
 
