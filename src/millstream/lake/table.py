@@ -26,6 +26,7 @@ from millstream.lake.progress import KEY, Progress, QueryProgress, StreamProgres
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
 
 MADE_BY: Final = "millstream.table"  # a property of tables that we created; its value is the kind
@@ -222,6 +223,7 @@ class LakeTable:
         def stage(table: "Table", transaction: "Transaction") -> bool:
             before = table.schema()
             try:
+                _check_scales(before, form.columns)
                 with transaction.update_schema() as update:
                     update.union_by_name(form.columns)
             except Exception as error:
@@ -265,6 +267,29 @@ def partition_columns(table: "Table") -> tuple[PartitionColumn, ...]:
         assert column is not None
         found.append(PartitionColumn(one.name, column, transform == "day"))
     return tuple(found)
+
+
+def _check_scales(schema: "Schema", columns: "pa.Schema") -> None:
+    """Raise ValueError for a decimal of another scale than in the table: PyIceberg lets it pass."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    known = schema_to_pyarrow(schema)
+    for column in columns:
+        if column.name in known.names:
+            _compare_scales(column.name, known.field(column.name).type, column.type)
+
+
+def _compare_scales(name: str, known: Any, wanted: Any) -> None:
+    import pyarrow as pa
+
+    if pa.types.is_decimal(known) and pa.types.is_decimal(wanted) and known.scale != wanted.scale:
+        raise ValueError(f"Cannot change column type: {name}: {known} -> {wanted}")
+    if pa.types.is_struct(known) and pa.types.is_struct(wanted):
+        parts = {one.name: one.type for one in known}
+        for part in wanted:
+            _compare_scales(f"{name}.{part.name}", parts.get(part.name, part.type), part.type)
+    elif pa.types.is_nested(known) and pa.types.is_nested(wanted):  # lists and maps
+        _compare_scales(name, known.field(0).type, wanted.field(0).type)
 
 
 def _without_retries(table: "Table") -> "Table":

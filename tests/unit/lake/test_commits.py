@@ -1,5 +1,6 @@
 """Commits to an Iceberg table: each batch once, whatever the catalog and other writers do."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -230,19 +231,67 @@ def test_a_table_of_others_is_refused(catalog: Catalog, table: LakeTable) -> Non
         LakeTable.open(catalog, "lake.none")
 
 
-def test_columns_are_added_and_widened_but_never_changed(catalog: Catalog, table: LakeTable) -> None:
+def with_column(kind: pa.DataType) -> TableForm:
+    return TableForm("archive", COLUMNS.append(pa.field("price", kind)), FORM.partition)
+
+
+def test_columns_are_added_and_keep_their_rows(catalog: Catalog, table: LakeTable) -> None:
     add(table, 0)
-    wider = TableForm("archive", COLUMNS.append(pa.field("price", pa.float32())), FORM.partition)
-    LakeTable.ensure(catalog, "lake.orders", wider)
-    wider = TableForm("archive", COLUMNS.append(pa.field("price", pa.float64())), FORM.partition)
-    LakeTable.ensure(catalog, "lake.orders", wider)
-    assert str(table.load().schema().find_type("price")) == "double"
+    LakeTable.ensure(catalog, "lake.orders", with_column(pa.float32()))
+    LakeTable.ensure(catalog, "lake.orders", with_column(pa.float64()))
     add(table, 1)
     assert table.load().scan().to_arrow().column("price").to_pylist() == [None] * 20
-    other = TableForm("archive", COLUMNS.append(pa.field("price", pa.string())), FORM.partition)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        (pa.int32(), pa.int64(), "long"),
+        (pa.float32(), pa.float64(), "double"),
+        (pa.decimal128(5, 2), pa.decimal128(9, 2), "decimal(9, 2)"),
+        (pa.list_(pa.int32()), pa.list_(pa.int64()), "list<long>"),
+        (pa.struct([("x", pa.int32())]), pa.struct([("x", pa.int64())]), "struct<9: x: optional long>"),
+        # a narrower type fits into the column as it is
+        (pa.int64(), pa.int32(), "long"),
+        (pa.float64(), pa.float32(), "double"),
+        (pa.decimal128(9, 2), pa.decimal128(5, 2), "decimal(9, 2)"),
+    ],
+    ids=str,
+)
+def test_columns_are_widened_and_never_narrowed(
+    catalog: Catalog, table: LakeTable, before: pa.DataType, after: pa.DataType, kept: str
+) -> None:
+    LakeTable.ensure(catalog, "lake.orders", with_column(before))
+    LakeTable.ensure(catalog, "lake.orders", with_column(after))
+    found = str(table.load().schema().find_type("price"))
+    assert re.sub(r"\d+: ", "9: ", found) == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (pa.float64(), pa.string()),
+        (pa.int64(), pa.float64()),
+        (pa.string(), pa.int32()),
+        (pa.date32(), pa.timestamp("us")),
+        (pa.decimal128(9, 2), pa.decimal128(9, 3)),
+        (pa.decimal128(9, 2), pa.decimal128(12, 4)),
+        (pa.list_(pa.int32()), pa.list_(pa.string())),
+        (pa.list_(pa.decimal128(9, 2)), pa.list_(pa.decimal128(9, 3))),
+        (pa.struct([("x", pa.decimal128(9, 2))]), pa.struct([("x", pa.decimal128(9, 3))])),
+        (pa.map_(pa.string(), pa.decimal128(9, 2)), pa.map_(pa.string(), pa.decimal128(9, 3))),
+        (pa.struct([("x", pa.int32())]), pa.string()),
+        (pa.int32(), pa.struct([("x", pa.int32())])),
+    ],
+    ids=str,
+)
+def test_columns_are_never_changed(
+    catalog: Catalog, table: LakeTable, before: pa.DataType, after: pa.DataType
+) -> None:
+    LakeTable.ensure(catalog, "lake.orders", with_column(before))
     metadata = table.load().metadata_location
-    with pytest.raises(TableRefused, match=r"cannot take these columns: .*price"):
-        LakeTable.ensure(catalog, "lake.orders", other)
+    with pytest.raises(TableRefused, match=r"^table lake.orders cannot take these columns: .*"):
+        LakeTable.ensure(catalog, "lake.orders", with_column(after))
     assert table.load().metadata_location == metadata
 
 
