@@ -45,6 +45,7 @@ from tests.sim.plan import ConsumerPlan, Plan
 
 CUTS_OF_A_STORE = 20  # then it is judged, and another begins
 PUBLISHERS = 12
+LONGEST_LOAD_S = 20.0  # then power goes, whatever was written
 FAULTS = ("fail sync", "fail write", "fail create", "full 3000")
 STREAMS: dict[str, dict[str, Any]] = {
     "S": {"subjects": ["s.>"], "duplicate_window": 120_000_000_000},
@@ -159,7 +160,11 @@ class Trial:
             tasks = [group.create_task(self._as_client(act, dead)) for act in acts]
             if self.faults and self.random.random() < 0.3:
                 tasks.append(group.create_task(self._disturb()))
-            await dead
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(dead), LONGEST_LOAD_S)
+            if not dead.done():
+                os.kill(self.server.pid, signal.SIGKILL)  # nothing is written any more
+                await dead
             for task in tasks:
                 task.cancel()  # nobody answers any more
 
@@ -243,11 +248,14 @@ class Trial:
         for name in STREAMS:
             self.history.final[name] = await self._content(client, name)
         info = await self._api(client, "CONSUMER.INFO.S.c")
-        self.history.looks.append(ConsumerLook(self.now, "S", "c", info))
+        if "error" not in info:
+            self.history.looks.append(ConsumerLook(self.now, "S", "c", info))
         await client.close()
 
     async def _content(self, client: Client, name: str) -> Final:
         info = await self._api(client, f"STREAM.INFO.{name}")
+        if "error" in info:
+            return Final([], {}, complete=False)
         content: list[Stored] = []
         seq = info["state"]["first_seq"]
         while True:
