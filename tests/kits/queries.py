@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import json
-from typing import Any
+from typing import Any, Final
 
 import nats
 
@@ -16,6 +16,8 @@ from millstream.tables.source import TableSource
 from millstream.tables.table import connection_to
 from tests.kits.patience import PATIENCE_S
 
+# A busy machine answers late: the time-outs of users would fail a test by chance.
+PATIENT: Final[dict[str, Any]] = {"connect_timeout_s": PATIENCE_S, "request_timeout_s": PATIENCE_S}
 _numbers = itertools.count(1)
 ITEMS = ("apple", "pear", "plum")
 
@@ -43,7 +45,7 @@ def fill(url: str, stream: str, payloads: list[bytes] | None = None, count: int 
 
 
 def source_of(url: str, **options: Any) -> TableSource:
-    return TableSource(connection_to(url, options), name="test")
+    return TableSource(connection_to(url, PATIENT | options), name="test")
 
 
 def ask(url: str, query: str, **limits: Any) -> list[dict[str, Any]]:

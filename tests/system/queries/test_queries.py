@@ -21,7 +21,7 @@ from millstream.tables.stream_range import Fetching
 from millstream.tables.table import connection_to
 from tests.conftest import ServerFactory
 from tests.kits.patience import PATIENCE_S
-from tests.kits.queries import ITEMS, ask, ask_with_statistics, fill, new_name, source_of
+from tests.kits.queries import ITEMS, PATIENT, ask, ask_with_statistics, fill, new_name, source_of
 from tests.kits.reference import ServerKind
 
 
@@ -283,12 +283,12 @@ def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str, tmp_pa
     names = duckdb.sql("select 'apple' as item, 'red' as colour")
     colours = names.arrow()  # noqa: F841  # the query reads the variable
     query = f"select colour, count(*) as n from {orders} join colours on item = data->>'item' group by 1"
-    relation = millstream.sql(query, server=url)
+    relation = millstream.sql(query, server=url, **PATIENT)
     assert isinstance(relation, duckdb.DuckDBPyRelation)
     assert relation.fetchall() == [("red", 10)]
-    assert millstream.sql(f"select max(seq) from {orders}", server=url).fetchall() == [(30,)]
+    assert millstream.sql(f"select max(seq) from {orders}", server=url, **PATIENT).fetchall() == [(30,)]
     with pytest.raises(StreamMissing, match="there is no stream NOWHERE"):
-        millstream.sql("select * from NOWHERE", server=url)
+        millstream.sql("select * from NOWHERE", server=url, **PATIENT)
     for query in (
         "create table x(i int)",
         "copy (select 1) to '{}'",
@@ -298,7 +298,7 @@ def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str, tmp_pa
         "attach '{}'",
     ):
         with pytest.raises(SqlRefused):
-            millstream.sql(query.format(tmp_path / "written"), server=url)
+            millstream.sql(query.format(tmp_path / "written"), server=url, **PATIENT)
     assert list(tmp_path.iterdir()) == []
 
 

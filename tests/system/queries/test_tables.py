@@ -20,7 +20,7 @@ from millstream.tables.source import TableSource
 from tests.conftest import ServerFactory
 from tests.kits.lake import archive
 from tests.kits.patience import PATIENCE_S
-from tests.kits.queries import ask_with_statistics, fill, new_name, source_of
+from tests.kits.queries import PATIENT, ask_with_statistics, fill, new_name, source_of
 
 
 @pytest.fixture
@@ -124,13 +124,13 @@ def test_in_python_the_lake_is_an_argument(
     url: str, orders: str, lake: CatalogSettings, tmp_path: Path
 ) -> None:
     query = f"select count(*), max(seq) from whole.{orders}"
-    assert millstream.sql(query, server=url, lake=lake.warehouse).fetchall() == [(30, 30)]
+    assert millstream.sql(query, server=url, lake=lake.warehouse, **PATIENT).fetchall() == [(30, 30)]
     file = tmp_path / "pipeline.toml"
     file.write_text(f'[catalog]\nwarehouse = "{lake.warehouse}"\n')
-    assert millstream.sql(query, server=url, lake=file).fetchall() == [(30, 30)]
+    assert millstream.sql(query, server=url, lake=file, **PATIENT).fetchall() == [(30, 30)]
     file.write_text("[catalog]\nplace = 1\n")
     with pytest.raises(LakeError, match=r"needs a section \[catalog\] with name, properties"):
-        millstream.sql(query, server=url, lake=file)
+        millstream.sql(query, server=url, lake=file, **PATIENT)
 
 
 def test_an_archive_that_goes_on_and_purges_meanwhile_loses_no_row(
