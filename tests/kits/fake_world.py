@@ -116,6 +116,7 @@ class FakeWorld:
         self.behind: set[bytes] = set()  # subjects whose receiver has a backlog
         self.writers = FakeWriters(self)
         self.journal = NoJournal()
+        self.spans = None
         self.publisher = 1  # the client whose message is sent
         self.slices: list[tuple[str, int]] = []  # of long work: its name, and how many items it handled
         self.held = 0  # messages whose publishers were held, since they were released

@@ -45,6 +45,7 @@ COMPILED_MODULES: Final = (
     "millstream.protocol.replies",
     "millstream.protocol.outlet",
     "millstream.protocol.inlet",
+    "millstream.protocol.trace_context",
     "millstream.protocol.websocket_mask",
     "millstream.store.record",
     "millstream.store.positioned",

@@ -86,6 +86,7 @@ def assemble(settings: FoundSettings, overrides: Overrides, notes: Notes) -> Ser
         jetstream=_jetstream(settings, blocks, broker.system_account, notes),
         monitor=_monitor(settings, broker, notes),
         arrow=_arrow(settings, broker, notes),
+        otel=settings.get("otel"),
         log=LogOptions(
             **{name: settings[f"log_{name}"] for name in _LOG_FIELDS if f"log_{name}" in settings},
             debug=settings.get("debug", False),

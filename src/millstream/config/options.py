@@ -9,6 +9,7 @@ import msgspec
 from millstream.arrow.options import ArrowOptions
 from millstream.broker.options import BrokerOptions, TlsOptions
 from millstream.jetstream.options import JetStreamOptions
+from millstream.otel.options import OtelOptions
 
 
 class MonitorOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +80,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     jetstream: JetStreamOptions = msgspec.field(default_factory=JetStreamOptions)
     monitor: MonitorOptions = MonitorOptions()
     arrow: ArrowOptions = msgspec.field(default_factory=ArrowOptions)
+    otel: OtelOptions | None = None  # None: nothing is sent
     log: LogOptions = LogOptions()
     process: ProcessOptions = ProcessOptions()
     config_file: str = ""

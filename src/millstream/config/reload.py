@@ -75,7 +75,7 @@ _RELOADABLE: Final = {
 _PARTS: Final = ("broker", "jetstream", "monitor", "arrow", "log", "process")
 _OPENED: Final = ("broker.authorization", "broker.trust", "broker.websocket")  # compared field by field
 _FIXED_TLS: Final = ("verify_and_map", "allow_non_tls", "connection_rate_limit")
-_SECRET: Final = ("authorization", "leaf", "trust", "websocket", "tls")
+_SECRET: Final = ("authorization", "leaf", "trust", "websocket", "tls", "otel")
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -119,6 +119,8 @@ def plan_reload(old: ServerOptions, new: ServerOptions) -> ReloadPlan:
 def _differences(old: ServerOptions, new: ServerOptions) -> Iterator[tuple[str, Any, Any]]:
     for part in _PARTS:
         yield from _compare(part, getattr(old, part), getattr(new, part))
+    if old.otel != new.otel:
+        yield "millstream.otel", old.otel, new.otel
 
 
 def _compare(prefix: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:

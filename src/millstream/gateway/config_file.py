@@ -11,7 +11,9 @@ everything on each.
     dataplane:    api_server: {server_config: {listen_on, listen_port, read_timeout_sec, write_timeout_sec,
                   idle_timeout_sec}, logging_config: {request_id_header, do_not_log_headers}}
     gateway:      tls, auth, cors, limits, logging, hosts, h2c_upgrade, strict, relaxed_names, metrics_path,
-                  read_only, lake: {warehouse, name, type, uri, properties}
+                  read_only, lake: {warehouse, name, type, uri, properties},
+                  otel: {endpoint, headers, service_name, traces, metrics, sampling, interval_s, timeout_s,
+                  queue}
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from millstream.link.errors import BadLinkOptions
 from millstream.link.layers import Layer
 from millstream.link.sections import section_layer, section_struct
 from millstream.link.sources import environment_layer, link_options
+from millstream.otel.options import MISSING, OtelOptions, is_installed
 
 _LOOPBACK: Final = "127.0.0.1"
 _PORTS: Final = {Group.MANAGEMENT: MANAGEMENT_PORT, Group.DATAPLANE: DATAPLANE_PORT}
@@ -112,6 +115,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     metrics_path: str = "/metrics"
     read_only: bool = False
     lake: Lake | None = None
+    otel: OtelOptions | bool | None = None
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -270,7 +274,16 @@ def _settings(file: _File, groups: frozenset[Group], nats: Nats) -> Settings:
         metrics_path=file.gateway.metrics_path,
         read_only=file.gateway.read_only,
         lake=file.gateway.lake,
+        otel=_otel(file.gateway.otel),
     )
+
+
+def _otel(chosen: OtelOptions | bool | None) -> OtelOptions | None:
+    """Return the options; `true` has all values from the environment."""
+    options = OtelOptions() if chosen is True else chosen or None
+    if options is not None and not is_installed():
+        raise ConfigFileError(f"gateway.otel: {MISSING}")
+    return options
 
 
 def _listener(section: _Group, group: Group, groups: frozenset[Group]) -> Listener:

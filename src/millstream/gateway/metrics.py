@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,6 +15,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from millstream.http.listener import Counts
+
+if TYPE_CHECKING:
+    from millstream.otel.sender import Sender
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST.encode()
 _PREFIX: Final = "millstream_gateway_"
@@ -75,6 +78,7 @@ class Metrics(Collector):
         self.published = Tallies()
         self.links = Tally()
         self.link_up = Tally()
+        self.otel: Sender | None = None
         self._requests: dict[tuple[str, str, int], int] = {}
         self._timers: dict[str, _Timer] = {}
         self.registry.register(self)
@@ -134,6 +138,8 @@ class Metrics(Collector):
             ),
         ):
             yield CounterMetricFamily(_PREFIX + name, text, value)
+        if self.otel is not None:
+            yield from self.otel.described()
 
     def _histogram(self) -> Metric:
         seconds = HistogramMetricFamily(

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from millstream.link.options import LinkOptions, parse_servers
+from millstream.otel.options import OtelOptions
 
 MANAGEMENT_PORT: Final = 3000
 DATAPLANE_PORT: Final = 3001
@@ -176,6 +177,7 @@ class Settings(msgspec.Struct, frozen=True):
     metrics_path: str = "/metrics"  # empty: not served
     read_only: bool = False  # refuse every request that changes something
     lake: Lake | None = None  # None: no tables
+    otel: OtelOptions | None = None  # None: nothing is sent
 
     @property
     def groups(self) -> frozenset[Group]:

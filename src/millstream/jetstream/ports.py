@@ -22,6 +22,7 @@ from millstream.protocol.replies import Replies
 if TYPE_CHECKING:
     from millstream.jetstream.stream.committed_log import Committing
     from millstream.jetstream.stream.ticket import Ticket
+    from millstream.otel.spans import SpanQueue
     from millstream.store.commit import Commit
 
 
@@ -178,6 +179,10 @@ class Host(Protocol):
 
     @property
     def journal(self) -> JournalOfCommits: ...
+
+    @property
+    def spans(self) -> SpanQueue | None:
+        """Return the queue for spans of sampled messages; None if none are recorded."""
 
     @property
     def publisher(self) -> int:

@@ -111,7 +111,7 @@ class JetStreamService:
 
         broker = self._server.broker
         assert self._workers is not None
-        return AccountWorld(broker, broker.accounts[account], self._clock, self._workers)
+        return AccountWorld(broker, broker.accounts[account], self._clock, self._workers, self._server.spans)
 
     def _refuse_others(self, engine: Engine, names: list[str] | None = None) -> Pieces[None]:
         """Refuse requests of accounts without JetStream, unless they import the API of another account."""

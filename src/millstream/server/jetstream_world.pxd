@@ -5,6 +5,7 @@ cdef class AccountWorld:
     cdef public object writers
     cdef readonly object now_ns
     cdef readonly object steady_ns
+    cdef readonly object spans
 
 cdef class SourceRequester:
     cdef object _broker

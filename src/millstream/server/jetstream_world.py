@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from millstream.broker.broker import Broker
     from millstream.broker.session import ClientSession
     from millstream.broker.turns import Planned
+    from millstream.otel.spans import SpanQueue
     from millstream.protocol.outlet import Outlet
     from millstream.protocol.replies import Replies
     from millstream.server.workers import Workers
@@ -47,12 +48,20 @@ _FAILED: Final = make_status(b"500 Internal Error")  # to whoever asked for what
 class AccountWorld:
     """Implements ``jetstream.ports.World``."""
 
-    def __init__(self, broker: Broker, account: Account, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        account: Account,
+        clock: Clock,
+        workers: Workers,
+        spans: SpanQueue | None = None,
+    ) -> None:
         self._broker = broker
         self._account = account
         self._workers = self.writers = workers
         self.now_ns = clock.wall_ns
         self.steady_ns = clock.steady_ns
+        self.spans = spans
 
     @property
     def limits(self) -> MessageLimits:

@@ -44,6 +44,7 @@ _WITH_JETSTREAM: Final = (
     "millstream.server.jetstream_view",
     "zoneinfo",
 )
+_FOR_OTEL: Final = ("millstream.otel.sender", "millstream.otel.measurements", "millstream.otel.recording")
 _WITH_ARROW: Final = ("millstream.server.arrow.clients",)
 
 
@@ -57,6 +58,8 @@ def needed_later(options: ServerOptions) -> list[str]:
     names = [*_ALWAYS]
     if options.broker.authorization.oidc is not None:
         names.append("jwt")
+    if options.otel is not None:
+        names += _FOR_OTEL
     if options.broker.signs and importlib.util.find_spec("nacl") is not None:
         names.append("nacl.public")
     if options.jetstream.enabled:

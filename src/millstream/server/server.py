@@ -37,6 +37,8 @@ from millstream.server.system.events import SystemEvents
 
 if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
+    from millstream.otel.sender import Sender
+    from millstream.otel.spans import SpanQueue
     from millstream.server.arrow import ArrowEndpoint
     from millstream.server.monitor.endpoint import Monitor
     from millstream.server.reload import Reloads
@@ -87,6 +89,7 @@ class Server:
         self._leafs: ClientListener | None = None
         self._monitor: Monitor | None = None
         self._arrow: ArrowEndpoint | None = None
+        self.otel: Sender | None = None  # what is sent to OpenTelemetry, while the server runs
         self._lame_duck: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._reloads: Reloads | None = None
@@ -143,6 +146,11 @@ class Server:
         return self._monitor
 
     @property
+    def spans(self) -> SpanQueue | None:
+        """Return the queue for spans of sampled messages; None if none are recorded."""
+        return self.otel.spans if self.otel is not None else None
+
+    @property
     def ready(self) -> bool:
         """Return True if new clients are accepted."""
         listener = self._listener
@@ -188,6 +196,7 @@ class Server:
         self.events = SystemEvents(self)
         self.broker.observer = self.events
         self.jetstream = JetStreamService(self)
+        self._start_otel()
         try:
             self.jetstream.start()
             await self._start_monitor()
@@ -244,6 +253,12 @@ class Server:
         _log.info("  Feature flags: %s", ", ".join(known) or "none")
         if unknown := feature_flags.unknown(chosen):
             _log.warning("Feature flags that this version does not know are ignored: %s", ", ".join(unknown))
+
+    def _start_otel(self) -> None:
+        if self.options.otel is not None:
+            from millstream.server.otel import start_sender
+
+            self.otel = start_sender(self, self.options.otel)
 
     async def _start_monitor(self) -> None:
         if self.options.monitor.enabled:
@@ -322,6 +337,9 @@ class Server:
         await self.broker.close_all(CloseReason.SERVER_SHUTDOWN, _SHUTDOWN_GRACE_S)
         if self._monitor is not None:
             await self._monitor.stop()
+        if self.otel is not None:
+            await self.otel.stop()
+            self.otel = None
         self._watch_no_more()
         _log.log(level, "Server Exiting..")
         self._stopped.set()

@@ -37,6 +37,7 @@ TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "jetstream": [jetstream._JETSTREAM, jetstream._LIMITS, jetstream._BATCH],
     "jetstream of an account": [jetstream._ACCOUNT],
     "millstream": [millstream._MILLSTREAM, millstream._ARROW],
+    "otel": [millstream._OTEL],
     "resolver": [operator._FOLDER],
     "tls": [tls._TLS, tls._PAIR],
     "leafnodes": [leaf._LEAF, leaf._AUTHORIZATION, leaf._USER],

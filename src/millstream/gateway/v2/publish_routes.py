@@ -14,6 +14,7 @@ import msgspec
 
 from millstream.gateway.errors import BadRequest
 from millstream.gateway.link import CallerLink
+from millstream.gateway.tracing import HEADER, publishing
 from millstream.gateway.v2.calls import Call, Reply, Whole, answer, decode
 from millstream.gateway.v2.media_types import passive_type
 from millstream.gateway.v2.message_headers import (
@@ -73,6 +74,7 @@ _HEADERS: Final = {
     "Nats-Expected-Last-Sequence": "store it only behind this sequence; else 412",
     "Nats-Expected-Last-Subject-Sequence": "store it only if its subject's last sequence is this; else 412",
     "Nats-Expected-Last-Msg-Id": "store it only behind the message with this Nats-Msg-Id; else 412",
+    "traceparent": "a W3C trace context: with `gateway.otel`, the message continues a sampled trace",
     "Nats-TTL": "how long the stream keeps it, `60s` for example; if the stream allows it",
 }
 _BODY: Final = Body(
@@ -101,13 +103,14 @@ async def publish(call: Call) -> Reply:
     query: PublishQuery = call.query
     subject, body, headers = await _message(call, query.encoding)
     refuse_batches(headers)
-    if query.ack is Ack.NONE:
-        await send(call.link, subject, body, headers)
-        return Whole(202)
-    try:
-        ack = await call.link.store(subject, body, make_text(headers), query.timeout or 0)
-    except NoResponders:
-        raise NoResponders(f"no stream stores {subject}") from None
+    with publishing(call.core.spans, call.header(HEADER), subject, headers, len(body)):
+        if query.ack is Ack.NONE:
+            await send(call.link, subject, body, headers)
+            return Whole(202)
+        try:
+            ack = await call.link.store(subject, body, make_text(headers), query.timeout or 0)
+        except NoResponders:
+            raise NoResponders(f"no stream stores {subject}") from None
     call.core.published_v2.inc()
     return answer(ack)
 

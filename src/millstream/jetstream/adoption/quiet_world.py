@@ -47,6 +47,7 @@ class QuietWorld:
     """Implements ``jetstream.ports.World``; see the module."""
 
     publisher = 0
+    spans = None
 
     def __init__(self, limits: MessageLimits) -> None:
         self.limits = limits

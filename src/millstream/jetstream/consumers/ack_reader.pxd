@@ -14,6 +14,8 @@ cdef class AckSink(Inlet):
     cdef public bint plain
     cdef public object release
     cdef readonly long long taken
+    cdef public object spans
+    cdef public dict open_spans
     cdef list _owed
     cdef Ledger _ledger
     cdef object _slow

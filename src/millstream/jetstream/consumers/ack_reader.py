@@ -6,6 +6,7 @@ consumer without special rules, everything else to `slow`.  Confirmations that c
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
 from millstream.base.buffer import equal_bytes
@@ -14,6 +15,10 @@ from millstream.protocol.ack_subject import AckNumbers
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.delivery_spans import ConsumerSpans
+
+ACKED = "ack"  # the outcome of a delivery
 _NUMBERS = 3  # of the subject that are needed
 _PLUS_ACK = b"+ACK"
 _NEVER_DELIVERED = 2**62
@@ -28,6 +33,8 @@ class AckSink(Inlet):
         self.plain = False  # an ack settles one message and needs no other rule
         self.release: Callable[[int], object] | None = None  # told of each settled message
         self.taken = 0  # by the fast path
+        self.spans: ConsumerSpans | None = None  # records deliveries of sampled traces
+        self.open_spans: Any = None  # those that wait for an ack
         self._owed: list[bytes] = []  # reply subjects of the confirmations to send
         self._ledger = ledger
         self._slow = slow
@@ -47,6 +54,8 @@ class AckSink(Inlet):
         if self.plain and _says_ack(frame):
             if self._ledger.ack(sseq):
                 self.taken += 1
+                if self.open_spans is not None and len(self.open_spans) > 0 and self.spans is not None:
+                    self.spans.settled(sseq, ACKED)
                 self._tell()
                 released = self.release is None or guard.alone("an acknowledgement", self.release, sseq)
                 if released and frame.reply_size > 0:

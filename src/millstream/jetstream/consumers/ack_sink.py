@@ -20,7 +20,7 @@ from millstream.base.decimals import read_integer
 from millstream.base.slices import Pieces
 from millstream.golang.duration import DurationError, parse_duration
 from millstream.golang.json import FEW_VALUES
-from millstream.jetstream.consumers.ack_reader import AckSink
+from millstream.jetstream.consumers.ack_reader import ACKED, AckSink
 from millstream.jetstream.consumers.state_saver import NoKeeper
 from millstream.jsapi.codec import JsonError, decode_lenient
 from millstream.jsapi.enums import AckPolicy, RetentionPolicy
@@ -28,9 +28,12 @@ from millstream.jsapi.requests import NakOptions
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.delivery_spans import ConsumerSpans
     from millstream.jetstream.consumers.ledger import Ledger
     from millstream.store.errors import StoreError
 
+_NEXT: Final = "next"
+_OUTCOMES: Final = {b"+ACK": ACKED, b"+OK": ACKED, b"+NXT": _NEXT, b"+TERM": "term", b"-NAK": "nak"}
 _SETTLED_AT_ONCE: Final = 8  # messages of an ack of all; each may have to leave the stream
 _TOLD_AT_ONCE: Final = 32 if pure_requested() else 512  # messages, to the journal
 
@@ -128,6 +131,9 @@ class Acknowledging:
 
     def _said(self, sseq: int, dseq: int, deliveries: int, payload: bytes, reply: bytes) -> None:
         """Handle everything but a plain ack without a reply subject."""
+        spans = self._consumer.spans
+        if spans is not None and spans.open:
+            self._end_spans(spans, sseq, payload)
         if payload in (b"", b"+ACK", b"+OK"):
             if self._acknowledge(sseq, dseq, deliveries, sample=True):
                 self.answer_when_durable(reply)
@@ -149,6 +155,17 @@ class Acknowledging:
                 self._consumer.keeper.touch()
             if reply and sseq:
                 self._world.publish(reply, b"")
+
+    def _end_spans(self, spans: ConsumerSpans, sseq: int, payload: bytes) -> None:
+        """End the spans of the deliveries that a response settles."""
+        outcome = next((word for start, word in _OUTCOMES.items() if payload.startswith(start)), "")
+        if payload and not outcome:
+            return
+        acks = outcome in ("", ACKED, _NEXT)
+        if acks and self._consumer.config.ack_policy is AckPolicy.ALL:
+            spans.settled_up_to(sseq, outcome or ACKED)
+        else:
+            spans.settled(sseq, outcome or ACKED)
 
     def answer_when_durable(self, reply: bytes) -> None:
         if reply and self._settling:

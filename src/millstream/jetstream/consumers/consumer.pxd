@@ -19,6 +19,7 @@ cdef class Consumer:
     cdef readonly object expiry
     cdef readonly Feed feed
     cdef readonly object acknowledging
+    cdef readonly object spans
     cdef readonly object letters
     cdef readonly object pauses
     cdef readonly object inactivity

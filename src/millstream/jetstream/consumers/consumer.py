@@ -25,6 +25,7 @@ from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.dead_letters import LetterWriter, letters_of
 from millstream.jetstream.consumers.delivery import Delivery
+from millstream.jetstream.consumers.delivery_spans import ConsumerSpans
 from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
@@ -78,6 +79,12 @@ class Consumer:
             stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
         )
         self.acknowledging = Acknowledging(self)
+        self.spans: ConsumerSpans | None = None
+        if self.world.spans is not None:
+            self.spans = self.delivery.spans = self.acknowledging.sink.spans = ConsumerSpans(
+                self, self.world.spans
+            )
+            self.acknowledging.sink.open_spans = self.spans.open
         self.letters: LetterWriter | None = None
         self.pauses = PauseTimer(self)
         self.inactivity = Inactivity(self)
@@ -190,6 +197,8 @@ class Consumer:
         self.mode.stop()
         self.inactivity.stop()
         self.rest()
+        if self.spans is not None:
+            self.spans.stop()
 
     # -- delivering -------------------------------------------------------------------------------
 

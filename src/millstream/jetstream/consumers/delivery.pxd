@@ -4,6 +4,7 @@ from millstream.base.buffer cimport GrowingBuffer, equal_bytes
 from millstream.jetstream.consumers.ledger cimport Ledger
 from millstream.protocol.outlet cimport Outlet, long_part, send_long
 from millstream.protocol.parser cimport Frame
+from millstream.protocol.trace_context cimport find_sampled
 from millstream.store.cursor cimport Cursor
 from millstream.store.record cimport Record
 
@@ -32,6 +33,7 @@ cdef class Delivery:
     cdef public Py_ssize_t too_big
     cdef public bytes extra_header
     cdef public Py_ssize_t reach
+    cdef public object spans
     cdef Ledger _ledger
     cdef bytes _reply_start
     cdef Record _record
@@ -39,11 +41,16 @@ cdef class Delivery:
     cdef GrowingBuffer _buffer
     cdef bytes _subject
     cdef object _payload
+    cdef unsigned long long _seq
+    cdef unsigned long long _deliveries
 
     @cython.locals(ledger=Ledger, record=Record, size=Py_ssize_t)
     cpdef int run(self, Cursor cursor, Outlet outlet, Py_ssize_t most, Py_ssize_t most_bytes, long long now) except -1
     cpdef Py_ssize_t size_of(self, Record record, long long deliveries, long long pending) except -1
+    @cython.locals(receivers=Py_ssize_t)
     cpdef Py_ssize_t send(self, Outlet outlet) except -1
+    @cython.locals(frame=Frame)
+    cdef _record_sent(self, object spans)
     @cython.locals(
         buffer=GrowingBuffer, frame=Frame, start=bytes, size=Py_ssize_t, own=Py_ssize_t, copied=Py_ssize_t
     )

@@ -7,15 +7,19 @@ Compiled, because it is on the path of a message.  ``run`` is the fast path and 
 ``send`` sends special cases one at a time.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.base.buffer import GrowingBuffer, equal_bytes
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.protocol import headers
 from millstream.protocol.outlet import LONG, Outlet, long_part, send_long
 from millstream.protocol.parser import Frame
+from millstream.protocol.trace_context import find_sampled
 from millstream.store.cursor import Cursor
 from millstream.store.record import Record
+
+if TYPE_CHECKING:
+    from millstream.jetstream.consumers.delivery_spans import ConsumerSpans
 
 # Why ``run`` stopped.
 DONE = 0  # as many as it was to send
@@ -54,6 +58,7 @@ class Delivery:
         self.too_big = 0  # bytes of the message that stopped the last run with TOO_BIG
         self.extra_header = b""  # a line that every message gets
         self.reach = _REACH
+        self.spans: ConsumerSpans | None = None  # records deliveries of sampled traces
         self._ledger = ledger
         self._reply_start = reply_start
         self._record = Record()
@@ -61,6 +66,8 @@ class Delivery:
         self._buffer = GrowingBuffer()
         self._subject = b""
         self._payload: Any = None  # of a long message; the frame has the rest
+        self._seq = 0  # of the message that is prepared
+        self._deliveries = 0
 
     def run(self, cursor: Cursor, outlet: Outlet, most: int, most_bytes: int, now: int) -> int:
         """Send up to `most` new messages of up to `most_bytes` together; return why it stopped."""
@@ -102,13 +109,24 @@ class Delivery:
         """Send the message that ``size_of`` prepared; return the number of receivers."""
         payload = self._payload
         if payload is None:
-            return outlet.send(self._subject, self._frame)
-        self._payload = None
-        return send_long(outlet, self._subject, self._frame, payload)
+            receivers = outlet.send(self._subject, self._frame)
+        else:
+            self._payload = None
+            receivers = send_long(outlet, self._subject, self._frame, payload)
+        if receivers > 0 and self.spans is not None and self._frame.header_size > 0:
+            self._record_sent(self.spans)
+        return receivers
+
+    def _record_sent(self, spans: "ConsumerSpans") -> None:
+        frame = self._frame
+        if find_sampled(frame.buf, frame.body_start, frame.header_size) >= 0:
+            spans.delivered(self._subject, frame, self._seq, self._deliveries)
 
     def _prepare(self, record: Record, deliveries: int, pending: int) -> int:
         buffer, frame = self._buffer, self._frame
         start = self._reply_start
+        self._seq = record.seq
+        self._deliveries = deliveries
         self._payload = None
         if record.body_size >= _LONG and not (self.headers_only or self.extra_header):
             own = record.header_size

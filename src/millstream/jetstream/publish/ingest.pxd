@@ -9,6 +9,7 @@ from millstream.jetstream.publish.ttl cimport TtlExpiry
 from millstream.protocol.digits cimport digits_end, read_number
 from millstream.protocol.parser cimport Frame
 from millstream.protocol.replies cimport Replies
+from millstream.protocol.trace_context cimport find_sampled
 from millstream.store.log cimport Log
 
 cdef bytes _END
@@ -51,6 +52,7 @@ cdef class Ingest:
     cdef public object transform
     cdef public object roll_up
     cdef public bint answers
+    cdef public object spans
     cdef Log _log
     cdef Dedupe _dedupe
     cdef BatchStaging _staging
@@ -68,11 +70,12 @@ cdef class Ingest:
     cdef bint _disappointed
     cdef unsigned long long _last
 
+    cpdef take(self, bytes subject, Frame frame)
     @cython.locals(
         now="long long", seq="unsigned long long", header_size=Py_ssize_t, published=bytes, marks=int, told=bint,
         room=int,
     )
-    cpdef take(self, bytes subject, Frame frame)
+    cdef _take(self, bytes subject, Frame frame)
     cdef bint _may_stage(self, Frame frame) except *
     @cython.locals(now="long long", seq="unsigned long long", message_id=bytes)
     cdef _pass_over(self, Frame frame)

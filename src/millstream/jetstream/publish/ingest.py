@@ -29,12 +29,14 @@ from millstream.protocol.digits import digits_end, read_number
 from millstream.protocol.headers import START
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies
+from millstream.protocol.trace_context import find_sampled
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.subjects.filter_index import FilterIndex
 
 if TYPE_CHECKING:
     from millstream.jetstream.publish.counter import Counters
+    from millstream.jetstream.publish.store_spans import StreamSpans
     from millstream.jetstream.publish.ttl import TtlExpiry
 
 _END = PUB_ACK_END
@@ -89,6 +91,7 @@ class Ingest:
         self.transform: Callable[[bytes], bytes | None] | None = None  # gives the subject that is stored
         self.roll_up: Callable[[bytes, int], None] | None = None  # removes what a few messages replace
         self.answers = True  # messages that are stored are acknowledged
+        self.spans: StreamSpans | None = None  # records the messages of sampled traces
         self._log = log
         self._dedupe = dedupe
         self._staging = staging
@@ -108,6 +111,17 @@ class Ingest:
 
     def take(self, subject: bytes, frame: Frame) -> None:
         """Receive a message on one of the stream's subjects; the frame must not be kept."""
+        if self.spans is None or frame.header_size <= 0:
+            self._take(subject, frame)
+            return
+        arrival = None
+        if find_sampled(frame.buf, frame.body_start, frame.header_size) >= 0:
+            arrival = self.spans.begin(subject, frame)
+        self._take(subject, frame)
+        if arrival is not None:
+            self.spans.end(arrival)
+
+    def _take(self, subject: bytes, frame: Frame) -> None:
         self._unweighed += frame.body_size
         if self._unweighed >= _WEIGHED_AT:
             self._unweighed = 0

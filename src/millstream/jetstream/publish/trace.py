@@ -31,6 +31,15 @@ _LATE: Final = (Err.STREAM_STORE_FAILED, Err.ACCOUNT_RESOURCES_EXCEEDED, Err.MES
 
 def trace_publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> dict[str, Any]:
     """Store a message, or `only` check whether it would be stored; return the trace."""
+    arrival = stream.spans.begin(subject, frame) if stream.spans is not None and not only else None
+    try:
+        return _publish(stream, subject, frame, only)
+    finally:
+        if arrival is not None and stream.spans is not None:
+            stream.spans.end(arrival)
+
+
+def _publish(stream: Stream, subject: bytes, frame: Frame, only: bool) -> dict[str, Any]:
     message = Incoming(subject, frame.reply(), frame.headers(), frame.payload())
     told: dict[str, Any] = {"stream": stream.name}
     if stream.backlogged:

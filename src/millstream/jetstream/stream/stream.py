@@ -27,6 +27,7 @@ from millstream.jetstream.publish.refusals import Refusals
 from millstream.jetstream.publish.rollups import Rollups
 from millstream.jetstream.publish.schedule import Schedules
 from millstream.jetstream.publish.slow_path import Publishing
+from millstream.jetstream.publish.store_spans import StreamSpans
 from millstream.jetstream.publish.trace import trace_publish
 from millstream.jetstream.publish.ttl import TtlExpiry
 from millstream.jetstream.read.direct import DirectGet
@@ -117,6 +118,8 @@ class Stream(StreamCommits):
             self._refusals,
         )
         self.ingest.weigh = self.weigh
+        queue = self.world.spans
+        self.spans = self.ingest.spans = StreamSpans(self, queue) if queue is not None else None
         self._retry: Cancel | None = None
         self._tell_again: Cancel | None = None
         self._purged = False

@@ -51,7 +51,7 @@ class ServerMetrics:
         broker = self._server.broker
         traffic = yield from totals.server_traffic(broker)
         pending = yield from totals.pending_bytes(broker)
-        families = [*self._about_the_server(), *self._traffic(traffic, pending)]
+        families = [*self._about_the_server(), *self._traffic(traffic, pending), *self._otel()]
         parts = [text_of(family) for family in families]
         parts += yield from table_text(self._accounts())
         view = jetstream_of(self._server)
@@ -128,6 +128,11 @@ class ServerMetrics:
             "Pauses imposed on clients that publish too fast.",
             broker.totals.stalled_clients,
         )
+
+    def _otel(self) -> Iterator[Metric]:
+        sender = self._server.otel
+        if sender is not None:
+            yield from sender.described()
 
     def _accounts(self) -> MetricTable:
         labels = ["account"]
