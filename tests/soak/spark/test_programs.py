@@ -15,6 +15,7 @@ from tests.kits.spark.deaths import Streams, exactly_once, wait_until
 from tests.kits.spark.programs import BIN, Program, run
 
 COUNT = 300
+METASTORE = "jdbc:derby:;databaseName={}/metastore;create=true"  # tables last from run to run
 BUCKET = {"name": "KV_devices", "subjects": ["$KV.devices.>"], "max_msgs_per_subject": 5}
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
@@ -133,29 +134,44 @@ def copied() -> DataFrame:
     return spark.readStream.table("orders").select("stream", "seq", "data")
 
 
+BUCKET = {{"nats.servers": "{streams.url}", "bucket": "devices", "startingOffsets": "earliest"}}
+
+
+@dp.table
+def device_changes() -> DataFrame:
+    return spark.readStream.format("jetstream").options(**BUCKET, failOnDataLoss="false").load()
+
+
 @dp.materialized_view
 def devices() -> DataFrame:
-    options = {{"nats.servers": "{streams.url}", "subscribe": "KV_devices", "failOnDataLoss": "false"}}
-    changes = spark.read.format("jetstream").options(**options).load().selectExpr(
-        "replace(subject, '$KV.devices.') as key", "cast(data as string) as name", "time as since",
-        "lead(time) over (partition by subject order by seq) as until",
-        "headers['KV-Operation'] is null and headers['Nats-Marker-Reason'] is null as is_put",
-    )
-    return changes.where("is_put").drop("is_put")
+    until = "lead(time) over (partition by key order by revision) as until"
+    return spark.read.table("device_changes").selectExpr("*", until).where("operation = 'put'")
 """,
     )
     run_project(tmp_path)
-    devices = pq.read_table(tmp_path / "warehouse" / "devices").sort_by("since").to_pylist()
-    assert [(row["key"], row["name"], row["until"] is None) for row in devices] == [
-        ("d1", "boiler", False),
-        ("d2", "oven", False),
-        ("d1", "heater", True),
+    devices = pq.read_table(tmp_path / "warehouse" / "devices").sort_by("revision").to_pylist()
+    assert [(row["key"], row["value"], row["until"] is None) for row in devices] == [
+        ("d1", b"boiler", False),
+        ("d2", b"oven", False),
+        ("d1", b"heater", True),
     ]
-    assert devices[0]["until"] == devices[2]["since"]
+    assert devices[0]["until"] == devices[2]["time"]
     orders = pq.read_table(tmp_path / "warehouse" / "orders", columns=["seq"])
     assert sorted(orders.column("seq").to_pylist()) == list(range(1, COUNT + 1))
     subjects = pq.read_table(tmp_path / "warehouse" / "subjects").to_pylist()
     assert sum(row["count"] for row in subjects) == COUNT
+    assert streams.copies() == exactly_once(COUNT)
+
+    streams.link.request("$KV.devices.d1", b"fan")
+    streams.api("STREAM.PURGE.KV_devices", {"keep": 1})
+    run_project(tmp_path)
+    devices = pq.read_table(tmp_path / "warehouse" / "devices").sort_by("revision").to_pylist()
+    assert [(row["value"], row["until"] is None) for row in devices] == [
+        (b"boiler", False),
+        (b"oven", False),
+        (b"heater", False),
+        (b"fan", True),
+    ]
     assert streams.copies() == exactly_once(COUNT)
 
 
@@ -205,4 +221,6 @@ def run_project(folder: Path) -> str:
     return run(
         folder, str(BIN / "spark-pipelines"), "run",
         "--conf", f"spark.sql.warehouse.dir={folder}/warehouse", "--conf", "spark.ui.enabled=false",
+        "--conf", "spark.sql.catalogImplementation=hive",
+        "--conf", f"spark.hadoop.javax.jdo.option.ConnectionURL={METASTORE.format(folder)}",
     )  # fmt: skip
