@@ -13,6 +13,8 @@ cdef int _MESSAGE
 cdef int _ERASE
 cdef unsigned long long _FARTHEST_JUMP
 cdef int _COMMIT_START
+cdef Py_ssize_t _LARGE_MESSAGE
+cdef Py_ssize_t _LONGER
 cdef Py_ssize_t _MOST_MESSAGES
 
 @cython.final
@@ -28,6 +30,7 @@ cdef class LogAppender:
         self, bytes subject, bytes source, Py_ssize_t start, Py_ssize_t header_size, Py_ssize_t size,
         long long timestamp, int marks,
     ) except 0
+    cdef bint _is_full(self, Segment segment) noexcept
     @cython.locals(state=LogState, segment=Segment)
     cpdef skip_to(self, unsigned long long seq, long long timestamp)
     @cython.locals(state=LogState)

@@ -21,6 +21,8 @@ _MESSAGE = int(Kind.MESSAGE)
 _ERASE = int(Kind.ERASE)
 _FARTHEST_JUMP = FARTHEST_JUMP
 _COMMIT_START = COMMIT_START
+_LARGE_MESSAGE = 64 * 1024  # bytes; the end of a segment costs as much as writing twenty of them
+_LONGER = 2  # usual sizes: a restart reads the last segment as a whole
 _MOST_MESSAGES = 65_536  # of a segment: the event loop waits while the tables of one are loaded
 
 
@@ -54,7 +56,11 @@ class LogAppender:
         """Store ``source[start:start + size]``, which begins with headers; return its sequence."""
         state = self._state
         segment = self._chain.active
-        if segment is None or segment.size >= self.segment_size or segment.count >= _MOST_MESSAGES:
+        if (
+            segment is None
+            or segment.count >= _MOST_MESSAGES
+            or (segment.size >= self.segment_size and self._is_full(segment))
+        ):
             segment = self.roll()
         seq = state.last_seq + 1
         total = segment.write(_MESSAGE, seq, timestamp, subject, source, start, header_size, size)
@@ -71,6 +77,10 @@ class LogAppender:
         if header_size > 0:
             state.with_headers += 1
         return seq
+
+    def _is_full(self, segment: Segment) -> bool:
+        """Return True if a segment of at least the usual size must end; large messages get a longer one."""
+        return segment.size >= _LONGER * self.segment_size or segment.count * _LARGE_MESSAGE > segment.size
 
     def skip_to(self, seq: int, timestamp: int) -> None:
         """Use up all sequences up to and including `seq` without storing anything."""
@@ -108,7 +118,7 @@ class LogAppender:
 
     def _writable(self) -> Segment:
         segment = self._chain.active
-        if segment is None or segment.size >= self.segment_size:
+        if segment is None or (segment.size >= self.segment_size and self._is_full(segment)):
             segment = self.roll()
         return segment
 

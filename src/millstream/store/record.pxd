@@ -19,6 +19,7 @@ cdef Py_ssize_t _MOST_SPARES
 cdef Py_ssize_t _SMALLEST_SPARE
 cdef Py_ssize_t _SMALL_SPARE
 cdef Py_ssize_t _LARGE_RECORD
+cdef Py_ssize_t _SEALED_AT_ONCE
 cdef Py_ssize_t _QUICK_SEAL
 
 cpdef Py_ssize_t record_size(Py_ssize_t subject_size, Py_ssize_t header_size, Py_ssize_t body_size)

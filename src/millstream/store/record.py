@@ -58,6 +58,7 @@ _KIND_SHIFT = 28
 
 _QUICK_SEAL = 16 * 1024  # bytes; checksums of fewer are not worth giving the interpreter to others
 _LARGE_RECORD = 64 * 1024
+_SEALED_AT_ONCE = 4 * 1024 * 1024  # bytes, in less than a millisecond
 _MOST_SPARES = 16  # pieces of such memory, so that thousands of streams do not search a long list
 _SMALLEST_SPARE = 2048  # smaller memory is as quickly had from the system
 _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing waits for the disk
@@ -129,6 +130,10 @@ class RecordBuffer(GrowingBuffer):
             self.put_little(header_size, 4)
         self.put(subject, 0, subject_size)
         self.put(source, start, size)
+        if total >= _LARGE_RECORD and self.size - self._sealed <= _SEALED_AT_ONCE:
+            # It is in the processor's cache now, and the thread that writes has more to do than this one.
+            seal_records(self._store, self._sealed, self.size, self.base)
+            self._sealed = self.size
         return total
 
     def seal(self) -> None:

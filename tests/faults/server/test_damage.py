@@ -43,7 +43,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Payloads]:
         caller.create("whole")
         for number in range(160):
             payload = b"message %03d" % number
-            if number % 8 == 0:
+            if number % 4 == 0:
                 payload += bytes([number]) * LARGE
             payloads[caller.publish(f"hurt.{number % 3}", payload)["seq"]] = payload
             caller.publish("whole.a", b"whole %d" % number)

@@ -26,7 +26,7 @@ async def test_files_of_a_store_are_for_owner_and_group_only(tmp_path: Path, uma
         streams = connection.jetstream()
         await streams.add_stream(name="S", subjects=["s.>"])
         await streams.add_consumer("S", durable_name="c")
-        for _ in range(30):
+        for _ in range(50):
             await streams.publish("s.x", b"x" * 700_000)  # two segments, so that there is a summary
         await streams.update_stream(name="S", subjects=["s.>"], max_msgs=100)
         await connection.close()

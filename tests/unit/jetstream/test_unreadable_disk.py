@@ -13,7 +13,7 @@ from tests.kits.jetstream.stream import Disk, Site
 
 pytestmark = pytest.mark.compiled
 
-LARGE = bytes(6 * 1024 * 1024)  # three of them fill a segment
+LARGE = bytes(11 * 1024 * 1024)  # three of them fill a segment
 SEGMENTS = 4
 
 

@@ -346,3 +346,14 @@ def test_a_segment_has_a_bounded_number_of_messages() -> None:
     assert [segment.count for segment in log.chain.segments] == [65_536, 1]
     commit_all(log)
     assert open_log(log.chain.fs, "s").messages == 65_537
+
+
+def test_segments_of_large_messages_are_longer() -> None:
+    size = 64 * 1024
+    log = open_log(MemoryFileSystem(), "s", segment_size=4 * size)
+    for _ in range(16):
+        put(log, b"s", b"x" * size)
+    for _ in range(16):
+        put(log, b"s", b"x" * (size // 2))
+    commit(log)
+    assert [segment.count for segment in log.chain.segments] == [8, 8, 8, 8]
