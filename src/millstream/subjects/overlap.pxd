@@ -25,6 +25,13 @@ cdef class PatternSet:
     @cython.locals(node=_Node, found=_Node, token=bytes, each=bytes, nodes=list, following=list)
     cpdef bint collides(self, bytes pattern) except? -1
     @cython.locals(
+        node=_Node, token=bytes, each=bytes, start=bytes, nodes=list, following=list, starts=list,
+        starts_there=list, index=Py_ssize_t,
+    )
+    cpdef list colliding(self, bytes pattern)
+    @cython.locals(token=bytes, below=_Node, nodes=list, starts=list)
+    cdef _list_below(self, _Node node, bytes start, list found)
+    @cython.locals(
         node=_Node, found=_Node, tail=_Node, token=bytes, each=bytes, nodes=list, following=list,
         covering=Py_ssize_t,
     )

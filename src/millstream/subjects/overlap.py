@@ -100,6 +100,50 @@ class PatternSet:
                 return True
         return False
 
+    def colliding(self, pattern: bytes) -> list[bytes]:
+        """Return the members that match a literal subject which `pattern` matches, too."""
+        found: list[bytes] = []
+        nodes = [self._root]
+        starts = [b""]  # what leads to each of these nodes
+        for token in pattern.split(b"."):
+            following: list[_Node] = []
+            starts_there: list[bytes] = []
+            for index in range(len(nodes)):
+                node = nodes[index]
+                start = starts[index]
+                if token == _TAIL:
+                    self._list_below(node, start, found)
+                    continue
+                if _TAIL in node.children:
+                    found.append(start + _TAIL)
+                for each in list(node.children) if token == _STAR else (token, _STAR):
+                    if each != _TAIL and each in node.children:
+                        following.append(node.children[each])
+                        starts_there.append(b"%b%b." % (start, each))
+            self._count(len(following))
+            nodes = following
+            starts = starts_there
+        for index in range(len(nodes)):
+            node = nodes[index]
+            if node.ends > 0:
+                found.append(starts[index][:-1])
+        return found
+
+    def _list_below(self, node: _Node, start: bytes, found: list[bytes]) -> None:
+        """Add all members below a node to which `start` leads."""
+        nodes = [node]
+        starts = [start]
+        while nodes:
+            node = nodes.pop()
+            start = starts.pop()
+            self._count(len(node.children))
+            for token, below in node.children.items():
+                if below.ends > 0:
+                    found.append(start + token)
+                if below.children:
+                    nodes.append(below)
+                    starts.append(b"%b%b." % (start, token))
+
     def covers_twice(self, subset: bytes) -> bool:
         """Return True if at least two members cover all of `subset`, as defined by ``match.is_subset``.
 

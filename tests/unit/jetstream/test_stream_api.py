@@ -242,6 +242,9 @@ def test_names_and_lists_are_sorted_and_paged() -> None:
     assert len(site.ask("STREAM.LIST")["streams"]) == 256
     assert site.ask("STREAM.NAMES", {"offset": 999})["offset"] == 300
     assert site.ask("STREAM.NAMES", {"subject": "n007.x"})["streams"] == ["N007"]
+    assert site.ask("STREAM.NAMES", {"subject": "n007.>"})["streams"] == ["N007"]
+    assert site.ask("STREAM.NAMES", {"subject": "*.x"})["total"] == 300
+    assert site.ask("STREAM.NAMES", {"subject": "*.x", "offset": 299})["streams"] == ["N299"]
     assert site.ask("STREAM.NAMES", {"subject": "zz"})["streams"] is None
     assert site.ask("STREAM.LIST", {"subject": "zz"})["streams"] == []
 

@@ -6,11 +6,15 @@ however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import repeat
 
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.subjects.overlap import MOST_STEPS, PatternSet
+from millstream.subjects.overlap import MOST_STEPS, PatternSet, TooManySteps
 from millstream.subjects.tokens import is_literal
+
+_MOST_LISTENERS = 1_000  # tokens of subjects that are looked at in a step
 
 
 class StreamConfigs(Mapping[str, StreamConfig]):
@@ -20,6 +24,8 @@ class StreamConfigs(Mapping[str, StreamConfig]):
         self._by_name: dict[str, StreamConfig] = {}
         self._subjects = PatternSet()
         self._added: dict[str, dict[str, None]] = {}  # the subjects of each stream that are in the tree
+        self._listeners: dict[str, str] = {}  # the stream of each subject
+        self._has_shared = False  # streams that were stored may share a subject
 
     def __getitem__(self, name: str) -> StreamConfig:
         return self._by_name[name]
@@ -37,12 +43,30 @@ class StreamConfigs(Mapping[str, StreamConfig]):
         before = self._added.get(config.name, {})
         added = self._added[config.name] = dict.fromkeys(config.subjects)
         self._by_name[config.name] = config
-        self._subjects.remove_all(before.keys() - added.keys())
-        self._subjects.add_all(added.keys() - before.keys())
+        self._remove(before.keys() - added.keys())
+        new = added.keys() - before.keys()
+        self._subjects.add_all(new)
+        self._has_shared = self._has_shared or not new.isdisjoint(self._listeners)
+        self._listeners.update(dict.fromkeys(new, config.name))
 
     def discard(self, name: str) -> None:
         self._by_name.pop(name, None)
-        self._subjects.remove_all(self._added.pop(name, ()))
+        self._remove(self._added.pop(name, {}))
+
+    def _remove(self, subjects: Collection[str]) -> None:
+        self._subjects.remove_all(subjects)
+        deque(map(self._listeners.pop, subjects, repeat("")), maxlen=0)
+
+    def listening_to(self, subject: str) -> set[str] | None:
+        """Return the names of the streams with messages of a subject; None: they must be searched for."""
+        if self._has_shared:
+            return None
+        self._subjects.allow(_MOST_LISTENERS)
+        try:
+            found = self._subjects.colliding(subject.encode())
+        except TooManySteps:
+            return None
+        return {self._listeners[own.decode()] for own in found}
 
     def others_listen_to(self, name: str, subjects: Iterable[str]) -> bool:
         """Return True if a stream other than `name` has one of these subjects.

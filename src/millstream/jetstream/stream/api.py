@@ -223,11 +223,13 @@ class StreamApi:
         found: SortedPage[str] = SortedPage(offset, count)
         batch: list[str] = []
         compared = 0
-        for name in list(self._account.streams):
-            if wanted:
+        known = self._account.configs().listening_to(subject) if wanted else None
+        takes = True
+        for name in list(self._account.streams) if known is None else known & self._account.streams.keys():
+            if wanted and known is None:
                 takes, looked_at = yield from self._takes(name, wanted)
                 compared += looked_at
-            if not wanted or takes:
+            if takes:
                 batch.append(name)
             compared += 1
             if compared >= AT_ONCE:
