@@ -149,7 +149,8 @@ def syntax_error(text: bytes) -> str:
 def escape_html(json: bytes) -> bytes:
     """Return the same JSON with the characters escaped that mean something in HTML, as Go's encoder does."""
     for character, escape in _ESCAPES:  # they occur only inside strings
-        json = json.replace(character, escape)
+        if character in json:
+            json = json.replace(character, escape)
     return json
 
 

@@ -22,6 +22,7 @@ from millstream.jetstream.stream.committer import DEFAULT_SYNC_INTERVAL_S
 from millstream.jsapi.codec import encode
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.limits import API_LEVEL
+from millstream.jsapi.stream_types import StreamState
 from millstream.server.monitor.formats import nanoseconds
 from millstream.server.monitor.healthz import HealthError, HealthErrorType, HealthzOptions
 from millstream.server.monitor.json_page import Listing
@@ -86,7 +87,7 @@ class StreamDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     created: str
     cluster: dict[str, str]
     config: msgspec.Raw | None = None
-    state: msgspec.Raw
+    state: StreamState
     consumer_detail: Listing | list[None] = []
     direct_consumer_detail: Listing | list[None] = []
     mirror: msgspec.Raw | None = None
@@ -239,7 +240,7 @@ class EngineView:
             created=format_time(stream.created_ns),
             cluster={"leader": self._engine.server_name},
             config=msgspec.Raw(encode(stream.config)) if options.config else None,
-            state=msgspec.Raw(encode(stream.state())),
+            state=stream.state(),
             consumer_detail=self._consumers(stream, options, direct=False),
             direct_consumer_detail=self._consumers(stream, options, direct=True),
             mirror=msgspec.Raw(encode(mirror)) if mirror is not None else None,

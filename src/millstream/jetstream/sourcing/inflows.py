@@ -141,4 +141,6 @@ class Inflows:
         return self._infos(OriginKind.SOURCE)
 
     def _infos(self, kind: OriginKind) -> list[StreamSourceInfo]:
+        if not self._inflows:
+            return []
         return [inflow.info() for inflow in self._inflows.values() if inflow.origin.kind is kind]

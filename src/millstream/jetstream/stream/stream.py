@@ -123,6 +123,7 @@ class Stream(StreamCommits):
         self._retry: Cancel | None = None
         self._tell_again: Cancel | None = None
         self._purged = False
+        self._first_read = 0, ZERO_TIME  # the first message when its time was asked for last
         self.fast_path = False  # for batches and copies; `ingest` has its own
         self.configure(config)
 
@@ -443,13 +444,19 @@ class Stream(StreamCommits):
 
     def _first_time(self) -> Time:
         """Return the time of the first message, if there is one and it can be read."""
+        log = self.log
+        if not log.messages:
+            return ZERO_TIME
+        if self._first_read[0] == log.first_seq:
+            return self._first_read[1]
         record = Record()
         seq = 0
-        while self.log.messages and seq != self.log.first_seq:
-            seq = self.log.first_seq
+        while log.messages and seq != log.first_seq:
+            seq = log.first_seq
             try:
-                if self.log.get(seq, record):
-                    return Time(record.timestamp)
+                if log.get(seq, record):
+                    self._first_read = seq, Time(record.timestamp)
+                    return self._first_read[1]
             except StoreError as error:  # the rest can be told without it
                 _log.error("%s", error)
         return ZERO_TIME

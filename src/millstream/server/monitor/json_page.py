@@ -14,6 +14,7 @@ import msgspec
 
 from millstream.base.slices import Pieces
 from millstream.golang.json import escape_html
+from millstream.golang.time import Time, format_time
 from millstream.server.monitor.formats import INDENT, indented
 
 _PART: Final = 32 * 1024  # bytes
@@ -63,21 +64,34 @@ class Text:
 
 def _write(document: Any, pretty: bool, column: int, parts: Text) -> Pieces[None]:
     """Add the text of `document`; all lines but the first are indented by `column`."""
+    text, listings = _framed(document, pretty, column)
+    if not listings:
+        parts.append(text)
+        yield 1
+    else:
+        yield from _write_listings(text, listings, pretty, column, parts)
+
+
+def _framed(document: Any, pretty: bool, column: int) -> tuple[bytes, list[Listing]]:
+    """Return the text of `document`, with a placeholder for each listing, and the listings."""
     listings: list[Listing] = []
 
     def mark(value: Any) -> str:
+        if isinstance(value, Time):
+            return format_time(value)
         if not isinstance(value, Listing):
             raise TypeError(f"{type(value).__name__} is no part of a document")
         listings.append(value)
         return _MARK
 
     text = escape_html(msgspec.json.encode(document, enc_hook=mark))
-    if pretty:
-        text = indented(text, column)
-    if not listings:
-        parts.append(text)
-        yield 1
-        return
+    return indented(text, column) if pretty else text, listings
+
+
+def _write_listings(
+    text: bytes, listings: list[Listing], pretty: bool, column: int, parts: Text
+) -> Pieces[None]:
+    """Add a text with the items of its listings in place of their placeholders."""
     frame = text.split(_MARK_TEXT)
     for listing, before in zip(listings, frame, strict=False):
         parts.append(before)
@@ -103,7 +117,12 @@ def _write_items(listing: Listing, pretty: bool, column: int, parts: Text) -> Pi
             continue
         parts.append(b"," + start if begun else b"[" + start)
         begun = True
-        yield from _write(item, pretty, inner, parts)
+        text, listings = _framed(item, pretty, inner)
+        if listings:
+            yield from _write_listings(text, listings, pretty, inner, parts)
+        else:
+            parts.append(text)
+            yield 1
     if begun:
         parts.append(b"\n" + b" " * column + b"]" if pretty else b"]")
     else:
