@@ -2,7 +2,8 @@
 
 All logs share a part of the memory budget.  While it is exceeded, a log that loads tables drops those it
 loaded first, except for a few: readers at several positions need one each.  Tables that were not used for a
-while are dropped in any case (``rest``).  Files are opened when they are read; a log keeps a bounded number
+while are dropped in any case (``rest``), and those of a segment that was sealed and not read since when a few
+others are (``keep``).  Files are opened when they are read; a log keeps a bounded number
 of them open.  Used only by the thread that appends.
 """
 
@@ -22,6 +23,7 @@ from millstream.store.summary import Summary, decode, load_tables
 from millstream.store.waypoints import STRIDE
 
 FEW_LOADED = 4  # sealed segments
+_DROPPED_AT_ONCE = 2  # more than come meanwhile, which is one
 MOST_OPEN = 256  # files of segments without tables
 _MESSAGES_OF_AN_ITEM = 100  # for which a waypoint is chosen, in the time that other items of a slice take
 
@@ -67,8 +69,12 @@ class Tables:
                 segment.close()
 
     def keep(self, segment: Segment) -> None:
-        """Keep the tables of a segment that was sealed."""
+        """Keep the tables of a segment that was sealed; drop some of earlier ones that nobody reads."""
         self._count(segment)
+        segment.touched = False
+        unread = [each for each in list(self._loaded)[:-FEW_LOADED] if not each.touched]
+        for each in unread[:_DROPPED_AT_ONCE]:
+            self._unload(each)
 
     def drop(self, segment: Segment) -> None:
         """Stop counting a segment that is gone or has no tables any more."""

@@ -43,6 +43,10 @@ class Waypoints:
                 if self.seqs is not None and seqs is not None:
                     self.seqs.push(seqs.at(ordinal))
                 behind = offset + stride
+        self.offsets = _fitted(self.offsets)
+        self.ordinals = _fitted(self.ordinals)
+        if self.seqs is not None:
+            self.seqs = _fitted(self.seqs)
 
     def before(self, seq: int) -> int:
         """Return the last waypoint whose sequence is not above `seq`; -1 if there is none."""
@@ -55,7 +59,7 @@ class Waypoints:
     def take_times(self, ordinals: Numbers, times: Numbers) -> None:
         """Take over the times recorded for messages, if those are the ones with waypoints."""
         if ordinals.peek() == self.ordinals.peek():
-            self.times = times
+            self.times = _fitted(times)
 
     def ordinal_end(self, index: int, count: int) -> int:
         """Return the ordinal of the next waypoint, or `count` after the last one."""
@@ -68,3 +72,8 @@ class Waypoints:
     def end(self, index: int) -> int:
         """Return the end of a waypoint's stretch: the next waypoint, or the end of the file."""
         return self.offsets.at(index + 1) if index + 1 < self.offsets.count else self._size
+
+
+def _fitted(numbers: Numbers) -> Numbers:
+    """Return a copy without room to grow: a large log has thousands of these lists."""
+    return Numbers(numbers.width, numbers.peek())

@@ -308,6 +308,23 @@ def test_a_log_drops_tables_while_all_have_too_many(monkeypatch: pytest.MonkeyPa
     log.close()
 
 
+def test_tables_of_sealed_segments_are_dropped_unless_somebody_reads_them() -> None:
+    log = open_log(MemoryFileSystem(), "s", segment_size=SEGMENT)
+    record = Record()
+    number = 0
+    while len(log.chain.segments) < 4 * tables.FEW_LOADED:
+        number += 1
+        log.append(b"a", bytes(100), 0, 0, 100, number, 0)
+        commit(log)
+        assert log.get(1, record)
+        if len(log.chain.segments) == 2:
+            log.reader.load(log.chain.segments[0])
+    loaded = [segment.number for segment in log.chain.segments[:-1] if segment.loaded]
+    assert len(loaded) <= tables.FEW_LOADED + 2
+    assert loaded[0] == 1  # it was read
+    assert [log.subject_of(seq) for seq in range(1, number + 1)] == [b"a"] * number
+
+
 class CountedFile(MemoryFile):
     """Counts its reads."""
 
