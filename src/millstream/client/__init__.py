@@ -1,4 +1,4 @@
-"""Millstream's Python client: an ordered consumer that runs on any NATS server.
+"""Millstream's Python client: an ordered consumer and consumer groups, on any NATS server.
 
 client = await millstream.client.connect("nats://127.0.0.1:4222")
 async with client.ordered("ORDERS") as messages:
@@ -10,12 +10,19 @@ from millstream.client.blocking_client import BlockingClient, BlockingOrderedCon
 from millstream.client.client import Client, connect, ordered
 from millstream.client.config import StartAt
 from millstream.client.errors import (
+    AckLost,
+    BadGroup,
     BadOptions,
     Check,
     ClientClosed,
     ClientError,
     CredentialsRefused,
+    GroupChanged,
+    GroupError,
+    GroupExists,
+    GroupNotFound,
     NoStream,
+    NotAMember,
     OrderedConfigError,
     RequestRefused,
     ServerUnavailable,
@@ -26,6 +33,8 @@ from millstream.client.ordered import OrderedConsumer
 from millstream.client.state import OrderedMessage, OrderedState, Phase, ResetReason
 
 __all__ = [
+    "AckLost",
+    "BadGroup",
     "BadOptions",
     "BlockingClient",
     "BlockingOrderedConsumer",
@@ -34,7 +43,12 @@ __all__ = [
     "ClientClosed",
     "ClientError",
     "CredentialsRefused",
+    "GroupChanged",
+    "GroupError",
+    "GroupExists",
+    "GroupNotFound",
     "NoStream",
+    "NotAMember",
     "OrderedConfigError",
     "OrderedConsumer",
     "OrderedMessage",

@@ -1,4 +1,4 @@
-"""The JetStream API requests that an ordered consumer needs, over any carrier.
+"""JetStream API requests over any carrier.
 
 Each raises RequestRefused if the server returns an error, ServerUnavailable if no answer comes in time, and
 ClientClosed if the connection is closed for good.
@@ -38,7 +38,7 @@ _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>/\\")
 class Api:
     """Sends requests to the JetStream of `domain`, or to the API under `prefix`."""
 
-    __slots__ = ("_domain", "_prefix", "_timeout_s", "carrier")
+    __slots__ = ("_domain", "_prefix", "carrier", "timeout_s")
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Api:
         self.carrier = carrier
         self._domain = domain
         self._prefix = domain_api_prefix(domain) if domain else prefix
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
 
     async def stream_info(self, stream: str) -> StreamInfo:
-        answer = await self._ask(STREAM_INFO, stream)
+        answer = await self.ask(STREAM_INFO, stream)
         if answer.info is None:
             raise _told_nothing(STREAM_INFO)
         return answer.info
@@ -63,13 +63,13 @@ class Api:
         """Create the consumer `config.name`, which must not exist."""
         filters = [config.filter_subject] if config.filter_subject else []
         request = CreateConsumerRequest(stream_name=stream, config=config, action=ConsumerAction.CREATE)
-        answer = await self._ask(CONSUMER_CREATE, stream, config.name, *filters, body=encode(request))
+        answer = await self.ask(CONSUMER_CREATE, stream, config.name, *filters, body=encode(request))
         if answer.info is None:
             raise _told_nothing(CONSUMER_CREATE)
         return answer.info
 
     async def delete_consumer(self, stream: str, name: str) -> None:
-        await self._ask(CONSUMER_DELETE, stream, name)
+        await self.ask(CONSUMER_DELETE, stream, name)
 
     async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None) -> int:
         """Store a message in the stream that captures `subject`; return its sequence."""
@@ -87,7 +87,13 @@ class Api:
         except LinkError as error:
             raise ServerUnavailable(str(error)) from error
 
-    async def _ask(self, verb: Verb[Answer], stream: str, *tokens: str, body: bytes = b"") -> Answer:
+    @property
+    def prefix(self) -> str:
+        """The first tokens of the subjects of requests."""
+        return self._prefix
+
+    async def ask(self, verb: Verb[Answer], stream: str, *tokens: str, body: bytes = b"") -> Answer:
+        """Send the request of `verb` about a stream, and return the answer in its type."""
         subject = verb.subject_for(self._prefix, (stream, *tokens))
         try:
             return read_answer(await self._request(subject, body, b""), verb)
@@ -102,10 +108,10 @@ class Api:
     async def _request(self, subject: str, body: bytes, headers: Headers) -> bytes:
         """Send a request; the caller handles NoResponders, whose meaning depends on the request."""
         try:
-            return await self.carrier.request(subject, body, headers, self._timeout_s)
+            return await self.carrier.request(subject, body, headers, self.timeout_s)
         except RequestTimeout as error:
             raise ServerUnavailable(
-                f"{self.carrier.where} did not answer {subject} within {self._timeout_s:g} s; it is away or "
+                f"{self.carrier.where} did not answer {subject} within {self.timeout_s:g} s; it is away or "
                 "busy, or this user may not ask"
             ) from error
         except NoResponders:

@@ -20,6 +20,7 @@ from typing import Any, Final, Self, TypeVar
 
 from millstream.client.client import DEFAULT_URL, Client, connect
 from millstream.client.errors import ClientClosed, ClientError
+from millstream.client.groups.blocking_groups import BlockingGroups
 from millstream.client.ordered import OrderedConsumer
 from millstream.client.state import OrderedMessage, OrderedState
 
@@ -61,6 +62,11 @@ class BlockingClient:
     def __init__(self, client: Client, thread: LoopThread) -> None:
         self._client = client
         self._thread = thread
+
+    @property
+    def groups(self) -> BlockingGroups:
+        """The partitioned consumer groups of the account."""
+        return BlockingGroups(self._client.groups, self._thread)
 
     def ordered(self, stream: str, /, **options: Any) -> BlockingOrderedConsumer:
         """Return a consumer for ``with`` and ``for``; options as for `Client.ordered`, without `callback`."""

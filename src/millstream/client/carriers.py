@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from millstream.client.core import OrderedCore
+from millstream.client.core import Arrival, OrderedCore
+from millstream.link.deliveries import BatchReceiver, LinkMessage
 from millstream.link.errors import LinkError
 from millstream.link.frames import Headers
 from millstream.link.link import Link
@@ -45,8 +46,11 @@ class Carrier(Protocol):
     async def receive(self, inbox: str, core: OrderedCore) -> Callable[[], Awaitable[None]]:
         """Pass messages for `inbox` to `core`; return a function that stops this."""
 
-    def answer(self, subject: str) -> None:
-        """Publish an empty message to `subject`; does nothing without a connection."""
+    async def subscribe(self, inbox: str, take: Callable[[Arrival], None]) -> Callable[[], Awaitable[None]]:
+        """Pass messages for `inbox` to `take`; return a function that stops this."""
+
+    def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
+        """Publish a message; does nothing without a connection."""
 
 
 class LinkCarrier:
@@ -88,14 +92,24 @@ class LinkCarrier:
     async def receive(self, inbox: str, core: OrderedCore) -> Callable[[], Awaitable[None]]:
         sid = self.link.subscribe_receiver(inbox, core)
 
+        return self._end(sid)
+
+    async def subscribe(self, inbox: str, take: Callable[[Arrival], None]) -> Callable[[], Awaitable[None]]:
+        def take_all(messages: list[LinkMessage]) -> None:
+            for message in messages:
+                take(message)
+
+        return self._end(self.link.subscribe_receiver(inbox, BatchReceiver(take_all)))
+
+    def _end(self, sid: int) -> Callable[[], Awaitable[None]]:
         async def end() -> None:
             self.link.end_subscription(sid)
 
         return end
 
-    def answer(self, subject: str) -> None:
+    def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
         if self.link.is_up:
             try:
-                self.link.publish(subject)
+                self.link.publish(subject, payload, reply=reply)
             except LinkError:
                 return  # the consumer is lost with the connection; its heartbeat watch notices

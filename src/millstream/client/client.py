@@ -19,6 +19,7 @@ from millstream.client.config import (
     ordered_config,
 )
 from millstream.client.errors import BadOptions, CredentialsRefused, ServerUnavailable
+from millstream.client.groups import Groups
 from millstream.client.ordered import Callback, OrderedConsumer
 from millstream.jsapi.enums import ReplayPolicy
 from millstream.jsapi.names import API_PREFIX
@@ -62,6 +63,11 @@ class Client:
     def connection(self) -> Any:
         """The underlying connection, for calls that the client does not offer."""
         return self._connection
+
+    @property
+    def groups(self) -> Groups:
+        """The partitioned consumer groups of the account."""
+        return Groups(self._api)
 
     def ordered(
         self,

@@ -8,6 +8,13 @@
     │   └── StreamNotFound
     ├── NoStream                  no stream captures the subject of a message
     ├── StreamChanged             the stream is not the one that was read, or lost what was read
+    ├── GroupError                consumer groups
+    │   ├── BadGroup              a name or configuration is invalid
+    │   ├── GroupNotFound
+    │   ├── GroupExists           with another configuration
+    │   ├── GroupChanged          while its configuration was edited, or in a way that ends its members
+    │   ├── NotAMember
+    │   └── AckLost               the message was given to somebody else
     ├── ServerUnavailable         no answer; a later try may succeed
     └── ClientClosed              the connection or the consumer is closed
 
@@ -108,6 +115,34 @@ class StreamChanged(ClientError):
     @classmethod
     def went_back(cls, stream: str, last: int, seen: int) -> Self:
         return cls(f"stream {stream} ends at {last}, but message {seen} was already read: it lost messages")
+
+
+class GroupError(ClientError):
+    """The base of the errors of consumer groups."""
+
+
+class BadGroup(GroupError):
+    """Raised when the name or the configuration of a group is invalid."""
+
+
+class GroupNotFound(GroupError):
+    """Raised when the group does not exist."""
+
+
+class GroupExists(GroupError):
+    """Raised when a group of this name has another configuration."""
+
+
+class GroupChanged(GroupError):
+    """Raised when another program changed the configuration, and this call or member cannot continue."""
+
+
+class NotAMember(GroupError):
+    """Raised when the member does not belong to a static group."""
+
+
+class AckLost(GroupError):
+    """Raised when an ack reaches no consumer: the partition has moved, so the message is delivered again."""
 
 
 class ServerUnavailable(ClientError):

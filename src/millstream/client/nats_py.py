@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, ConnectionDrainingError, NoRespondersError
 from nats.errors import Error as NatsError
 
-from millstream.client.core import OrderedCore
+from millstream.client.core import Arrival, OrderedCore
 from millstream.link.errors import NoResponders, NotConnected, RequestTimeout
 from millstream.link.frames import Headers, header_block
 from millstream.protocol.headers import read_pairs
@@ -44,7 +44,7 @@ class NatsPyCarrier:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._answers: set[asyncio.Task[None]] = set()
+        self._publishing: set[asyncio.Task[None]] = set()
 
     @property
     def is_up(self) -> bool:
@@ -87,12 +87,18 @@ class NatsPyCarrier:
         return bytes(answer.data)
 
     async def receive(self, inbox: str, core: OrderedCore) -> Callable[[], Awaitable[None]]:
-        async def take(message: Msg) -> None:
-            core.receive(_Arrival(message))
+        def take(arrival: Arrival) -> None:
+            core.receive(arrival)
             core.chunk_ended()
 
+        return await self.subscribe(inbox, take)
+
+    async def subscribe(self, inbox: str, take: Callable[[Arrival], None]) -> Callable[[], Awaitable[None]]:
+        async def take_one(message: Msg) -> None:
+            take(_Arrival(message))
+
         try:
-            subscription = await self.connection.subscribe(inbox, cb=take)
+            subscription = await self.connection.subscribe(inbox, cb=take_one)
         except NatsError as error:
             raise NotConnected(f"subscribing failed: {error}") from None
 
@@ -103,12 +109,12 @@ class NatsPyCarrier:
 
         return end
 
-    def answer(self, subject: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(subject))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+    def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
+        task = asyncio.get_running_loop().create_task(self._publish(subject, payload, reply))
+        self._publishing.add(task)
+        task.add_done_callback(self._publishing.discard)
 
-    async def _answer(self, subject: str) -> None:
+    async def _publish(self, subject: str, payload: bytes, reply: str) -> None:
         # The consumer is lost with the connection; its heartbeat watch notices.
         with contextlib.suppress(NatsError, OSError):
-            await self.connection.publish(subject)
+            await self.connection.publish(subject, payload, reply=reply)

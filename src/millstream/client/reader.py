@@ -300,7 +300,7 @@ class Reading:
     def _answer_due(self) -> None:
         """Answer the flow-control requests that are due."""
         for subject in self.core.answers_due():
-            self._carrier.answer(subject)
+            self._carrier.publish(subject)
 
     async def take(self, limit: int) -> list[OrderedMessage]:
         """Return one to `limit` messages, none if the reading is closed; raises the error that ended it."""
