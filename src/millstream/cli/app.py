@@ -39,6 +39,9 @@ PLACES: Final = {
     "consumer": CommandPlace(
         "millstream.cli.commands.consumer:app", "Look at consumers and manage them.", _STREAMS
     ),
+    "group": CommandPlace(
+        "millstream.cli.commands.group:app", "Consumer groups: keys shared among members.", _STREAMS
+    ),
     "kv": CommandPlace("millstream.cli.commands.kv:app", "Buckets of keys and values.", _STREAMS),
     "obj": CommandPlace("millstream.cli.commands.obj:app", "Buckets of objects of any size.", _STREAMS),
     "dlq": CommandPlace(
