@@ -200,7 +200,8 @@ class ConsumerAdvisories:
             ),
         )
 
-    def max_deliveries(self, stream_seq: int, deliveries: int) -> None:
+    def max_deliveries(self, stream_seq: int, deliveries: int, dead_letter: str = "") -> None:
+        """Report that a message is given up; `dead_letter` is the subject under which it was stored."""
         self._tell(
             self._subject(names.ADVISORY_CONSUMER_MAX_DELIVERIES),
             lambda: MaxDeliveries(
@@ -209,6 +210,7 @@ class ConsumerAdvisories:
                 stream_seq=stream_seq,
                 deliveries=deliveries,
                 domain=self._domain,
+                dead_letter=dead_letter,
             ),
         )
 
@@ -225,7 +227,9 @@ class ConsumerAdvisories:
             ),
         )
 
-    def terminated(self, consumer_seq: int, stream_seq: int, deliveries: int, reason: str = "") -> None:
+    def terminated(
+        self, consumer_seq: int, stream_seq: int, deliveries: int, reason: str = "", dead_letter: str = ""
+    ) -> None:
         self._tell(
             self._terminated,
             lambda: MessageTerminated(
@@ -236,6 +240,7 @@ class ConsumerAdvisories:
                 deliveries=deliveries,
                 reason=reason,
                 domain=self._domain,
+                dead_letter=dead_letter,
             ),
         )
 

@@ -164,6 +164,7 @@ class MaxDeliveries(Event):
     stream_seq: UInt64 = always(0)
     deliveries: UInt64 = always(0)
     domain: str = ""
+    dead_letter: str = ""  # the subject of its letter, if the consumer has dead letters of its own
 
 
 class MessageNaked(Event):
@@ -185,6 +186,7 @@ class MessageTerminated(Event):
     deliveries: UInt64 = always(0)
     reason: str = ""
     domain: str = ""
+    dead_letter: str = ""  # as of MaxDeliveries
 
 
 class GroupPinned(Event):

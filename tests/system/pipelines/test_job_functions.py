@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from millstream.spark.jobs.analytics import failures, latency, poison, read_events
 from millstream.spark.jobs.archive import archive_rows
 from millstream.spark.jobs.context import explain
+from millstream.spark.jobs.deadletters import given_up
 from millstream.spark.jobs.errors import JobError, MissingFormat
 from millstream.spark.jobs.files import HadoopFiles
 from millstream.spark.jobs.inputs import require_format
@@ -126,6 +127,22 @@ def test_samples_and_advisories_become_tables(spark: SparkSession) -> None:
         (61, "max_deliver"),
     }
     read.unpersist()
+
+
+def test_only_messages_without_a_letter_get_one(spark: SparkSession) -> None:
+    def event(kind: str, sequence: int, **fields: object) -> bytes:
+        told = {"stream": "ORDERS", "consumer": "NEW", "stream_seq": sequence, "deliveries": 5, **fields}
+        return json.dumps({"type": f"io.nats.jetstream.advisory.v1.{kind}", **told}).encode()
+
+    events = [
+        event("max_deliver", 1),
+        event("max_deliver", 2, dead_letter="dlq.orders"),
+        event("terminated", 3, reason="bad", dead_letter="dlq.orders"),
+        event("terminated", 4, reason="bad", dead_letter=""),
+        event("nak", 5),
+    ]
+    found = given_up(frame(spark, [(n, "e", data) for n, data in enumerate(events, 1)]))
+    assert sorted(row.stream_seq for row in found.collect()) == [1, 4]
 
 
 def test_differences_between_stream_and_table_are_found(spark: SparkSession) -> None:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from millstream.jsapi import names
 from millstream.transfer.comparison import consumer_differences
 from millstream.transfer.consumer_move import copied_config, obstacle
 from millstream.transfer.errors import CopyDiffers
 from millstream.transfer.follower import following_config, why_not
 from millstream.transfer.late_acks import LateAck, read_ack
 from millstream.transfer.marks import freeze_note, frozen, is_unfinished_copy, marked, own_config
-from millstream.transfer.plan import only_ours
+from millstream.transfer.plan import OUR_KEYS, only_ours
 
 CONFIG = {"name": "ORDERS", "subjects": ["orders.>"], "metadata": {"team": "x", "_nats.ver": "2.15.1"}}
 
@@ -136,3 +137,15 @@ def test_what_only_millstream_honours_is_named() -> None:
     mine = {"name": "c", "config": {"metadata": {"millstream.dead_letter": "dlq.c", "team": "a"}}}
     other = {"name": "d", "config": {}}
     assert only_ours([mine, other]) == ["consumer c: only Millstream honours millstream.dead_letter"]
+
+
+def test_every_key_of_our_metadata_is_named() -> None:
+    ours = {value for name, value in vars(names).items() if name.startswith("METADATA_") and _is_ours(value)}
+    assert ours == set(OUR_KEYS)
+    metadata = dict.fromkeys(sorted(ours), "1")
+    remarks = only_ours([{"name": "c", "config": {"metadata": metadata}}])
+    assert sorted(remarks) == [f"consumer c: only Millstream honours {key}" for key in sorted(ours)]
+
+
+def _is_ours(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("millstream.")

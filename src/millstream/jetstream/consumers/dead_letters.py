@@ -105,7 +105,7 @@ class LetterWriter:
             return False
         if sseq not in ledger.aside:
             why = f"{TERMINATED}: {reason}" if reason else TERMINATED
-            tell = partial(advisories.terminated, dseq, sseq, deliveries, reason)
+            tell = partial(advisories.terminated, dseq, sseq, deliveries, reason, self.subject)
             self._begin(Condemned(sseq, why, tell))
         if reply and sseq in ledger.aside:
             self._owed.setdefault(sseq, []).append(reply)
@@ -127,7 +127,7 @@ class LetterWriter:
         return True
 
     def _tell_spent(self, sseq: int) -> None:
-        self._consumer.advisories.max_deliveries(sseq, self._consumer.ledger.max_deliver)
+        self._consumer.advisories.max_deliveries(sseq, self._consumer.ledger.max_deliver, self.subject)
 
     # -- storing ----------------------------------------------------------------------------------
 

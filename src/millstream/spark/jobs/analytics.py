@@ -35,7 +35,7 @@ _ADVISORY_TYPES: Final = {
 }
 _FIELDS: Final = (
     "type string, stream string, consumer string, stream_seq long, consumer_seq long, "
-    "ack_time long, deliveries long, reason string"
+    "ack_time long, deliveries long, reason string, dead_letter string"
 )
 _RANKS: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
 _PRECISION: Final = 10_000

@@ -4,6 +4,9 @@ A `max_deliver` or `terminated` advisory names stream, consumer and sequence.  A
 message and publishes it with its own headers, its origin (``Millstream-Orig-*``) and the reason
 (``Millstream-Dlq-*``).  If the original no longer exists, a letter with an empty payload and
 ``Millstream-Dlq-Gone`` is published.  The id ``dlq:<stream>:<consumer>:<seq>`` prevents duplicates.
+
+A consumer with dead letters of its own has stored its letter already: its advisories say where
+(`dead_letter`), and are left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +31,9 @@ _WANTED: Final = ("stream", "consumer", "stream_seq", "deliveries", "kind", "rea
 
 
 def given_up(messages: DataFrame, only_streams: Sequence[str] = ()) -> DataFrame:
-    """Return the advisories about messages that will not be delivered again."""
-    found = advisories(read_events(messages)).where(F.col("kind") != NAK).select(*_WANTED)
+    """Return the advisories about messages that are given up and have no letter yet."""
+    no_letter = F.coalesce("dead_letter", F.lit("")) == ""
+    found = advisories(read_events(messages)).where(F.col("kind") != NAK).where(no_letter).select(*_WANTED)
     return found.where(F.col("stream").isin(list(only_streams))) if only_streams else found
 
 

@@ -99,7 +99,14 @@ def test_the_advisory_is_sent_with_the_letter(site: LetterSite) -> None:
     site.world.send(b"orders.new", b"body")
     site.world.settle()
     spend(site)
-    assert sum(b"MAX_DELIVERIES" in each.subject for each in site.world.published) == 1
+    (spent,) = [each for each in site.world.published if b"MAX_DELIVERIES" in each.subject]
+    assert b'"dead_letter":"' in spent.payload  # so that nobody else writes one
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.say(ack, b"+TERM spoiled")
+    (terminated,) = [each for each in site.world.published if b"MSG_TERMINATED" in each.subject]
+    assert b'"dead_letter":"' in terminated.payload
 
 
 def test_a_consumer_in_memory_writes_letters() -> None:
