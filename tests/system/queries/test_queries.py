@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import nats
+import pandas
+import polars
+import pyarrow
 import pytest
 
 import millstream
@@ -300,6 +303,25 @@ def test_in_python_a_query_is_a_relation_of_duckdb(url: str, orders: str, tmp_pa
         with pytest.raises(SqlRefused):
             millstream.sql(query.format(tmp_path / "written"), server=url, **PATIENT)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["query", "server", "options", "source", "connection", "reader", "tables"])
+def test_in_python_a_table_may_have_any_name(url: str, name: str) -> None:
+    with pytest.raises(StreamMissing, match=f"^there is no stream {name} on "):
+        millstream.sql(f"select * from {name}", server=url, **PATIENT)
+    scope = {name: pyarrow.table({"n": [1, 2]}), "ask": millstream.sql, "url": url, "patient": PATIENT}
+    assert eval(f"ask('select sum(n) from {name}', server=url, **patient)", scope).fetchall() == [(3,)]
+
+
+def test_in_python_tables_of_outer_functions_and_libraries_are_relations(url: str) -> None:
+    kept = polars.DataFrame({"n": [1, 2]})  # noqa: F841  # the query reads the variables
+
+    def ask() -> Any:
+        query = "select (select sum(n) from kept) + (select sum(n) from other)"
+        return millstream.sql(query, server=url, **PATIENT).fetchall()
+
+    other = pandas.DataFrame({"n": [4]})  # noqa: F841
+    assert ask() == [(7,)]
 
 
 def test_orders_in_json(url: str, orders: str) -> None:
