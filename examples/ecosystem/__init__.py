@@ -1,0 +1,1 @@
+"""Millstream with other tools, one module for each: see docs/ecosystem.md."""
