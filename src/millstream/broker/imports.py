@@ -16,16 +16,16 @@ forwarded to the requester.  The export determines how long and for how many res
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from millstream.base.complaints import Complaints
 from millstream.base.ids import secret_token
-from millstream.broker.options import ConnectionType, Export, ExportKind, Import, ResponseType
+from millstream.broker.options import Export, ExportKind, Import, ResponseType
 from millstream.broker.router import (
     REPLY_PREFIX,
     SubjectRoute,
@@ -34,6 +34,8 @@ from millstream.broker.router import (
     Subscription,
     Target,
 )
+from millstream.broker.service_latency import Measurement, chosen, client_info
+from millstream.jsapi.codec import encode
 from millstream.protocol import headers
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.functions import TransformError
@@ -50,6 +52,7 @@ _log = logging.getLogger("millstream.broker")
 
 _REQUEST_INFO: Final = b"Nats-Request-Info"
 _MOST_PENDING: Final = 65_536  # answers of an account's services that are waited for
+_MOST_WATCHED: Final = 256  # reply subjects of measured requests: every change of a wildcard looks at all
 _MAX_HOPS: Final = 12  # service imports a request may pass; more is a circle
 
 
@@ -91,6 +94,7 @@ class PendingReply(msgspec.Struct):
     reply: bytes
     expires: float  # monotonic
     many: bool  # the service may answer more than once
+    measurement: Measurement | None = None
 
 
 class Responses(Subscriber):
@@ -99,11 +103,14 @@ class Responses(Subscriber):
     def __init__(self, broker: Broker, account: Account) -> None:
         self._broker = broker
         self._pending: OrderedDict[bytes, PendingReply] = OrderedDict()
+        self._measured = 0  # pending replies with a measurement
         self._full = Complaints(_log)
         self._prefix = REPLY_PREFIX + secret_token().encode() + b"."
         account.space.subscribe(Subscription(self, self._prefix + b"*", None, b""))
 
-    def expect(self, importer: Account, reply: bytes, export: Export) -> bytes:
+    def expect(
+        self, importer: Account, reply: bytes, export: Export, measurement: Measurement | None = None
+    ) -> bytes:
         """Record the requester; return the reply subject for the forwarded request.
 
         Whoever knows it can respond, so it is random: no other service of the account can guess it.
@@ -117,10 +124,15 @@ class Responses(Subscriber):
                 self._full.warn(
                     "%d requests to a service wait for answers: the oldest is forgotten", _MOST_PENDING
                 )
-            del self._pending[oldest]
+            self.forget(oldest)
         subject = self._prefix + secret_token().encode()
         many = export.response_type is not ResponseType.SINGLETON
-        self._pending[subject] = PendingReply(importer, reply, now + export.response_threshold_s, many)
+        patience_s = export.response_threshold_s
+        self._pending[subject] = PendingReply(importer, reply, now + patience_s, many, measurement)
+        if measurement is not None:
+            watch = self._measured < _MOST_WATCHED
+            self._measured += 1
+            measurement.wait(importer, reply, patience_s, partial(self.forget, subject), watch=watch)
         return subject
 
     def find(self, subject: bytes) -> PendingReply | None:
@@ -132,7 +144,10 @@ class Responses(Subscriber):
         return pending
 
     def forget(self, subject: bytes) -> None:
-        self._pending.pop(subject, None)
+        pending = self._pending.pop(subject, None)
+        if pending is not None and pending.measurement is not None:
+            self._measured -= 1
+            pending.measurement.end()
 
     def deliver(self, target: Target, frame: Frame, source: Subscriber | None) -> bool:
         try:
@@ -150,6 +165,8 @@ class Responses(Subscriber):
         pending = self.find(subject)
         if pending is None:
             return False
+        if pending.measurement is not None:
+            pending.measurement.answered(source)
         if not pending.many:
             self.forget(subject)
         space = pending.importer.space
@@ -194,9 +211,12 @@ class ServiceImport(Subscriber):
         if imports.hops >= _MAX_HOPS:
             return False
         responses = imports.responses(self.exporter)
+        measurement = self._measure(frame, source)
         reply = b""
         if frame.reply_size:
-            reply = responses.expect(self._importer, frame.reply(), self._export)
+            reply = responses.expect(self._importer, frame.reply(), self._export, measurement)
+        elif measurement is not None:
+            measurement.refuse()
         block = headers.claim(frame.headers(), (_REQUEST_INFO, self._request_info(source)))
         space = self.exporter.space
         subject = self._remote if self._transform is None else self._transform.rewrite(target.subject)
@@ -207,30 +227,23 @@ class ServiceImport(Subscriber):
         finally:
             imports.hops -= 1
         if reply and not taken:
+            if measurement is not None:
+                measurement.undelivered()
             responses.forget(reply)
         return taken > 0
 
+    def _measure(self, frame: Frame, source: Subscriber | None) -> Measurement | None:
+        """Return a measurement of the request if its export wants one."""
+        latency = self._export.latency
+        asking = chosen(latency, frame.headers() or b"") if latency is not None else None
+        if latency is None or asking is None:
+            return None
+        requestor = client_info(self._broker, source, self._importer.name, detailed=self._share)
+        return Measurement(self._broker, self.exporter, latency, requestor, asking)
+
     def _request_info(self, source: Subscriber | None) -> bytes:
         """Return the request's account and, with `share: true`, its client."""
-        info: dict[str, object] = {"acc": self._importer.name}
-        session = getattr(source, "session", None)
-        if session is not None:
-            info["rtt"] = round(source.keepalive.round_trip_s * 1e9)  # type: ignore[union-attr]
-        if session is not None and self._share:
-            started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(session.started_ns // 10**9))
-            info |= {
-                "start": f"{started}.{session.started_ns % 10**9:09d}Z",
-                "host": session.ip,
-                "id": source.cid,  # type: ignore[union-attr]
-                "user": session.identity.user if session.identity else "",
-                "name": session.connect.name,
-                "lang": session.connect.lang,
-                "ver": session.connect.version,
-                "server": self._broker.identity.server_id,
-                "kind": "Client",
-                "client_type": "websocket" if session.kind is ConnectionType.WEBSOCKET else "nats",
-            }
-        return msgspec.json.encode({key: value for key, value in info.items() if value})
+        return encode(client_info(self._broker, source, self._importer.name, detailed=self._share))
 
 
 class Imports:

@@ -71,6 +71,13 @@ class ResponseType(StrEnum):
     CHUNKED = "Chunked"
 
 
+class ServiceLatency(msgspec.Struct, frozen=True):
+    """The measurements of a service: their subject, and the part of the requests that is measured."""
+
+    subject: str
+    sampling: int = 100  # percent; 0: those whose headers ask for it
+
+
 class Export(msgspec.Struct, frozen=True, kw_only=True):
     kind: ExportKind
     subject: str
@@ -80,6 +87,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     account_token_position: int = 0  # 1-based token that must name the importing account; 0: none
     allow_trace: bool = False  # services: message traces of importers go on in the exporting account
     token_required: bool = False  # importers need an activation token
+    latency: ServiceLatency | None = None  # services: requests are measured
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):

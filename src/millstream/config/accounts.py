@@ -21,6 +21,7 @@ from millstream.broker.options import (
     Import,
     MapDestination,
     ResponseType,
+    ServiceLatency,
     SubjectMapping,
     User,
 )
@@ -162,6 +163,30 @@ def _read_sampling(entry: TreeEntry, notes: Notes) -> int:
     return sampling
 
 
+def _read_latency(entry: TreeEntry, notes: Notes) -> ServiceLatency:
+    """Read `latency` of a service: the subject of measurements, or a map of it and `sampling`."""
+    if not isinstance(entry.value.data, Block):
+        return ServiceLatency(_read_latency_subject(entry, notes))
+    settings = read_block(block(entry), _LATENCY, notes, whole=True)
+    if "subject" not in settings:
+        raise refused(entry, "Latency subject required, but missing")
+    return ServiceLatency(**settings)
+
+
+def _read_latency_subject(entry: TreeEntry, notes: Notes) -> str:
+    subject = string(entry, notes)
+    if not valid_publish_subject(subject.encode()):
+        raise refused(entry, f'"{subject}" is no subject for measurements of latency')
+    return subject
+
+
+def _read_latency_sampling(entry: TreeEntry, notes: Notes) -> int:
+    """Read a percentage, or `headers`, which is 0."""
+    if isinstance(entry.value.data, str) and entry.value.data.strip().lower() == "headers":
+        return 0
+    return _read_sampling(entry, notes)
+
+
 def _read_leaf_limit(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
     """Check the value and drop it: no leaf node can connect, so no such limit is ever reached."""
     integer(entry, notes)
@@ -198,6 +223,11 @@ def _read_export(entry: TreeEntry, notes: Notes) -> Export:
     kind = _kind(settings, entry)
     if kind is ExportKind.STREAM and "allow_trace" in settings:
         raise refused(entry, "Detected allow_trace directive on non-service")
+    if kind is ExportKind.STREAM and "latency" in settings:
+        raise refused(entry, "Detected latency directive on non-service")
+    single = settings.get("response_type", ResponseType.SINGLETON) is ResponseType.SINGLETON
+    if "latency" in settings and not single:
+        raise refused(entry, "Error adding service latency sampling: bad service response type")
     if kind is ExportKind.STREAM and (settings.keys() & {"response_type", "response_threshold_s"}):
         raise refused(entry, "a stream has no responses")
     subject = settings.pop(kind.value)
@@ -300,6 +330,11 @@ _RESPONSE_TYPES = {
     "chunked": ResponseType.CHUNKED,
 }
 
+_LATENCY = (
+    field("sampling", _read_latency_sampling, "sampling"),
+    field("subject", _read_latency_subject, "subject"),
+)
+
 _EXPORT = (
     field("stream", string, "stream"),
     field("service", string, "service"),
@@ -311,7 +346,7 @@ _EXPORT = (
         "response_threshold_s",
     ),
     field("account_token_position", between(0), "account_token_position"),
-    field("latency", unsupported("latency sampling of services")),
+    field("latency", _read_latency, "latency"),
     field("allow_trace", boolean, "allow_trace"),
 )
 

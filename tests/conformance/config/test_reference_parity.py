@@ -137,6 +137,15 @@ BOTH_REFUSE = [
     "B: {imports: [{service: {account: A, subject: x}, allow_trace: true}]} }",
     "accounts { A: {exports: [{stream: x, accounts: [C]}]} }",
     "accounts { A: {exports: [{stream: x, response_type: stream}]} }",
+    "accounts { A: {exports: [{stream: x, latency: y}]} }",
+    "accounts { A: {exports: [{service: x, latency: {sampling: 50}}]} }",
+    "accounts { A: {exports: [{service: x, latency: {sampling: 0, subject: y}}]} }",
+    "accounts { A: {exports: [{service: x, latency: {sampling: '101%', subject: y}}]} }",
+    "accounts { A: {exports: [{service: x, latency: {sampling: often, subject: y}}]} }",
+    "accounts { A: {exports: [{service: x, latency: {sampling: true, subject: y}}]} }",
+    "accounts { A: {exports: [{service: x, latency: {subject: 5}}]} }",
+    "accounts { A: {exports: [{service: x, latency: [y]}]} }",
+    "accounts { A: {exports: [{service: x, latency: y, response_type: stream}]} }",
     "accounts { A: {exports: [{service: 'a.b', account_token_position: 2}]} }",
     "accounts { A: {exports: [{service: q}], imports: [{service: {account: B, subject: q}}]},"
     " B: {exports: [{service: q}], imports: [{service: {account: A, subject: q}}]} }",
@@ -179,7 +188,6 @@ UNSUPPORTED_HERE = [
     "jetstream { key: secret }",
     "syslog: true",
     "prof_port: 6060",
-    "accounts { A: {exports: [{service: a, latency: b}]} }",
 ]
 
 # Mistakes that nats-server does not notice.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kits.conformance.clients import Dial, ServerFactory, message, publish
+from tests.kits.conformance.clients import Dial, Message, ServerFactory, message, publish
 from tests.kits.operator import ISSUED, JETSTREAM, Account, Key, Operator, joined_before_expiry
 from tests.kits.reference import ServerProcess
 from tests.kits.wire import WireClient
@@ -361,3 +361,25 @@ def test_account_that_comes_back(own_server: ServerFactory, dial: Dial) -> None:
     service = exporter.user("e").join(dial, server)
     service.round_trip(b"SUB help 1\r\n")
     assert ask(service, "$JS.API.STREAM.INFO.KEPT")["state"]["messages"] == 0
+
+
+@pytest.mark.parametrize(("sampling", "block"), [(100, b""), ("headers", b"NATS/1.0\r\nB3: 1\r\n\r\n")])
+def test_a_token_asks_for_the_latency_of_a_service(
+    start: Any, dial: Dial, sampling: int | str, block: bytes
+) -> None:
+    latency = {"sampling": sampling, "results": "latency.help"}
+    exporter = CHANGING.account("E", exports=[{**SERVICE, "service_latency": latency}])
+    importer = CHANGING.account("I", imports=[{**SERVICE, "account": exporter.public}])
+    server = start(exporter, importer)
+    service, client = exporter.user("e").join(dial, server), importer.user("i").join(dial, server)
+    service.round_trip(b"SUB latency.> 9\r\n")
+    client.round_trip(b"SUB inbox 1\r\n")
+    client.send(publish("help", b"?", "inbox", block))  # nobody serves it
+    measured = Message.read(service.read_frame())
+    assert (measured.subject, measured.json["status"]) == ("latency.help", 503)
+    assert measured.json["requestor"]["acc"] == importer.public
+    system = system_of(dial, server)
+    update(system, exporter.but(exports=[SERVICE]))
+    client.send(publish("help", b"?", "inbox", block))
+    client.read_frame()
+    assert service.round_trip() == b""

@@ -32,7 +32,7 @@ TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "users": [users._USER],
     "permissions": [users._PERMISSIONS, users._RESPONSES],
     "accounts": [accounts._ACCOUNT, accounts._LIMITS, accounts._TRACE],
-    "imports and exports": [accounts._IMPORT, accounts._EXPORT, accounts._SOURCE],
+    "imports and exports": [accounts._IMPORT, accounts._EXPORT, accounts._LATENCY, accounts._SOURCE],
     "mappings": [accounts._DESTINATION],
     "jetstream": [jetstream._JETSTREAM, jetstream._LIMITS, jetstream._BATCH],
     "jetstream of an account": [jetstream._ACCOUNT],

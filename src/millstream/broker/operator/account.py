@@ -24,6 +24,7 @@ from millstream.broker.options import (
     MapDestination,
     Permissions,
     ResponseType,
+    ServiceLatency,
     SubjectMapping,
 )
 from millstream.broker.sharing import Sharing
@@ -138,10 +139,19 @@ def _export(body: ExportBody) -> Export:
         account_token_position=body.account_token_position,
         allow_trace=body.allow_trace,
         token_required=body.token_req,
+        latency=_latency(body),
     )
     if not body.response_threshold:
         return export
     return msgspec.structs.replace(export, response_threshold_s=body.response_threshold * _S)
+
+
+def _latency(body: ExportBody) -> ServiceLatency | None:
+    """Return what a token says about measurements; only services with one response are measured."""
+    claimed = body.service_latency
+    if claimed is None or body.response_type not in ("", ResponseType.SINGLETON):
+        return None
+    return ServiceLatency(claimed.results, claimed.sampling if isinstance(claimed.sampling, int) else 0)
 
 
 def _imports(

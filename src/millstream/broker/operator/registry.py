@@ -99,8 +99,6 @@ class Registry:
         if claims.token.subject != name:
             raise ClaimsError("account validation failed: the token is that of another account")
         _log.debug("Updating account claims: %s/%s", name, claims.token.name)
-        if any(export.service_latency is not None for export in claims.body.exports):
-            _log.warning("Account [%s]: latency sampling of services is not supported", name)
         account = self._made(claims)
         self._apply(account)
         return account
