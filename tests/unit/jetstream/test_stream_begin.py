@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from millstream.golang.time import ZERO_TIME
 from millstream.jetstream.stream import committer
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
@@ -133,6 +135,21 @@ def test_figures_of_an_account_are_those_of_its_streams() -> None:
     site.ask("STREAM.DELETE.A")
     check()
     assert site.account.consumers == 0
+
+
+def test_the_first_time_of_a_stream_is_that_of_the_message_that_is_first_now() -> None:
+    site = Site()
+    stream = site.create("S", subjects=["s.>"])
+    for _ in range(3):
+        site.world.advance(1.0)
+        site.publish("s.a")
+    times = [stream.state().first_ts]
+    for seq in (1, 2):
+        assert site.ask("STREAM.MSG.DELETE.S", {"seq": seq})["success"]
+        times.append(stream.state().first_ts)
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [10**9, 10**9]
+    site.ask("STREAM.PURGE.S")
+    assert stream.state().first_ts == ZERO_TIME
 
 
 def test_many_streams_are_synced_at_once_when_a_server_starts() -> None:
