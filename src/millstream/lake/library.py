@@ -177,18 +177,19 @@ def read_rows(
     projection = table.schema().select(*columns)
     with readable(table):
         scan = ArrowScan(table.metadata, table.io, projection, condition)
-        for file in files:
+    for file in files:
+        with readable(table, f"{file.file.file_path}: "):
             for batch in scan.to_record_batches([file]):
                 yield batch.select(list(columns)).cast(form)
 
 
 @contextlib.contextmanager
-def readable(table: "Table") -> Iterator[None]:
-    """Turn errors of reading a table into one sentence that names it."""
+def readable(table: "Table", place: str = "") -> Iterator[None]:
+    """Turn errors of reading a table into one sentence that names it, and the place if it is known."""
     try:
         yield
     except LakeError:
         raise
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise LakeError(f"table {table_name(table)} cannot be read: {reason}") from error
+        raise LakeError(f"table {table_name(table)} cannot be read: {place}{reason}") from error
