@@ -210,7 +210,7 @@ class Driver:
         """Return the number of arrivals of each sequence."""
         if self.target == "table":
             return Counter(pq.read_table(self.folder / "table", columns=["seq"]).column("seq").to_pylist())
-        if self.target == "iceberg":
+        if self.target in ("iceberg", "tiered"):
             return self._iceberg_rows()
         if self.target == "files":
             return Counter(json.loads((self.folder / "rows.json").read_text()))

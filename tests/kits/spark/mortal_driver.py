@@ -3,9 +3,10 @@
     MORTAL_FOLDER=FOLDER python mortal_driver.py '{"url": …, "target": …, "options": {…}, "once": true}'
 
 Targets are `table` (the archive job, into FOLDER/table), `iceberg` (the same, into lake.archived of the
-warehouse FOLDER/lake), `files` (Spark's own Parquet sink, to FOLDER/files; what Spark reads of this and of
-Iceberg is written to FOLDER/rows.json at the end), `none` (rows are thrown away), and the
-guarantees of the sink, which copy to the stream OUT.  With `once` it ends when all that is there is written.
+warehouse FOLDER/lake), `tiered` (that with `purge`), `files` (Spark's own Parquet sink, to FOLDER/files),
+`none` (rows are thrown away), and the guarantees of the sink, which copy to the stream OUT.  What Spark reads
+of Iceberg and of `files` is written to FOLDER/rows.json at the end.  With `once` it ends when all that is
+there is written.
 """
 
 import json
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 from millstream.lake.catalog import CatalogSettings, open_catalog
 from millstream.lake.table import LakeTable
 from millstream.spark.jobs import iceberg, inputs
+from millstream.spark.jobs.admin import StreamAdmin
 from millstream.spark.jobs.files import LocalFiles
 from millstream.spark.jobs.table import ParquetTable
 from millstream.spark.pipeline import runner
@@ -99,19 +101,35 @@ def make_iceberg_mortal() -> None:
     SqlCatalog.commit_table = mortal_commit  # type: ignore[method-assign,assignment]
 
 
+def make_purge_mortal() -> None:
+    """Set places to die before and behind a purge of what is archived."""
+    purge = StreamAdmin.purge
+
+    def mortal_purge(self: StreamAdmin, *what: Any, **more: Any) -> int:
+        pass_by("before-purge")
+        removed = purge(self, *what, **more)
+        pass_by("purged")
+        return removed
+
+    StreamAdmin.purge = mortal_purge  # type: ignore[method-assign]
+
+
 def archive(spark: SparkSession, folder: Path, job: Mapping[str, Any]) -> None:
     """The archive job, with places to die between its steps."""
     runner.JetStreamDataSource = MortalSource  # type: ignore[attr-defined]
     inputs.SOURCE = MortalSource.name()  # type: ignore[misc]
     options = inputs.source_options
     inputs.source_options = lambda *inputs: options(*inputs) | FETCH
-    to_iceberg = job["target"] == "iceberg"
+    is_tiered = job["target"] == "tiered"
+    to_iceberg = is_tiered or job["target"] == "iceberg"
     make_iceberg_mortal() if to_iceberg else make_parquet_mortal()
+    make_purge_mortal()
     settings = {
         "kind": "archive", "name": "archive", "streams": ["IN"],
         "table": "lake.archived" if to_iceberg else str(folder / "table"),
         "format": "iceberg" if to_iceberg else "parquet",
         **({"compact_folders": 2, "snapshots": 3} if to_iceberg else {}),
+        **({"purge": True, "purge_force": True} if is_tiered else {}),  # readers that died have consumers
         "trigger": "once" if job["once"] else "10ms", "max_rows": BATCH,
         "checkpoint": str(folder / "checkpoint"),
     }  # fmt: skip
@@ -166,7 +184,7 @@ def main() -> None:
     (folder / "group").write_text(str(os.getpgid(0)))
     job = json.loads(sys.argv[1])
     spark = session(folder)
-    run = archive if job["target"] in ("table", "iceberg") else stream
+    run = archive if job["target"] in ("table", "iceberg", "tiered") else stream
     run(spark, folder, job)
     spark.stop()
 

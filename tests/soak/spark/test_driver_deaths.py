@@ -50,6 +50,18 @@ def test_a_driver_killed_in_any_phase_leaves_each_message_once(
     assert query.results(streams) == exactly_once(streams.count)
 
 
+def test_a_driver_killed_around_a_purge_leaves_each_message_once_in_the_table(
+    server: ServerProcess, streams: Streams, driver: MakeDriver
+) -> None:
+    query = driver(server.client_url, "tiered")
+    for phase in ("before-commit", "landed", "before-purge", "purged"):
+        streams.fill(600)
+        query.dies(phase)
+    query.finish()
+    assert query.results(streams) == exactly_once(streams.count)
+    assert streams.api("STREAM.INFO.IN")["state"]["messages"] == 0
+
+
 def test_without_the_promise_doubles_are_seen(
     server: ServerProcess, streams: Streams, driver: MakeDriver
 ) -> None:
