@@ -1,30 +1,36 @@
-"""The outer layer of an archive: frames, each a compressed block with the checksum of its content.
+"""Frames of S2 and Snappy, each a compressed block with the checksum of its content.
+
+Archives and leaf links are streams of them.
 
     +---------+----------------+ - - - - - - - - - - - - - - - - - +
     | type u8 | length u24     | length bytes                      |     little-endian
     +---------+----------------+ - - - - - - - - - - - - - - - - - +
 
-    0xff  "S2sTwO" or "sNaPpY": the format; an archive begins with one of them
+    0xff  "S2sTwO" or "sNaPpY": the format; a stream begins with one of them
     0x00  masked CRC-32C u32, S2 block (``s2``)
     0x01  masked CRC-32C u32, uncompressed bytes
     0xfe, 0x80 to 0xfd  padding, skipped
 
-The reader accepts both formats.  The writer produces Snappy frames of 64 KiB, which every S2 reader accepts.
+The reader accepts both formats.  Archives are written in Snappy frames of 64 KiB, which every reader accepts,
+links in S2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Final
 
 from cramjam import snappy
 
 from millstream.archive.errors import ArchiveError, corrupt, unsupported, wrong_checksum
-from millstream.archive.s2 import MAX_BLOCK, unpack
+from millstream.archive.s2 import MAX_BLOCK, pack, unpack
 from millstream.base.checksum import crc32c
 
 START: Final = b"\xff\x06\x00\x00sNaPpY"
+S2_START: Final = b"\xff\x06\x00\x00S2sTwO"
 BLOCK_SIZE: Final = 64 * 1024  # the largest block of a Snappy frame
+S2_BLOCK_SIZE: Final = 1024 * 1024  # the largest block that we, and nats-server, write in S2
 
 _NAMES: Final = {b"S2sTwO": MAX_BLOCK, b"sNaPpY": BLOCK_SIZE}
 _PACKED: Final = 0x00
@@ -33,7 +39,19 @@ _NAME: Final = 0xFF
 _SKIPPED_FROM: Final = 0x80
 _HEAD: Final = 4
 _CHECKSUM: Final = 4
-_LARGEST: Final = MAX_BLOCK + MAX_BLOCK // 6 + 32 + _CHECKSUM  # an incompressible block has overhead
+_OVERHEAD: Final = 32 + _CHECKSUM  # of an incompressible block, besides a sixth of it
+
+
+class PackLevel(IntEnum):
+    """The work that goes into packing."""
+
+    NONE = 0
+    FAST = 1
+    BETTER = 2
+    BEST = 3
+
+
+_DEPTHS: Final = {PackLevel.BETTER: 4, PackLevel.BEST: 16}  # earlier places that are looked at for each byte
 
 
 def _mask(crc: int) -> int:
@@ -41,45 +59,80 @@ def _mask(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def frame(data: bytes) -> bytes:
+def frame(data: bytes, level: PackLevel = PackLevel.FAST) -> bytes:
     """Return one frame with `data`, which must fit into a block."""
-    packed = bytes(snappy.compress_raw(data))
-    kind = _PACKED
-    if len(packed) >= len(data) - len(data) // 8:
-        packed, kind = data, _PLAIN
+    packed, kind = data, _PLAIN
+    if level is not PackLevel.NONE:
+        depth = _DEPTHS.get(level)
+        smaller = bytes(snappy.compress_raw(data)) if depth is None else pack(data, depth)
+        if len(smaller) < len(data) - len(data) // 8:
+            packed, kind = smaller, _PACKED
     length = len(packed) + _CHECKSUM
     head = bytes((kind,)) + length.to_bytes(3, "little")
     return head + _mask(crc32c(data)).to_bytes(_CHECKSUM, "little") + packed
 
 
+def s2_frames(data: bytes, level: PackLevel) -> bytes:
+    """Return the frames of `data` in a stream that began with `S2_START`."""
+    if len(data) <= S2_BLOCK_SIZE:
+        return frame(data, level)
+    return b"".join(frame(data[at : at + S2_BLOCK_SIZE], level) for at in range(0, len(data), S2_BLOCK_SIZE))
+
+
 class FrameReader:
     """Reads frames from bytes as they arrive and yields their content; an ArchiveError is final."""
 
-    def __init__(self, most: int = 0) -> None:
-        self._waiting = b""  # an incomplete frame
-        self._most = most  # limit of a block's content; 0: no format seen yet
+    def __init__(self, limit: int = MAX_BLOCK) -> None:
+        """Refuse blocks with a content of more than `limit` bytes."""
+        self.limit = limit
+        self._data = b""
+        self._at = 0  # of the next frame
+        self._more: list[bytes] = []  # arrived since; added when the next frame is complete
+        self._missing = 0  # bytes until then
+        self._most = 0  # limit of a block's content by its format; 0: no format seen yet
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the content of each complete frame; a few bytes may decompress to very many."""
-        data = self._waiting + data if self._waiting else data
-        self._waiting = b""
-        at = 0
-        while len(data) - at >= _HEAD:
-            kind = data[at]
-            end = at + _HEAD + int.from_bytes(data[at + 1 : at + _HEAD], "little")
-            self._check(kind, end - at - _HEAD)
-            if end > len(data):
-                break
-            held = self._open(kind, data[at + _HEAD : end])
+        self.add(data)
+        while (held := self.next()) is not None:
             if held:
                 yield held
-            at = end
-        self._waiting = data[at:]
+
+    def add(self, data: bytes) -> None:
+        """Take bytes for ``next``."""
+        if data:
+            self._more.append(data)
+            self._missing -= len(data)
+
+    def next(self) -> bytes | None:
+        """Return the content of the next frame, which may have none; None if it is incomplete."""
+        if self._more and self._missing <= 0:
+            self._data = b"".join((self._data[self._at :], *self._more))
+            self._at = 0
+            self._more.clear()
+        if self._more:
+            return None
+        data, at = self._data, self._at
+        left = len(data) - at
+        if left < _HEAD:
+            self._missing = _HEAD - left
+            return None
+        end = at + _HEAD + int.from_bytes(data[at + 1 : at + _HEAD], "little")
+        self._check(data[at], end - at - _HEAD)
+        if end > len(data):
+            self._missing = end - len(data)
+            return None
+        self._at = end
+        return self._open(data[at], data[at + _HEAD : end])
 
     def finish(self) -> None:
         """Raise ArchiveError if the bytes ended inside a frame."""
-        if self._waiting:
+        if self._more or self._at < len(self._data):
             raise corrupt()
+
+    def begin(self) -> None:
+        """Read on in a stream whose beginning is elsewhere."""
+        self._most = MAX_BLOCK
 
     def end_of_frame(self, data: bytes, at: int) -> int:
         """Return where the frame at `at` ends; raise ArchiveError if it is no frame or incomplete."""
@@ -99,11 +152,14 @@ class FrameReader:
         """Check a frame's header before its bytes have arrived, so that invalid ones are not waited for."""
         if not self._most and kind != _NAME:
             raise corrupt()
+        most = min(self._most, self.limit)
         if kind == _NAME:
             if length != 6:
                 raise corrupt()
+        elif length > most + most // 6 + _OVERHEAD:
+            raise corrupt()
         elif kind in (_PACKED, _PLAIN):
-            if not _CHECKSUM <= length <= _LARGEST:
+            if length < _CHECKSUM:
                 raise corrupt()
         elif kind < _SKIPPED_FROM:
             raise unsupported()
@@ -117,11 +173,12 @@ class FrameReader:
             return b""
         if kind >= _SKIPPED_FROM:
             return b""
+        most = min(self._most, self.limit)
         if kind == _PACKED:
-            held = unpack(body, _CHECKSUM, self._most)
+            held = unpack(body, _CHECKSUM, most)
         else:
             held = body[_CHECKSUM:]
-            if len(held) > self._most:
+            if len(held) > most:
                 raise corrupt()
         if _mask(crc32c(held)) != int.from_bytes(body[:_CHECKSUM], "little"):
             raise wrong_checksum()
@@ -133,7 +190,8 @@ def read_sound_frames(data: bytes) -> tuple[bytes, int]:
 
     A damaged frame costs its own content; one whose length is damaged also costs what follows.
     """
-    reader = FrameReader(MAX_BLOCK)
+    reader = FrameReader()
+    reader.begin()
     pieces: list[bytes] = []
     unused = at = 0
     while at < len(data):
@@ -157,4 +215,16 @@ def read_frames(data: bytes) -> bytes:
     return found
 
 
-__all__ = ["BLOCK_SIZE", "START", "ArchiveError", "FrameReader", "frame", "read_frames", "read_sound_frames"]
+__all__ = [
+    "BLOCK_SIZE",
+    "S2_BLOCK_SIZE",
+    "S2_START",
+    "START",
+    "ArchiveError",
+    "FrameReader",
+    "PackLevel",
+    "frame",
+    "read_frames",
+    "read_sound_frames",
+    "s2_frames",
+]

@@ -13,7 +13,7 @@ from millstream.archive.errors import ArchiveError
 from millstream.archive.frames import FrameReader, read_frames
 from millstream.archive.highway import HighwayHash
 from millstream.archive.old_consumers import decode_state
-from millstream.archive.s2 import unpack
+from millstream.archive.s2 import pack, unpack
 from tests.fuzz.targets.client_protocol import cuts
 from tests.fuzz.targets.jetstream import Place
 from tests.kits.jetstream import archive as kit
@@ -47,6 +47,17 @@ def check_s2(data: bytes) -> Hashable:
         if expected is not None and len(expected) <= 1 << 20:
             assert found == expected
     return found is None, found is not None and min(len(found).bit_length(), 12), len(data).bit_length()
+
+
+def check_packing(data: bytes) -> Hashable:
+    """Packed bytes are the same again, and never much larger."""
+    if not data:
+        return None
+    depth, data = data[0] % 32, data[1:] * (data[0] // 32 + 1)
+    packed = pack(data, depth)
+    assert unpack(packed, 0, len(data)) == data
+    assert len(packed) <= len(data) + len(data) // 6 + 32
+    return depth > 0, len(packed).bit_length(), len(data).bit_length()
 
 
 def entries() -> bytes:

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.archive.errors import ArchiveError
-from millstream.archive.frames import START, FrameReader, frame, read_frames
+from millstream.archive.frames import (
+    S2_BLOCK_SIZE,
+    S2_START,
+    START,
+    FrameReader,
+    PackLevel,
+    frame,
+    read_frames,
+    s2_frames,
+)
 from tests.kits.jetstream.archive import pack
-
-S2_START = b"\xff\x06\x00\x00S2sTwO"
 
 
 @given(st.binary(max_size=3000), st.integers(1, 50))
@@ -81,3 +88,25 @@ def test_a_bit_anywhere_makes_it_unsound() -> None:
                 assert read_frames(bytes(data)) == b""  # a frame that is stepped over
             data[at] ^= 1 << bit
     assert read_frames(bytes(data)) == whole
+
+
+@pytest.mark.parametrize("level", PackLevel)
+@pytest.mark.parametrize("size", [0, 1, 100, S2_BLOCK_SIZE, S2_BLOCK_SIZE + 1, 3 * S2_BLOCK_SIZE])
+def test_s2_at_every_level(level: PackLevel, size: int) -> None:
+    data = (b"some words that repeat, %d " * (size // 20 + 1))[:size]
+    assert read_frames(S2_START + s2_frames(data, level)) == data
+
+
+def test_a_reader_refuses_larger_blocks_than_it_is_told_to() -> None:
+    reader = FrameReader(100)
+    assert list(reader.feed(S2_START + s2_frames(b"x" * 100, PackLevel.FAST))) == [b"x" * 100]
+    with pytest.raises(ArchiveError):
+        list(reader.feed(s2_frames(b"x" * 101, PackLevel.FAST)))
+
+
+def test_frames_are_unpacked_one_by_one() -> None:
+    reader = FrameReader()
+    reader.add(S2_START + frame(b"one") + b"\xfe\x00\x00\x00" + frame(b"two")[:-1])
+    assert [reader.next() for _ in range(5)] == [b"", b"one", b"", None, None]
+    reader.add(frame(b"two")[-1:])
+    assert reader.next() == b"two"

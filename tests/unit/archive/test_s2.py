@@ -1,6 +1,7 @@
 """Unpacking blocks of S2: every element, and everything that is none."""
 
 import contextlib
+import os
 
 import pytest
 from cramjam import snappy
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.archive.errors import ArchiveError
-from millstream.archive.s2 import MAX_BLOCK, unpack
+from millstream.archive.s2 import MAX_BLOCK, pack, unpack
 
 
 def uvarint(value: int) -> bytes:
@@ -194,3 +195,45 @@ def naive(data: bytes) -> bytes | None:
     except IndexError:
         return None
     return bytes(out) if len(out) == size else None
+
+
+@given(st.binary(max_size=2000), st.integers(1, 60), st.integers(1, 30))
+def test_what_is_packed_is_unpacked(data: bytes, times: int, depth: int) -> None:
+    data = data * times
+    assert unpack(pack(data, depth), 0, MAX_BLOCK) == data
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"bc", b"abcd", b"abcdefgh", b"\x00" * 70]), max_size=300),
+    st.integers(1, 8),
+)
+def test_few_words_are_packed_and_unpacked(words: list[bytes], depth: int) -> None:
+    data = b"".join(words)
+    packed = pack(data, depth)
+    assert naive(packed) == data
+    assert len(packed) <= len(data) + len(data) // 6 + 32
+
+
+@pytest.mark.parametrize("distance", [100, 3000, 70_000, 1_000_000])
+def test_matches_at_any_distance(distance: int) -> None:
+    words = os.urandom(500)
+    data = words + os.urandom(distance) + words * 3
+    packed = pack(data, 4)
+    assert unpack(packed, 0, MAX_BLOCK) == data
+    assert len(packed) < len(data) - 900
+
+
+@pytest.mark.parametrize("size", [12, 64, 65, 200, 300, 65_000, 66_000, 1_000_000])
+def test_matches_of_any_length(size: int) -> None:
+    data = b"head" + b"\x07" * size + b"tail"
+    packed = pack(data, 4)
+    assert unpack(packed, 0, MAX_BLOCK) == data
+    assert len(packed) < 40
+
+
+def test_more_work_packs_better_than_snappy() -> None:
+    text = b"".join(
+        b'{"id":%d,"customer":"c%d","note":"hello world"}' % (each * 7919, each % 50) for each in range(3000)
+    )
+    fast, better, best = len(snappy.compress_raw(text)), len(pack(text, 4)), len(pack(text, 16))
+    assert best <= better < fast
