@@ -1,10 +1,11 @@
-"""A websocket between a transport and a client connection, which uses it as its transport.
+"""A websocket between a transport and a connection, which uses it as its transport.
 
-    transport  <->  WebSocketProtocol  <->  client connection
-    (HTTP, frames)                          (the NATS protocol)
+    transport  <->  WebSocket  <->  client connection, or leaf link
+    (HTTP, frames)                  (the NATS protocol)
 
-Towards the real transport this is a protocol; towards the client connection, which is created after the
-upgrade, it is the transport.  Pausing and resuming are passed through.
+Towards the real transport this is a protocol; towards the connection, which is created after the upgrade, it
+is the transport.  Pausing and resuming are passed through.  ``BaseWebSocket`` is what both ends have in
+common, ``WebSocketProtocol`` the end that accepts; the end that connects is in ``broker.leaf.websocket``.
 
 Always true:  the inner connection is made at most once, and lost exactly once if it was made.
 Not here:     the rules of the upgrade (broker.websocket_upgrade) and of frames (protocol.websocket),
@@ -34,6 +35,9 @@ from millstream.protocol.websocket import (
 
 # A client that pings and does not read gets one pong when it reads again, not a heap of them.
 _PONG_BACKLOG: Final = 64 * 1024
+CLOSE_TIMEOUT_S: Final = 10.0
+# nats-server refuses a compressed message of a link that unpacks to more than its max_payload.
+MAX_PACKED: Final = 256 * 1024
 
 _STATUS_OF_REASON: Final[dict[str, CloseStatus]] = {
     CloseReason.CLIENT_CLOSED: CloseStatus.NORMAL,
@@ -67,72 +71,48 @@ class WebSocketFailure(MillstreamError):
     """The peer violated the websocket protocol; the inner connection is lost with this."""
 
 
-class _State(Enum):
+class WebSocketState(Enum):
     UPGRADING = auto()
     OPEN = auto()
     CLOSING = auto()  # a close frame or a refusal was sent, or there is nothing to be said
 
 
-class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
-    """One websocket: upgrade, frames, close."""
+class BaseWebSocket(asyncio.Protocol, asyncio.Transport):
+    """Frames and the close of one websocket; the upgrade is that of the subclass."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        upgrader: Upgrader,
-        make_client: Callable[[asyncio.Transport, Upgrade], asyncio.Protocol],
-        *,
-        max_payload: int,
-        handshake_timeout_s: float,
-        close_timeout_s: float = 10.0,
-        refused: Callable[[str], None] = lambda reason: None,
-    ) -> None:
-        """`refused` is called with the reason of a failed upgrade, `make_client` after a successful one."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, max_payload: int, close_timeout_s: float) -> None:
         asyncio.Transport.__init__(self)
         self._loop = loop
-        self._upgrader = upgrader
-        self._make_client = make_client
         self._max_payload = max_payload
-        self._handshake_timeout_s = handshake_timeout_s
         self._close_timeout_s = close_timeout_s
-        self._refused = refused
-        self._state = _State.UPGRADING
+        self._state = WebSocketState.UPGRADING
         self._timer: asyncio.TimerHandle | None = None
-        self._request = RequestReader()
         self._failure: WebSocketFailure | None = None
         self._pong: bytes | None = None  # the answer to the last ping, while the peer does not read
         self._transport: asyncio.Transport
         self._client: asyncio.Protocol | None = None
-        self._upgrade: Upgrade
         self._decoder: FrameDecoder
         self._encoder: FrameEncoder
 
+    def _read_handshake(self, data: bytes) -> None:
+        """Take bytes that come before the upgrade."""
+        raise NotImplementedError
+
     # What the real transport calls.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of that class
-        if self._state is _State.CLOSING:  # given up before it began
-            self._transport.abort()
-            return
-        sock = transport.get_extra_info("socket")
-        if sock is not None and is_kept(sock.fileno()):
-            self._transport.abort()
-            return
-        self._timer = self._loop.call_later(self._handshake_timeout_s, self._handshake_timed_out)
-
     def data_received(self, data: bytes) -> None:
-        if self._state is _State.UPGRADING:
-            self._read_request(data)
-        elif self._state is _State.OPEN:
+        if self._state is WebSocketState.UPGRADING:
+            self._read_handshake(data)
+        elif self._state is WebSocketState.OPEN:
             self._read_frames(data)
 
     def eof_received(self) -> bool | None:
-        if self._client is not None and self._state is _State.OPEN:
+        if self._client is not None and self._state is WebSocketState.OPEN:
             self._client.eof_received()
         return None  # a websocket has no half-open state: the transport closes
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._state = _State.CLOSING
+        self._state = WebSocketState.CLOSING
         self._stop_timer()
         if self._client is not None:
             self._client.connection_lost(exc or self._failure)
@@ -149,7 +129,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
     # What the client connection calls.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._state is _State.OPEN:
+        if self._state is WebSocketState.OPEN:
             self._send_pong()
             self._transport.write(self._encoder.frame(bytes(data)))
 
@@ -162,34 +142,34 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
 
     def close_with(self, reason: str) -> None:
         """Send pending output and a close frame with `reason`, in monitoring's words."""
-        if self._state is _State.OPEN:
-            self._finish(close_frame(close_status(reason), reason))
-        elif self._state is _State.UPGRADING:
+        if self._state is WebSocketState.OPEN:
+            self._finish(self._encoder.control(close_frame(close_status(reason), reason)))
+        elif self._state is WebSocketState.UPGRADING:
             self._finish(b"")
-
-    def give_up(self) -> None:
-        """Close at once unless the upgrade is done: its client owns an open websocket."""
-        if self._state is _State.UPGRADING:
-            self._state = _State.CLOSING
-            if self._timer is not None:  # else there is no transport yet
-                self._transport.abort()
 
     def abort(self) -> None:
         """Close at once, without pending output and close frame."""
-        self._state = _State.CLOSING
+        self._state = WebSocketState.CLOSING
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        return self._state is _State.CLOSING or self._transport.is_closing()
+        return self._state is WebSocketState.CLOSING or self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return information of the real transport; `websocket` is the upgrade."""
-        if name == "websocket":
-            return self._upgrade
+        """Return information of the real transport."""
         return self._transport.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self if self._client is None else self._client
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Put another protocol in the place of the connection."""
+        self._client = cast(asyncio.Protocol, protocol)
+
+    def put_below(self, layer: asyncio.Transport) -> asyncio.Transport:
+        """Send frames through a layer from now on; return the transport that is below it."""
+        below, self._transport = self._transport, layer
+        return below
 
     def pause_reading(self) -> None:
         self._transport.pause_reading()
@@ -219,9 +199,102 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
     def max_payload(self, size: int) -> None:
         self._decoder.max_payload = size
 
-    # The upgrade.
+    # Frames.
 
-    def _read_request(self, data: bytes) -> None:
+    def _read_frames(self, data: bytes) -> None:
+        for event in self._decoder.feed(data):
+            if self._state is not WebSocketState.OPEN:
+                return
+            client = self._client
+            assert client is not None
+            if isinstance(event, bytes):
+                client.data_received(event)
+            elif isinstance(event, Ping):
+                self._pong = event.payload
+                self._send_pong()
+            elif isinstance(event, Close):
+                # To the client connection this is the end of the stream; it may still send what it has.
+                client.eof_received()
+                if self._state is WebSocketState.OPEN:
+                    self._finish(self._encoder.control(event.reply))
+            else:
+                self._fail(event)
+
+    def _fail(self, failure: FrameFailure) -> None:
+        self._failure = WebSocketFailure(failure.message)
+        self._finish(self._encoder.control(close_frame(failure.status, failure.message)))
+
+    def _send_pong(self) -> None:
+        if self._pong is None or self._state is not WebSocketState.OPEN:
+            return
+        if self._transport.get_write_buffer_size() > _PONG_BACKLOG:
+            return
+        pong, self._pong = self._pong, None
+        self._transport.write(self._encoder.control(pong_frame(pong)))
+
+    def _finish(self, last_words: bytes) -> None:
+        """Send `last_words` and close; abort if the peer does not take them in time."""
+        self._state = WebSocketState.CLOSING
+        self._stop_timer()
+        if last_words:
+            self._transport.write(last_words)
+        self._transport.close()
+        self._timer = self._loop.call_later(self._close_timeout_s, self._transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class WebSocketProtocol(BaseWebSocket):
+    """The end that accepts: reads the request, and answers it."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        upgrader: Upgrader,
+        make_client: Callable[[asyncio.Transport, Upgrade], asyncio.Protocol],
+        *,
+        max_payload: int,
+        handshake_timeout_s: float,
+        close_timeout_s: float = CLOSE_TIMEOUT_S,
+        refused: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """`refused` is called with the reason of a failed upgrade, `make_client` after a successful one."""
+        super().__init__(loop, max_payload=max_payload, close_timeout_s=close_timeout_s)
+        self._upgrader = upgrader
+        self._make_client = make_client
+        self._handshake_timeout_s = handshake_timeout_s
+        self._refused = refused
+        self._request = RequestReader()
+        self._upgrade: Upgrade
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not of that class
+        if self._state is WebSocketState.CLOSING:  # given up before it began
+            self._transport.abort()
+            return
+        sock = transport.get_extra_info("socket")
+        if sock is not None and is_kept(sock.fileno()):
+            self._transport.abort()
+            return
+        self._timer = self._loop.call_later(self._handshake_timeout_s, self._handshake_timed_out)
+
+    def give_up(self) -> None:
+        """Close at once unless the upgrade is done: its client owns an open websocket."""
+        if self._state is WebSocketState.UPGRADING:
+            self._state = WebSocketState.CLOSING
+            if self._timer is not None:  # else there is no transport yet
+                self._transport.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return information of the real transport; `websocket` is the upgrade."""
+        if name == "websocket":
+            return self._upgrade
+        return super().get_extra_info(name, default)
+
+    def _read_handshake(self, data: bytes) -> None:
         request = self._request.feed(data)
         if request is None:
             return
@@ -237,7 +310,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
 
     def _open(self, upgrade: Upgrade) -> None:
         self._stop_timer()
-        self._state = _State.OPEN
+        self._state = WebSocketState.OPEN
         self._upgrade = upgrade
         self._decoder = FrameDecoder(
             require_mask=upgrade.require_mask, compressed=upgrade.compressed, max_payload=self._max_payload
@@ -246,6 +319,7 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
             compressed=upgrade.compressed,
             max_frame_size=upgrade.max_frame_size,
             fragment_compressed=upgrade.fragment_compressed,
+            max_packed=MAX_PACKED if upgrade.leaf else 0,
         )
         self._transport.write(upgrade.response)
         client = self._make_client(self, upgrade)
@@ -259,50 +333,3 @@ class WebSocketProtocol(asyncio.Protocol, asyncio.Transport):
     def _handshake_timed_out(self) -> None:
         self._refused("timeout")
         self.abort()
-
-    # Frames.
-
-    def _read_frames(self, data: bytes) -> None:
-        client = self._client
-        assert client is not None
-        for event in self._decoder.feed(data):
-            if self._state is not _State.OPEN:
-                return
-            if isinstance(event, bytes):
-                client.data_received(event)
-            elif isinstance(event, Ping):
-                self._pong = event.payload
-                self._send_pong()
-            elif isinstance(event, Close):
-                # To the client connection this is the end of the stream; it may still send what it has.
-                client.eof_received()
-                if self._state is _State.OPEN:
-                    self._finish(event.reply)
-            else:
-                self._fail(event)
-
-    def _fail(self, failure: FrameFailure) -> None:
-        self._failure = WebSocketFailure(failure.message)
-        self._finish(close_frame(failure.status, failure.message))
-
-    def _send_pong(self) -> None:
-        if self._pong is None or self._state is not _State.OPEN:
-            return
-        if self._transport.get_write_buffer_size() > _PONG_BACKLOG:
-            return
-        pong, self._pong = self._pong, None
-        self._transport.write(pong_frame(pong))
-
-    def _finish(self, last_words: bytes) -> None:
-        """Send `last_words` and close; abort if the peer does not take them in time."""
-        self._state = _State.CLOSING
-        self._stop_timer()
-        if last_words:
-            self._transport.write(last_words)
-        self._transport.close()
-        self._timer = self._loop.call_later(self._close_timeout_s, self._transport.abort)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

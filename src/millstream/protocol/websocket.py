@@ -1,4 +1,4 @@
-"""Websocket frames for a server (RFC 6455): a decoder from bytes to events, and an encoder.
+"""Websocket frames (RFC 6455): a decoder from bytes to events, and an encoder.
 
      0                   1                   2                   3
      0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -10,11 +10,12 @@ NATS uses a websocket as a stream of bytes, so message boundaries mean nothing: 
 arrives, text like binary, joined for each read.  Only a compressed message (RFC 7692, without context
 takeover) is collected first; its size is limited before and after decompression.
 
-Always true:  after `Close` or `FrameFailure` there are no more events;  the server never masks.
+Always true:  after `Close` or `FrameFailure` there are no more events;  only clients mask.
 Not here:     the HTTP upgrade and the negotiation (broker.websocket_upgrade),
               sockets and timers (broker.websocket).
 """
 
+import os
 import zlib
 from enum import IntEnum
 from typing import Final
@@ -92,7 +93,7 @@ class _Refused(MillstreamError):
 
 
 class FrameDecoder:
-    """Decodes the bytes that a client sends after the upgrade into payload and control events."""
+    """Decodes the bytes that come after the upgrade into payload and control events."""
 
     def __init__(self, *, require_mask: bool, compressed: bool, max_payload: int) -> None:
         self.max_payload = max_payload  # bytes of one message after decompression
@@ -308,19 +309,42 @@ class FrameEncoder:
     """Puts outgoing bytes into frames, as negotiated and in the sizes that the peer prefers."""
 
     def __init__(
-        self, *, compressed: bool, max_frame_size: int = 0, fragment_compressed: bool = True
+        self,
+        *,
+        compressed: bool,
+        max_frame_size: int = 0,
+        fragment_compressed: bool = True,
+        max_packed: int = 0,
+        masked: bool = False,
     ) -> None:
+        """Mask for a server with `masked`; no compressed message unpacks to more than `max_packed` bytes."""
         self._compressed = compressed
         self._max_frame_size = max_frame_size  # bytes of payload; 0: unlimited
         self._fragment_compressed = fragment_compressed
+        self._max_packed = max_packed
+        self._masked = masked
+
+    def control(self, frame: bytes) -> bytes:
+        """Return a control frame as this end sends it."""
+        return _mask(frame[0], frame[2:]) if self._masked else frame
 
     def frame(self, payload: bytes) -> bytes:
         """Return the frames that carry `payload`; empty if it is empty."""
+        most = self._max_packed
+        if self._compressed and 0 < most < len(payload):
+            return b"".join(self._frame(payload[at : at + most]) for at in range(0, len(payload), most))
+        return self._frame(payload)
+
+    def _frame(self, payload: bytes) -> bytes:
         if self._compressed and len(payload) > COMPRESS_ABOVE:
             deflater = zlib.compressobj(zlib.Z_BEST_SPEED, zlib.DEFLATED, _RAW_DEFLATE)
             packed = deflater.compress(payload) + deflater.flush(zlib.Z_SYNC_FLUSH)
+            if self._masked:
+                return _mask(_FINAL | _RSV1 | _BINARY, packed[:-_SYNC_MARKER_SIZE])
             size = self._max_frame_size if self._fragment_compressed else 0
             return _fragments(packed[:-_SYNC_MARKER_SIZE], size)
+        if self._masked:
+            return _mask(_FINAL | _BINARY, payload) if payload else b""
         size = self._max_frame_size
         if 0 < size < len(payload):
             pieces = (payload[at : at + size] for at in range(0, len(payload), size))
@@ -340,6 +364,14 @@ def _fragments(message: bytes, size: int) -> bytes:
         frames.append(_header(first | last, len(piece)) + piece)
         first = _CONTINUATION
     return b"".join(frames)
+
+
+def _mask(first: int, payload: bytes) -> bytes:
+    """Return a frame as clients send it."""
+    header = bytearray(_header(first, len(payload)))
+    header[1] |= _MASKED
+    key = os.urandom(4)
+    return bytes(header) + key + unmask(payload, key, 0)
 
 
 def _header(first: int, size: int) -> bytes:

@@ -343,3 +343,22 @@ def test_a_close_reason_that_is_too_long_ends_in_dots() -> None:
     assert len(frame) <= 2 + 125
     assert frame[:4] == bytes((0x88, len(frame) - 2, 0x03, 0xEA))
     assert frame[4:].decode() == "é" * 60 + "..."
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize("size", [1, 64, 65, 125, 126, 65535, 65536, 300_000])
+def test_what_a_client_masks_is_read(size: int, compressed: bool) -> None:
+    payload = bytes(index % 251 for index in range(size))
+    encoder = FrameEncoder(compressed=compressed, masked=True)
+    decoder = FrameDecoder(require_mask=True, compressed=compressed, max_payload=size)
+    assert decoder.feed(encoder.frame(payload)) == [payload]
+    assert decoder.feed(encoder.control(pong_frame(b"?"))) == []
+    [close] = decoder.feed(encoder.control(close_frame(1000, "bye")))
+    assert isinstance(close, Close)
+
+
+def test_a_compressed_message_has_no_more_than_its_reader_takes() -> None:
+    payload = b"some words " * 1000
+    encoder = FrameEncoder(compressed=True, max_packed=1000, masked=True)
+    decoder = FrameDecoder(require_mask=True, compressed=True, max_payload=1000)
+    assert decoder.feed(encoder.frame(payload)) == [payload]
