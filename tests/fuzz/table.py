@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from tests.fuzz.harness import Target
-from tests.fuzz.targets import archives, columns, connections, jetstream, logins, store, subjects, texts, web
+from tests.fuzz.targets import (
+    archives,
+    columns,
+    connections,
+    jetstream,
+    links,
+    logins,
+    store,
+    subjects,
+    texts,
+    web,
+)
 from tests.fuzz.targets import client_protocol as client
 from tests.fuzz.targets import server_protocol as server
 
@@ -26,6 +37,7 @@ TARGETS = {
         Target("masking", client.check_masking, client.websocket_seeds),
         Target("server-protocol", server.check, server.seeds, words=server.WORDS),
         Target("connections", connections.check, connections.seeds, words=connections.WORDS),
+        Target("links", links.check, links.seeds, words=links.WORDS),
         Target("json", texts.check_json, texts.json_seeds, words=texts.JSON_WORDS),
         Target("structs", texts.check_structs, texts.json_seeds, words=texts.JSON_WORDS),
         Target("durations", texts.check_duration, texts.duration_seeds, words=(b"h", b"ms", b".", b"-")),
@@ -50,6 +62,7 @@ TARGETS = {
         Target("journal-entries", store.check_entry, store.entry_seeds, refusals=(ValueError,)),
         Target("rising-numbers", store.check_numbers, store.number_seeds, refusals=(ValueError,)),
         Target("s2", archives.check_s2, archives.s2_seeds),
+        Target("s2-packing", archives.check_packing, archives.s2_seeds),
         Target("archive-frames", archives.check_frames, archives.frame_seeds),
         Target("archive-entries", archives.check_entries, archives.entry_seeds),
         Target("restores", archives.check_restore, archives.restore_seeds),
@@ -63,6 +76,7 @@ TARGETS = {
         Target("proxy-headers", logins.check_proxy, logins.proxy_seeds, words=logins.PROXY_WORDS),
         Target("dedupe", columns.check_dedupe, columns.dedupe_seeds),
         Target("upgrades", web.check_upgrade, web.upgrade_seeds, words=web.HTTP_WORDS),
+        Target("http-answers", web.check_answer, web.answer_seeds, words=web.HTTP_WORDS),
         Target("http", web.check_http, web.http_seeds, words=web.HTTP_WORDS),
         Target("arrow-targets", web.check_target, web.target_seeds, words=web.QUERY_WORDS),
         Target("gateway-queries", web.check_query, web.query_seeds, words=web.QUERY_WORDS),

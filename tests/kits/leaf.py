@@ -59,6 +59,8 @@ def linked(
     user: str = "",
     leaf_port: int = 0,
     port: int = 0,
+    scheme: str = "nats-leaf",
+    path: str = "",
     jetstream: bool = False,
     links: int = 1,
 ) -> Iterator[Linked]:
@@ -66,10 +68,11 @@ def linked(
 
     `hub` and `spoke` are more of their configurations, `hub_leaf` and `leaf` of their `leafnodes`, and
     `remote` of the remote of the spoke.  With `port` the spoke connects there instead, such as to a proxy.
+    `user`, `scheme` and `path` are other parts of the URL.
     """
     hub_kind, spoke_kind = kinds
     leaf_port = leaf_port or free_ports(1)[0]
-    where = f"nats-leaf://{user}127.0.0.1:{port or leaf_port}"
+    where = f"{scheme}://{user}127.0.0.1:{port or leaf_port}{path}"
     with ExitStack() as stack:
         first = ServerProcess(
             hub_kind,

@@ -154,7 +154,7 @@ class ClientListener:
         import millstream.broker.websocket  # noqa: F401
         from millstream.broker.websocket_upgrade import Upgrader
 
-        return Upgrader(options)
+        return Upgrader(options, leafs=self._broker.leafs is not None and self._broker.leafs.hub is not None)
 
     def replace_context(self, tls: TlsOptions) -> None:
         """Use new certificates for future connections."""
@@ -198,6 +198,9 @@ class ClientListener:
         return min(options.max_payload, max(options.max_control_line, _UNKNOWN_MESSAGE))
 
     def _make_websocket_client(self, transport: asyncio.Transport, upgrade: Upgrade) -> Any:
+        if upgrade.leaf:
+            assert self._broker.leafs is not None
+            return self._broker.leafs.accept(upgrade)
         cookies = ConnectOptions(
             user=upgrade.username, password=upgrade.password, auth_token=upgrade.token, jwt=upgrade.jwt
         )

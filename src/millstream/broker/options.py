@@ -274,6 +274,22 @@ class RemoteTls(msgspec.Struct, frozen=True, kw_only=True):
     handshake_first: bool = False
 
 
+class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """An HTTP proxy between this server and hubs with a websocket."""
+
+    url: str
+    username: str = ""
+    password: str = ""
+    timeout_s: float = 0.0  # 0: that of dialing
+
+
+class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The compression of a link, if the other server compresses, too."""
+
+    mode: str = "s2_auto"
+    rtt_thresholds_s: tuple[float, ...] = (0.01, 0.05, 0.1)  # of `s2_auto`: round trips that part its modes
+
+
 class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A server to link an account to; we are its spoke unless `hub` is set."""
 
@@ -292,6 +308,10 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     first_info_timeout_s: float = 1.0
     dial_timeout_s: float = 1.0
     disabled: bool = False
+    compression: CompressionOptions = CompressionOptions()
+    ws_compression: bool = False  # by the websocket, and then not by the link
+    ws_no_masking: bool = False
+    proxy: ProxyOptions | None = None
 
 
 class LeafOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,6 +320,7 @@ class LeafOptions(msgspec.Struct, frozen=True, kw_only=True):
     remotes: tuple[RemoteOptions, ...] = ()
     reconnect_interval_s: float = 1.0
     isolate: bool = False
+    compression: CompressionOptions = CompressionOptions()  # of links that are accepted
     host: str = "0.0.0.0"
     port: int = 0  # 0: no link is accepted; -1: pick one
     advertise: str = ""

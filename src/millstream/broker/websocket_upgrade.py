@@ -33,10 +33,8 @@ MAX_REQUEST_SIZE: Final = 64 * 1024
 
 _ACCEPT_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _COMPRESSION: Final = "permessage-deflate"
-_UNSUPPORTED_PATHS: Final = {
-    "/mqtt": "mqtt websocket endpoint not enabled",
-    "/leafnode": "leaf node websocket endpoint not enabled",
-}
+LEAF_PATH: Final = "/leafnode"
+_MQTT_PATH: Final = "/mqtt"
 _RESERVED_HEADERS: Final = frozenset({"host", "content-length", "connection", "upgrade", "nats-no-masking"})
 
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -89,6 +87,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     require_mask: bool
     max_frame_size: int  # bytes; 0: any
     fragment_compressed: bool
+    leaf: bool  # another server, which makes a link
 
 
 class RequestReader:
@@ -119,20 +118,29 @@ def _host_and_port(host: str, *, secure: bool) -> tuple[str, str] | None:
     return name.lower(), port if colon else default
 
 
+def answer_to(key: str) -> str:
+    """Return the answer to the key of a request, which proves that it was understood."""
+    digest = hashlib.sha1(key.encode("latin-1") + _ACCEPT_GUID, usedforsecurity=False).digest()
+    return base64.b64encode(digest).decode()
+
+
 class Upgrader:
     """Checks requests against one listener's options."""
 
-    def __init__(self, options: WebSocketOptions) -> None:
-        """Raise WebSocketOptionsError if an origin or a header is invalid."""
+    def __init__(self, options: WebSocketOptions, *, leafs: bool = False) -> None:
+        """Accept links with `leafs`; raise WebSocketOptionsError if an origin or a header is invalid."""
         self._options = options
+        self._leafs = leafs
         self._origins = frozenset(map(_allowed_origin, options.allowed_origins))
         self._extra_headers = "".join(_response_header(name, value) for name, value in options.headers)
 
     def judge(self, request: Head, *, secure: bool) -> Upgrade | Refusal:
         """Decide about a request that came over TLS or not; the checks come in nats-server's order."""
-        for suffix, reason in _UNSUPPORTED_PATHS.items():
-            if request.path.endswith(suffix):
-                return Refusal(HTTPStatus.NOT_FOUND, reason, head=request.method == "HEAD")
+        leaf = request.path.endswith(LEAF_PATH)
+        if request.path.endswith(_MQTT_PATH) or (leaf and not self._leafs):
+            kind = "leaf node" if leaf else "mqtt"
+            reason = f"{kind} websocket endpoint not enabled"
+            return Refusal(HTTPStatus.NOT_FOUND, reason, head=request.method == "HEAD")
         if request.method != "GET":
             status = HTTPStatus.METHOD_NOT_ALLOWED
             return Refusal(status, "request method must be GET", head=request.method == "HEAD")
@@ -145,14 +153,14 @@ class Upgrader:
         if request.early_data:
             # Frames before the answer are a trick to smuggle a second request past a proxy.
             return Refusal(None, "client sent data before handshake is complete")
-        return self._accept(request)
+        return self._accept(request, leaf)
 
-    def _accept(self, request: Head) -> Upgrade:
+    def _accept(self, request: Head, leaf: bool) -> Upgrade:
         options = self._options
         compressed = options.compression and _offers_compression(request)
         unmasked = request.first("nats-no-masking") == "true"
         agent = request.first("user-agent")
-        browser = agent.startswith("Mozilla/")
+        browser = agent.startswith("Mozilla/") and not leaf
         # Chrome on a Mac says "Safari/" too, but only Safari says "Version/" with it; and Safari cannot
         # put a compressed message together from fragments.
         safari = browser and "Version/" in agent and "Safari/" in agent
@@ -171,14 +179,13 @@ class Upgrader:
             require_mask=not unmasked,
             max_frame_size=BROWSER_FRAME_SIZE if browser else 0,
             fragment_compressed=not safari,
+            leaf=leaf,
         )
 
     def _response(self, request: Head, compressed: bool, unmasked: bool) -> bytes:
-        key = request.first("sec-websocket-key").encode("latin-1")
-        accept = base64.b64encode(hashlib.sha1(key + _ACCEPT_GUID, usedforsecurity=False).digest())
         lines = [
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
-            f"Sec-WebSocket-Accept: {accept.decode()}\r\n",
+            f"Sec-WebSocket-Accept: {answer_to(request.first('sec-websocket-key'))}\r\n",
         ]
         if compressed:
             parameters = "server_no_context_takeover; client_no_context_takeover"

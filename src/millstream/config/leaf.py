@@ -3,16 +3,19 @@
 import re
 from collections.abc import Collection, Iterable
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from millstream.base.nkeys import NkeyError, check_user_key
 from millstream.base.tls_files import TlsFileError, client_context
-from millstream.broker.leaf.remote import HubAddress
+from millstream.broker.leaf.dialer import HubAddress
 from millstream.broker.options import (
     GLOBAL_ACCOUNT,
     BrokerOptions,
+    CompressionOptions,
     LeafOptions,
+    ProxyOptions,
     RemoteOptions,
     RemoteTls,
     TlsOptions,
@@ -23,6 +26,7 @@ from millstream.config.fields import (
     block,
     boolean,
     duration,
+    duration_text,
     field,
     items,
     listen,
@@ -44,8 +48,28 @@ from millstream.subjects.tokens import valid_subject
 
 _WEBSOCKET: Final = ("ws://", "wss://")
 _LEAST_VERSION: Final = (2, 8)
-_OFF: Final = ("off", "disabled", "not supported")
-_URL_SCHEMES: Final = ("nats://", "nats-leaf://", "leaf://", "tls://", "nats+tls://")
+_MODES: Final = {  # by what may be written
+    "not supported": "not supported",
+    "not_supported": "not supported",
+    "disabled": "off",
+    "off": "off",
+    "false": "off",
+    "accept": "accept",
+    "auto": "s2_auto",
+    "s2_auto": "s2_auto",
+    "on": "s2_auto",
+    "enabled": "s2_auto",
+    "true": "s2_auto",
+    "fast": "s2_fast",
+    "s2_fast": "s2_fast",
+    "better": "s2_better",
+    "s2_better": "s2_better",
+    "best": "s2_best",
+    "s2_best": "s2_best",
+}
+_MOST_THRESHOLDS: Final = 4
+_URL_SCHEMES: Final = ("nats://", "nats-leaf://", "leaf://", "tls://", "nats+tls://", *_WEBSOCKET)
+_PROXY_SCHEMES: Final = ("http", "https")
 
 
 def read_leaf(entry: TreeEntry, notes: Notes) -> LeafOptions | None:
@@ -144,15 +168,43 @@ def _refuse_duplicates(entry: TreeEntry, remotes: Iterable[RemoteOptions]) -> No
 def _read_urls(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     urls = tuple(text.strip() for text in strings(entry, notes))
     for url in urls:
-        if url.lower().startswith(_WEBSOCKET):
-            raise refused(entry, "not supported by Millstream: leaf nodes over WebSocket")
         if "://" in url and not url.lower().startswith(_URL_SCHEMES):
-            raise refused(entry, "the URL of a remote begins with nats://, nats-leaf:// or tls://")
+            raise refused(
+                entry, "the URL of a remote begins with nats://, nats-leaf://, tls://, ws:// or wss://"
+            )
         try:
             HubAddress.of(url)
         except ValueError:
             raise refused(entry, "a URL of a remote is not valid: expected nats-leaf://host:port") from None
+    if len({url.lower().startswith(_WEBSOCKET) for url in urls}) > 1:
+        raise refused(
+            entry, "remote leaf node configuration cannot have a mix of websocket and non-websocket urls"
+        )
     return urls
+
+
+def _read_proxy(entry: TreeEntry, notes: Notes) -> ProxyOptions:
+    settings = read_block(block(entry), _PROXY, notes, whole=True)
+    if not settings.get("url"):
+        raise refused(entry, "a proxy needs `url`")
+    proxy = ProxyOptions(**settings)
+    if bool(proxy.username) != bool(proxy.password):
+        raise refused(entry, "proxy username and password must both be specified or both be empty")
+    return proxy
+
+
+def _read_proxy_url(entry: TreeEntry, notes: Notes) -> str:
+    url = string(entry, notes)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise refused(entry, "the URL of the proxy is not valid") from None
+    if parts.scheme not in _PROXY_SCHEMES:
+        raise refused(entry, f"proxy URL scheme must be http or https, got: {parts.scheme}")
+    if not host:
+        raise refused(entry, "proxy URL must specify a host")
+    return url
 
 
 def _read_seed(entry: TreeEntry, notes: Notes) -> str:
@@ -176,13 +228,37 @@ def _read_subjects(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:
     return subjects
 
 
-def _read_compression(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
-    data: object = entry.value.data
-    if isinstance(data, Block):
-        data = next((each.value.data for each in data.values() if each.key.lower() == "mode"), None)
-    if data is False or (isinstance(data, str) and data.lower() in _OFF):
-        return {}
-    raise refused(entry, "not supported by Millstream: compression of leaf links; use `off`")
+def _read_compression(entry: TreeEntry, notes: Notes) -> CompressionOptions:
+    if isinstance(entry.value.data, Block):
+        return CompressionOptions(**read_block(block(entry), _COMPRESSION, notes, whole=True))
+    return CompressionOptions(mode=_read_mode(entry, notes))
+
+
+def _read_mode(entry: TreeEntry, notes: Notes) -> str:
+    if isinstance(entry.value.data, bool):
+        return _MODES[str(entry.value.data).lower()]
+    text = string(entry, notes)
+    mode = _MODES.get(text.lower())
+    if mode is None:
+        raise refused(entry, f'unsupported compression mode "{text}"')
+    return mode
+
+
+def _read_thresholds(entry: TreeEntry, notes: Notes) -> tuple[float, ...]:
+    found: list[float] = []
+    for item in items(entry, "a list of durations"):
+        threshold_s = max(duration_text(item, notes), 0.0)
+        if threshold_s and threshold_s < max(found, default=0.0):
+            raise refused(entry, "RTT threshold values should be in ascending order")
+        found.append(threshold_s)
+    while found and not found[-1]:
+        found.pop()
+    if not found:
+        raise refused(entry, 'compression mode "s2_auto" requires at least one RTT threshold')
+    if len(found) > _MOST_THRESHOLDS:
+        text = f'compression mode "s2_auto" should have no more than {_MOST_THRESHOLDS} RTT thresholds'
+        raise refused(entry, text)
+    return tuple(found)
 
 
 def _read_tls(entry: TreeEntry, notes: Notes) -> RemoteTls:
@@ -277,6 +353,18 @@ _AUTHORIZATION = (
     field("proxy_required", _NO_PROXIES),
 )
 
+_PROXY = (
+    field("url", _read_proxy_url, "url"),
+    field("username", string, "username"),
+    field("password", secret, "password"),
+    field("timeout", positive(duration), "timeout_s"),
+)
+
+_COMPRESSION = (
+    field("mode", _read_mode, "mode"),
+    field("rtt_thresholds thresholds rtts rtt", _read_thresholds, "rtt_thresholds_s"),
+)
+
 _REMOTE_TLS = (
     field("cert_file", string, "cert_file"),
     field("key_file", string, "key_file"),
@@ -304,11 +392,11 @@ _REMOTE = (
     field("first_info_timeout", positive(duration), "first_info_timeout_s"),
     field("dial_timeout", positive(duration), "dial_timeout_s"),
     field("disabled", boolean, "disabled"),
-    field("compression", _read_compression),
+    field("compression", _read_compression, "compression"),
     field("jetstream_cluster_migrate js_cluster_migrate", unsupported("clustering", harmless=(False,))),
-    field("ws_compression ws_compress websocket_compress websocket_compression", _nothing),
-    field("ws_no_masking websocket_no_masking", _nothing),
-    field("proxy", unsupported("proxies for links")),
+    field("ws_compression ws_compress websocket_compress websocket_compression", boolean, "ws_compression"),
+    field("ws_no_masking websocket_no_masking", boolean, "ws_no_masking"),
+    field("proxy", _read_proxy, "proxy"),
 )
 
 _LEAF = (
@@ -316,7 +404,7 @@ _LEAF = (
     field("reconnect_interval reconnect reconnect_delay", positive(duration), "reconnect_interval_s"),
     field("dial_timeout", positive(duration), "dial_timeout_s"),
     field("isolate_leafnode_interest isolate", boolean, "isolate"),
-    field("compression", _read_compression),
+    field("compression", _read_compression, "compression"),
     field("write_deadline", unsupported("a write deadline for links alone; use the one of the server")),
     field("write_timeout", unsupported("a write timeout for links alone; use the one of the server")),
     field("listen", listen()),

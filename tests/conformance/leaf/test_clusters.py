@@ -7,11 +7,10 @@ from itertools import count
 
 import nats
 import pytest
-from nats.js import JetStreamContext
-from nats.js.errors import NoStreamResponseError
 
 from tests.kits.cluster import Cluster
 from tests.kits.leaf import OURS, leafz
+from tests.kits.leaf_streams import publish
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerProcess
 from tests.kits.server.monitor import eventually
@@ -21,18 +20,6 @@ _MIRROR = {"name": "UP", "mirror": {"name": "UP", "external": {"api": "$JS.hub.A
 
 def is_linked_elsewhere(spoke: ServerProcess, port: int) -> bool:
     return any(each["port"] != port for each in leafz(spoke)["leafs"])
-
-
-async def publish(js: JetStreamContext, number: int) -> None:
-    """Publish a message once, however often the cluster has no leader for its stream."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                await js.publish("up.x", b"x", timeout=2, headers={"Nats-Msg-Id": str(number)})
-            except (NoStreamResponseError, nats.errors.TimeoutError):
-                await asyncio.sleep(0.05)
-            else:
-                return
 
 
 @pytest.mark.oracle
@@ -53,13 +40,13 @@ async def test_a_mirror_goes_on_while_servers_of_the_hub_die() -> None:
             numbers = count()
             for _ in range(2):
                 for _ in range(50):
-                    await publish(there, next(numbers))
+                    await publish(there, "up.x", next(numbers))
                 [leaf] = leafz(spoke)["leafs"]
                 await asyncio.to_thread(cluster.named(leaf["name"]).kill)
                 await asyncio.to_thread(eventually, partial(is_linked_elsewhere, spoke, leaf["port"]))
                 await asyncio.to_thread(cluster.start_the_dead)
                 for _ in range(50):
-                    await publish(there, next(numbers))
+                    await publish(there, "up.x", next(numbers))
             sent = next(numbers)
             async with asyncio.timeout(PATIENCE_S):
                 while (await here.jetstream().stream_info("UP")).state.messages < sent:  # noqa: ASYNC110

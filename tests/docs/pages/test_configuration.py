@@ -40,8 +40,8 @@ TABLES: dict[str, Sequence[Sequence[SettingField]]] = {
     "otel": [millstream._OTEL],
     "resolver": [operator._FOLDER],
     "tls": [tls._TLS, tls._PAIR],
-    "leafnodes": [leaf._LEAF, leaf._AUTHORIZATION, leaf._USER],
-    "remotes": [leaf._REMOTE, leaf._REMOTE_TLS],
+    "leafnodes": [leaf._LEAF, leaf._AUTHORIZATION, leaf._USER, leaf._COMPRESSION],
+    "remotes": [leaf._REMOTE, leaf._REMOTE_TLS, leaf._PROXY],
     "websocket": [websocket._WEBSOCKET, users.SIMPLE_AUTHORIZATION],
 }
 

@@ -36,7 +36,7 @@ WORDS = (
     b"NATS/1.0~Nats-TTL: 5~~", b"~Nats-Schedule: @every 1s~Nats-Schedule-Target: s.b~", b"~Nats-Rollup: all~",
     b"~Nats-Expected-Last-Sequence: 1~", b"~Nats-Batch-Id: b~Nats-Batch-Sequence: 1~",
     b"~Nats-Batch-Commit: 1~",
-    b"~Nats-Incr: +1~", b"~Nats-Required-Api-Level: 9~",
+    b"~Nats-Incr: +1~", b"~Nats-Required-Api-PackLevel: 9~",
 )  # fmt: skip
 
 

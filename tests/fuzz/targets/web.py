@@ -28,7 +28,7 @@ from millstream.gateway.v2 import (
 )
 from millstream.gateway.v2.payload import PayloadForm, body_of, stored_message, to_json
 from millstream.http.asgi import Receive, Scope, Send
-from millstream.http.head import Head
+from millstream.http.head import Head, ResponseHead, ResponseReader
 from millstream.http.http1 import Http1
 from millstream.http.limits import HttpLimits
 from millstream.http.line import Line
@@ -36,6 +36,7 @@ from millstream.http.listener import HttpListener
 from millstream.protocol.headers import make_text, read_pairs
 from millstream.server.arrow.query import read_target
 from millstream.server.monitor.queries import BadQuery, Query
+from tests.fuzz.targets.client_protocol import cuts
 
 _QUERIES: tuple[Any, ...] = (
     batch.BatchQuery, consumers.ConsumersQuery, live.StreamQuery, live.ConsumerQuery, messages.OneQuery,
@@ -55,6 +56,31 @@ QUERY_WORDS = (
     b"&", b"=", b"%", b"%00", b"%ff", b"+", b"subject=", b"limit=", b"from=", b"seq=", b"time=", b"form=json",
     b"results=all", b"a.>", b"1",
 )  # fmt: skip
+
+
+def answer_seeds() -> Iterator[bytes]:
+    yield b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nINFO {}\r\n"
+    yield b"HTTP/1.0 407 Proxy Authentication Required\r\nA: b\r\na:c\r\n\r\n"
+
+
+def check_answer(data: bytes) -> Hashable:
+    """An answer means the same however it is cut."""
+
+    def read(pieces: tuple[bytes, ...]) -> ResponseHead | None:
+        reader, rest = ResponseReader(500), list(pieces)
+        while rest:
+            answer = reader.feed(rest.pop(0))
+            if answer is not None:
+                return ResponseHead(answer.status, answer.line, answer.headers, answer.rest + b"".join(rest))
+        return None
+
+    try:
+        expected = read((data,))
+    except ValueError:
+        return "refused"
+    for pair in cuts(data, 40):
+        assert read(pair) == expected
+    return expected is None or (expected.status, len(expected.headers))
 
 
 def upgrade_seeds() -> Iterator[bytes]:

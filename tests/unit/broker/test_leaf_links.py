@@ -1,6 +1,5 @@
 """Links of a broker without sockets: what they are told, when, and who gets a message."""
 
-import json
 import re
 from typing import Any
 
@@ -8,45 +7,8 @@ import pytest
 
 from millstream.base.slices import MOST_ITEMS
 from millstream.broker.broker import Broker
-from millstream.broker.options import LeafOptions
-from tests.kits.broker import client, loop_of, make_broker
-from tests.kits.fake_transport import FakeTransport
-
-
-def hub() -> Broker:
-    return make_broker(leaf=LeafOptions(port=7422))
-
-
-class FakeSpoke:
-    """The other end of a link."""
-
-    def __init__(self, broker: Broker, name: str = "spoke", **fields: Any) -> None:
-        assert broker.leafs is not None
-        self._broker = broker
-        self.link = broker.leafs.accept()
-        extra = {"sockname": ("127.0.0.1", 7422)}
-        self.transport = FakeTransport(loop_of(broker), self.link, extra=extra)
-        self.link.connection_made(self.transport)
-        connect = {"name": name, "server_id": name, "headers": True, "remote_account": "$G", **fields}
-        self.said = self.say(b"CONNECT " + json.dumps(connect).encode() + b"\r\n", run=False)
-
-    def say(self, data: bytes, *, run: bool = True) -> bytes:
-        """Send bytes; return what came back."""
-        if data:
-            self.link.data_received(data)
-        if run:
-            loop_of(self._broker).run_ready()
-        return self.heard()
-
-    def heard(self) -> bytes:
-        data = bytes(self.transport.sent)
-        self.transport.sent.clear()
-        return data
-
-    def told(self) -> list[bytes]:
-        """Return what it was told of subscriptions since the last call, without those of the server."""
-        lines = re.findall(rb"LS[+-] [^\r]*", self.say(b""))
-        return [line for line in lines if not line[4:].startswith((b"$", b"_"))]
+from tests.kits.broker import client, loop_of
+from tests.kits.fake_spoke import FakeSpoke, hub
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from millstream.broker.auth import (
 )
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import API_LEVEL, SERVER_VERSION
-from millstream.broker.leaf import login
+from millstream.broker.leaf import compression, login
 from millstream.broker.leaf.remote import shown
 from millstream.broker.leaf.rules import LinkRules, combined
 from millstream.broker.options import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from millstream.broker.broker import Broker
     from millstream.broker.leaf.connection import LeafConnection
     from millstream.broker.leaf.leafs import Leafs
+    from millstream.broker.websocket_upgrade import Upgrade
 
 _log = logging.getLogger("millstream.broker")
 
@@ -67,16 +68,28 @@ class Hub:
 
     # -- greeting ---------------------------------------------------------------------------------
 
-    def accept(self) -> LeafConnection:
-        """Return a link that waits for its transport."""
-        peer = login.Peer(isolated=self._leafs.options.isolate)
+    def accept(self, upgrade: Upgrade | None) -> LeafConnection:
+        """Return a link that waits for its transport, perhaps a websocket."""
+        peer = login.Peer(
+            isolated=self._leafs.options.isolate,
+            websocket=upgrade is not None,
+            deflated=upgrade is not None and upgrade.compressed,
+        )
         link = self._leafs.new_connection(self._broker.global_account, peer)
         link.session.nonce = nonce().encode()
+        if upgrade is not None:
+            link.session.ip = upgrade.client_ip
         return link
 
     def greeting(self, link: LeafConnection, addresses: list[str]) -> bytes:
         """Return the first INFO, with the address at which the spoke found us, if that is known."""
-        return self._info(link, addresses, nonce=link.session.nonce.decode())
+        mode = self._leafs.options.compression.mode
+        return self._info(
+            link,
+            addresses,
+            nonce=link.session.nonce.decode(),
+            compression="" if mode == compression.NOT_SUPPORTED or link.peer.deflated else mode,
+        )
 
     def await_connect(self, link: LeafConnection) -> None:
         link.session.auth_timer = self._broker.turns.later(self._timeout_s(), self._timed_out, link)
@@ -94,6 +107,14 @@ class Hub:
     def _info(self, link: LeafConnection, addresses: list[str], **special: Any) -> bytes:
         identity, options = self._broker.identity, self._leafs.options
         host = options.host
+        tls = options.tls
+        leaf_urls = [options.advertise] if options.advertise else addresses
+        websocket_urls = None
+        if link.peer.websocket:
+            tls = None  # it is below the websocket
+            websocket = self._broker.options.websocket
+            advertised = websocket.advertise if websocket is not None else ""
+            leaf_urls, websocket_urls = [], [advertised] if advertised else addresses
         info = login.LeafInfo(
             server_id=identity.server_id,
             server_name=identity.server_name,
@@ -104,20 +125,38 @@ class Hub:
             port=self.port,
             headers=self._broker.options.headers,
             auth_required=True,
-            tls_required=options.tls is not None,
-            tls_verify=options.tls is not None and options.tls.verify,
+            tls_required=tls is not None,
+            tls_verify=tls is not None and tls.verify,
             max_payload=self._broker.options.max_payload,
             jetstream=identity.jetstream_domain is not None,
             client_id=link.cid,
             domain=identity.jetstream_domain or "",
             api_lvl=API_LEVEL,
             info_on_connect=True,
-            leafnode_urls=[options.advertise] if options.advertise else addresses,
+            leafnode_urls=leaf_urls,
+            ws_connect_urls=websocket_urls,
             **special,
         )
         return b"INFO %b \r\n" % msgspec.json.encode(info)
 
-    # -- CONNECT ----------------------------------------------------------------------------------
+    # -- INFO and CONNECT -------------------------------------------------------------------------
+
+    def take_info(self, link: LeafConnection, info: login.LeafInfo) -> None:
+        """Agree on compression with a spoke that asks for it; raise BadLogin if that is impossible."""
+        own, peer = self._leafs.options.compression, link.peer
+        if peer.compression or peer.deflated or link.suspended or link.ready:
+            return
+        elapsed_s = self._broker.now() - link.session.started
+        peer.compression = compression.agree(own, info.compression, elapsed_s)
+        if compression.is_wanted(peer.compression):
+            compression.begin(link, lambda text: self._leafs.violate(link, text))
+            mode = compression.told(own, peer.compression)
+            link.send(
+                self._info(link, self._found_at(link), nonce=link.session.nonce.decode(), compression=mode)
+            )
+
+    def _found_at(self, link: LeafConnection) -> list[str]:
+        return [shown(link.transport.get_extra_info("sockname"))]
 
     def take_connect(self, link: LeafConnection) -> None:
         """Check who the spoke is; raise BadLogin if its CONNECT cannot be read."""
@@ -234,6 +273,8 @@ class Hub:
         peer.name, peer.server_id = connect.name, connect.server_id
         peer.cluster, peer.domain, peer.account = connect.cluster, connect.domain, connect.remote_account
         peer.version = connect.version
+        if not peer.compression:
+            peer.compression = connect.compress_mode or compression.NOT_SUPPORTED
         peer.isolated = peer.isolated or connect.isolate
         peer.spoke = connect.is_hub
         peer.info_seen = True
@@ -259,7 +300,7 @@ class Hub:
     def _confirmation(self, link: LeafConnection, permissions: Permissions) -> bytes:
         return self._info(
             link,
-            [shown(link.transport.get_extra_info("sockname"))],
+            self._found_at(link),
             connect_info=True,
             remote_account=link.account.name,
             acc_is_sys=link.account.is_system,

@@ -16,12 +16,13 @@ from millstream.base.untracked import untrack
 from millstream.broker.backpressure import Backpressure
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.keepalive import Keepalive
-from millstream.broker.leaf import login, rules, spoke
+from millstream.broker.leaf import compression, login, rules, spoke
 from millstream.broker.leaf.connection import LeafConnection
+from millstream.broker.leaf.dialer import PACKED_MESSAGES
 from millstream.broker.leaf.interest import key_of
 from millstream.broker.leaf.links import AccountLinks
 from millstream.broker.leaf.remote import Remote, shown
-from millstream.broker.options import ConnectionType, LeafOptions
+from millstream.broker.options import CompressionOptions, ConnectionType, LeafOptions
 from millstream.broker.permissions import PermissionRuleError
 from millstream.broker.router import Subscription
 from millstream.broker.session import ClientSession
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
     from millstream.broker.leaf.hub import Hub
+    from millstream.broker.websocket_upgrade import Upgrade
 
 _log = logging.getLogger("millstream.broker")
 
@@ -62,7 +64,7 @@ class Leafs:
             Op.LEAF_SUB: self._subscribe,
             Op.LEAF_UNSUB: self._unsubscribe,
             Op.PING: self._ping,
-            Op.PONG: lambda link: link.keepalive.pong(broker.now()),
+            Op.PONG: self._pong,
             Op.OK: lambda link: None,
             Op.ERR: self._error,
             Op.UNCLEAN_PUB: lambda link: link.space.refuse(link.parser.subject()),
@@ -121,16 +123,16 @@ class Leafs:
         transport.set_write_buffer_limits(high=1, low=0)
         peer = transport.get_extra_info("peername")
         if peer:
-            session.ip, session.port = peer[0].removeprefix("::ffff:"), peer[1]
+            session.ip, session.port = session.ip or peer[0].removeprefix("::ffff:"), peer[1]
         self._strangers[link.cid] = link
         if link.peer.remote is not None:
             _log.info("%s - Leafnode connection created for account: %s", link, link.account.name)
             return
         _log.info("%s - Leafnode connection created", link)
         self._note_tls(link)
-        if self.options.tls is not None and not pins_allow(
-            self.options.tls.pinned_certs, session.peer_certificate
-        ):
+        websocket = self.broker.options.websocket
+        tls = websocket.tls if link.peer.websocket and websocket is not None else self.options.tls
+        if tls is not None and not pins_allow(tls.pinned_certs, session.peer_certificate):
             _log.error("%s - TLS handshake error: certificate not pinned", link)
             self.broker.close(link, CloseReason.TLS_HANDSHAKE_FAILURE)
             return
@@ -142,10 +144,10 @@ class Leafs:
         assert self.hub is not None
         self.hub.await_connect(link)
 
-    def accept(self) -> LeafConnection:
-        """Return a link that another server makes."""
+    def accept(self, upgrade: Upgrade | None = None) -> LeafConnection:
+        """Return a link that another server makes, perhaps through a websocket."""
         assert self.hub is not None
-        return self.hub.accept()
+        return self.hub.accept(upgrade)
 
     def greeting(self, link: LeafConnection, found_at: tuple[Any, ...] | None) -> bytes:
         """Return the first INFO for a spoke that found us at this address."""
@@ -162,6 +164,9 @@ class Leafs:
         """Join a link that has logged in with its account; it is told everything in slices."""
         account = link.account
         link.take_rules(link_rules)
+        compression.trust(link)
+        if link.peer.deflated:
+            link.transport.max_payload = self.broker.options.max_payload * PACKED_MESSAGES
         self._strangers.pop(link.cid, None)
         self.links[link.cid] = link
         account.links[link.cid] = link
@@ -241,6 +246,8 @@ class Leafs:
             info = login.read_info(link.parser.argument())
             if link.peer.remote is not None:
                 spoke.take_info(self, link, info)
+            elif self.hub is not None:
+                self.hub.take_info(link, info)
         except (login.BadLogin, PermissionRuleError) as error:
             self.violate(link, str(error))
 
@@ -256,6 +263,16 @@ class Leafs:
     def _ping(self, link: LeafConnection) -> None:
         link.send(b"PONG\r\n")
         link.keepalive.heard(self.broker.now())
+
+    def _pong(self, link: LeafConnection) -> None:
+        link.keepalive.pong(self.broker.now())
+        own = self._compression_of(link)
+        if own.mode == compression.AUTO and compression.is_wanted(link.peer.compression):
+            compression.choose(link, compression.by_round_trip(own, link.keepalive.round_trip_s))
+
+    def _compression_of(self, link: LeafConnection) -> CompressionOptions:
+        remote: Remote | None = link.peer.remote
+        return self.options.compression if remote is None else remote.options.compression
 
     def _error(self, link: LeafConnection) -> None:
         """End a link that the other server has refused; wait longer if it would refuse the next one too."""

@@ -3,6 +3,7 @@
     spoke                                      hub
                       ◀── INFO {nonce, tls_required, leafnode_urls…}
     (TLS, if either wants it; before INFO with handshake_first)
+    (INFO twice more, if the link is compressed: ``compression``)
     CONNECT {name, domain, user, sig…} ──▶
                       ◀── INFO {connect_info, remote_account, import, export}
     LS+ …              ──▶ ◀──                 LS+ …
@@ -23,10 +24,10 @@ from millstream.broker.info import API_LEVEL, SERVER_VERSION
 from millstream.broker.options import SubjectRules
 
 if TYPE_CHECKING:
+    from millstream.broker.leaf.compression import CompressedTransport
     from millstream.broker.leaf.remote import Remote
 
 LINK_PROTOCOL: Final = 1  # ours: no tracing across the link (2), no more than that
-COMPRESSION: Final = "off"
 _NAME_SIZE: Final = 256  # of a server, cluster, domain or account
 
 
@@ -76,6 +77,7 @@ class LeafInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     export: PeerRules | None = None
     info_on_connect: bool = False
     leafnode_urls: list[str] | None = None
+    ws_connect_urls: list[str] | None = None
 
 
 class LeafConnect(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -117,6 +119,10 @@ class Peer(msgspec.Struct, kw_only=True):
     isolated: bool = False  # is not told what other spokes listen to
     max_payload: int = 0
     info_seen: bool = False  # its first INFO was read
+    compression: str = ""  # what was agreed; empty: nothing yet
+    websocket: bool = False
+    deflated: bool = False  # the websocket compresses
+    layer: CompressedTransport | None = None  # that compresses
     version: str = ""
     imports: SubjectRules = SubjectRules()  # what the hub lets us receive
     exports: SubjectRules = SubjectRules()  # what the hub lets us send

@@ -4,26 +4,23 @@
        ▲           │           │ the link ends
        └───────────┴───────────┘ after reconnect_interval, and as much again at random if nobody answers
 
-The dialing task owns the socket until the event loop has it as the transport of a ``LeafConnection``.
+How a socket becomes the transport of a ``LeafConnection`` is in ``dialer``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import random
-import socket
-import ssl
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from millstream.base.tls_files import TlsFileError, client_context
+from millstream.base.tls_files import TlsFileError
 from millstream.broker.leaf import login
-from millstream.broker.options import LeafOptions, RemoteOptions, RemoteTls
+from millstream.broker.leaf.dialer import DialError, HubAddress, dial, is_ip
+from millstream.broker.options import LeafOptions, RemoteOptions
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -33,8 +30,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("millstream.broker")
 
-LEAF_PORT: Final = 7422
-_MOST_INFO: Final = 64 * 1024  # bytes of the hub's first line
 _MOST_DISCOVERED: Final = 1024  # URLs that a hub may name
 _REPORT_EVERY: Final = 3600  # attempts, after the first
 _DELAYS_S: Final = {  # until the next attempt, by what a refusal says
@@ -43,42 +38,6 @@ _DELAYS_S: Final = {  # until the next attempt, by what a refusal says
     "connection rejected since minimum version required is": 5.0,
     "Permissions Violation": 30.0,
 }
-
-
-class HubAddress(msgspec.Struct, frozen=True):
-    """The place of a hub, as a URL names it."""
-
-    host: str
-    port: int
-    tls: bool = False
-    user: str = ""
-    password: str | None = None
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @classmethod
-    def of(cls, url: str) -> HubAddress:
-        """Return the address in a URL; raise ValueError if there is none."""
-        parts = urlsplit(url if "://" in url else f"nats-leaf://{url}")
-        if not parts.hostname:
-            raise ValueError("there is no host in it")
-        return cls(
-            host=parts.hostname,
-            port=parts.port or LEAF_PORT,
-            tls=parts.scheme == "tls",
-            user=unquote(parts.username or ""),
-            password=_password(parts),
-        )
-
-
-def _password(parts: SplitResult) -> str | None:
-    return unquote(parts.password) if parts.password is not None else None
-
-
-class _Failed(Exception):
-    """An attempt did not come to a link; the text says why."""
 
 
 class Remote:
@@ -145,7 +104,10 @@ class Remote:
             with contextlib.suppress(ValueError):
                 found = HubAddress.of(url)
                 if not any(each.host == found.host and each.port == found.port for each in known):
-                    known.append(msgspec.structs.replace(found, tls=self._configured[0].tls))
+                    like = self._configured[0]
+                    known.append(
+                        msgspec.structs.replace(found, tls=like.tls, websocket=like.websocket, path=like.path)
+                    )
         at = next((number for number, each in enumerate(known) if each == self._current), -1)
         self._addresses = known[at + 1 :] + known[: at + 1]
 
@@ -178,7 +140,7 @@ class Remote:
         link: LeafConnection | None = None
         try:
             link = await self._connect(address)
-        except (OSError, ValueError, TlsFileError, _Failed, TimeoutError) as error:
+        except (OSError, ValueError, TlsFileError, DialError, TimeoutError) as error:
             self._report(address, error)
         except Exception:
             _log.exception("the link to %s failed unexpectedly", address)
@@ -201,70 +163,35 @@ class Remote:
 
     async def _connect(self, address: HubAddress) -> LeafConnection:
         """Return the link to an address when its transport is there; raise on any failure."""
-        loop, options = self._broker.loop, self.options
+        options = self.options
         account = self._broker.accounts.get(options.account)
         if account is None:
-            raise _Failed(f"there is no account {options.account}")
-        sock = await self._open(address)
-        try:
-            tls = options.tls
-            context = _context(tls) if tls is not None or address.tls else None
-            first = b""
-            if tls is None or not tls.handshake_first:
-                async with asyncio.timeout(options.first_info_timeout_s):
-                    first = await _read_line(loop, sock)
-                if context is None and _wants_tls(first):
-                    context = _context(None)
-        except BaseException:
-            sock.close()
-            raise
+            raise DialError(f"there is no account {options.account}")
         peer = login.Peer(
-            remote=self, spoke=not options.hub, isolated=options.isolate or self._shared.isolate
+            remote=self,
+            spoke=not options.hub,
+            isolated=options.isolate or self._shared.isolate,
+            websocket=address.websocket,
         )
         link = self._leafs.new_connection(account, peer)
-        protocol: Any = link
-        keywords: dict[str, Any] = {}
-        if context is not None:
-            keywords = {
-                "ssl": context,
-                "server_hostname": self._tls_name(address),
-                "ssl_handshake_timeout": tls.timeout_s if tls is not None else RemoteTls().timeout_s,
-            }
-        try:
-            await loop.create_connection(lambda: protocol, sock=sock, **keywords)
-        except BaseException:
-            sock.close()
-            raise
+        first = await dial(self._broker.loop, link, address, options, self._tls_name(address))
         self.link = link
-        if not link.closed:
-            link.session.auth_timer = self._broker.turns.later(
+        if link.closed:
+            return link
+        session = link.session
+        if not peer.info_seen and session.auth_timer is None:
+            session.auth_timer = self._broker.turns.later(
                 options.first_info_timeout_s, self._info_timed_out, link
             )
-            if first:  # nobody knows who sent what followed the line in clear, if TLS was agreed
-                link.data_received(first.partition(b"\n")[0] + b"\n" if context is not None else first)
+        if first:
+            link.data_received(first)
         return link
-
-    async def _open(self, address: HubAddress) -> socket.socket:
-        """Return a connected socket to a random address of the host."""
-        loop = self._broker.loop
-        async with asyncio.timeout(self.options.dial_timeout_s):
-            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-            family, kind, protocol, _, target = random.choice(found)
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await loop.sock_connect(sock, target)
-            except BaseException:
-                sock.close()
-                raise
-            return sock
 
     def _tls_name(self, address: HubAddress) -> str:
         """Return the name in the hub's certificate: for an IP it named, the first configured host name."""
-        if not _is_ip(address.host):
+        if not is_ip(address.host):
             return address.host
-        return next((each.host for each in self._configured if not _is_ip(each.host)), address.host)
+        return next((each.host for each in self._configured if not is_ip(each.host)), address.host)
 
     def _info_timed_out(self, link: LeafConnection) -> None:
         link.session.auth_timer = None
@@ -272,45 +199,7 @@ class Remote:
             self._leafs.violate(link, "the hub sent no INFO in time")
 
 
-async def _read_line(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
-    """Return the hub's first line and what came with it."""
-    read = b""
-    while b"\n" not in read:
-        chunk = await loop.sock_recv(sock, 4096)
-        if not chunk:
-            raise _Failed("the server hung up")
-        read += chunk
-        if len(read) > _MOST_INFO:
-            raise _Failed("the first line of the server is too long")
-    return read
-
-
-def _wants_tls(first: bytes) -> bool:
-    line = first.partition(b"\n")[0]
-    if line[:5].upper() != b"INFO ":
-        return False
-    with contextlib.suppress(login.BadLogin):
-        return login.read_info(line[5:].strip()).tls_required
-    return False
-
-
-def _context(tls: RemoteTls | None) -> ssl.SSLContext:
-    if tls is None:
-        return client_context()
-    context = client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=not tls.insecure)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3 if tls.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
-    return context
-
-
 def shown(address: tuple[Any, ...]) -> str:
     """Return an address of a socket as URLs have it."""
     host = address[0].removeprefix("::ffff:")
     return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -10,7 +10,7 @@ from millstream.base.errors import MillstreamError
 from millstream.base.reasons import file_reason
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import SERVER_VERSION
-from millstream.broker.leaf import login
+from millstream.broker.leaf import compression, login
 from millstream.broker.leaf.rules import LinkRules, combined
 from millstream.broker.options import RemoteOptions
 
@@ -29,13 +29,16 @@ def take_info(leafs: Leafs, link: LeafConnection, info: login.LeafInfo) -> None:
     first = not peer.info_seen
     if first:
         login.check_first_info(info)
+        if not peer.compression and _compress(leafs, link, remote.options, info):
+            return  # another INFO follows
         peer.info_seen = True
         peer.name = info.server_name or info.server_id
         peer.server_id, peer.cluster, peer.domain = info.server_id, info.cluster, info.domain
         peer.max_payload = info.max_payload
         link.headers = link.parser.headers_allowed and info.headers
-    if info.leafnode_urls:
-        remote.discovered(info.leafnode_urls)
+    urls = info.ws_connect_urls if peer.websocket else info.leafnode_urls
+    if urls:
+        remote.discovered(urls)
     if info.import_ is not None:
         peer.imports = info.import_.as_rules()
     if info.export is not None:
@@ -55,6 +58,31 @@ def take_info(leafs: Leafs, link: LeafConnection, info: login.LeafInfo) -> None:
         link.session.stop_auth_timer()
         leafs.admit(link, _rules(leafs, link))
         remote.established()
+
+
+def _compress(leafs: Leafs, link: LeafConnection, options: RemoteOptions, info: login.LeafInfo) -> bool:
+    """Agree on compression; return True if the link is compressed from now on."""
+    elapsed_s = leafs.broker.now() - link.session.started
+    other = compression.OFF if link.peer.deflated else info.compression
+    mode = link.peer.compression = compression.agree(options.compression, other, elapsed_s)
+    if not compression.is_wanted(mode):
+        return False
+    identity = leafs.broker.identity
+    own = login.LeafInfo(
+        server_id=identity.server_id,
+        server_name=identity.server_name,
+        version=SERVER_VERSION,
+        proto=login.LINK_PROTOCOL,
+        go="millstream",
+        headers=link.parser.headers_allowed,
+        max_payload=leafs.broker.options.max_payload,
+        client_id=link.cid,
+        domain=identity.jetstream_domain or "",
+        compression=compression.told(options.compression, mode),
+    )
+    link.send(b"INFO %b \r\n" % msgspec.json.encode(own))
+    compression.begin(link, lambda text: leafs.violate(link, text))
+    return True
 
 
 def _unconfirmed(leafs: Leafs, link: LeafConnection) -> None:
@@ -86,7 +114,7 @@ def _connect(link: LeafConnection, options: RemoteOptions, nonce: str) -> bytes:
         jetstream=identity.jetstream_domain is not None,
         deny_pub=list(options.deny_imports),
         isolate=options.request_isolation,
-        compress_mode=login.COMPRESSION,
+        compress_mode=link.peer.compression,
         remote_account=link.account.name,
         protocol=login.LINK_PROTOCOL,
         **_credentials(options, nonce),

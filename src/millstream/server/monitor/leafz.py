@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millstream.base.slices import Pieces
-from millstream.broker.leaf.login import COMPRESSION
 from millstream.golang.time import format_time
 from millstream.server.monitor.formats import round_trip
 
@@ -97,5 +96,5 @@ def _detail(link: LeafConnection, names: list[str]) -> LeafDetail:
         out_bytes=link.out_bytes,
         subscriptions=len(link.subscriptions),
         subscriptions_list=names,
-        compression=COMPRESSION,
+        compression=peer.compression,
     )
