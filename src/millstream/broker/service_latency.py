@@ -78,6 +78,12 @@ def client_info(broker: Broker, source: Subscriber | None, account: str, *, deta
         info.server = broker.identity.server_id
         info.kind = "Client"
         info.client_type = "websocket" if session.kind is ConnectionType.WEBSOCKET else "nats"
+        grant = session.identity.grant if session.identity else None
+        if grant is not None:
+            info.jwt = "" if grant.bearer else grant.token  # nobody else may use it
+            info.issuer_key = grant.signer
+            info.name_tag = grant.name
+            info.tags = list(grant.tags)
     return info
 
 

@@ -383,3 +383,25 @@ def test_a_token_asks_for_the_latency_of_a_service(
     client.send(publish("help", b"?", "inbox", block))
     client.read_frame()
     assert service.round_trip() == b""
+
+
+def test_a_measurement_tells_the_token_of_who_answers(start: Any, dial: Dial) -> None:
+    latency = {"sampling": 100, "results": "latency.help"}
+    exporter = CHANGING.account("E", exports=[{**SERVICE, "service_latency": latency}])
+    importer = CHANGING.account("I", imports=[{**SERVICE, "account": exporter.public, "share": True}])
+    server = start(exporter, importer)
+    server_user = exporter.user("e", tags=["team:red"])
+    service, client = server_user.join(dial, server), importer.user("i").join(dial, server)
+    service.round_trip(b"SUB help 1\r\nSUB latency.> 9\r\n")
+    client.round_trip(b"SUB inbox 1\r\n")
+    client.send(publish("help", b"?", "inbox"))
+    request = Message.read(service.read_frame())
+    service.send(publish(request.reply, b"!"))
+    measured = Message.read(service.read_frame()).json
+    asks, answers = measured["requestor"], measured["responder"]
+    assert (asks["acc"], asks["name_tag"]) == (importer.public, "i")
+    assert (answers["acc"], answers["name_tag"], answers["tags"]) == (exporter.public, "e", ["team:red"])
+    assert [each["issuer_key"] for each in (asks, answers)] == [importer.public, exporter.public]
+    assert [each["jwt"].count(".") for each in (asks, answers)] == [2, 2]
+    told = json.loads(request.headers["Nats-Request-Info"])
+    assert (told["name_tag"], told["jwt"]) == (asks["name_tag"], asks["jwt"])
