@@ -35,7 +35,7 @@ SETTLES = ("+ACK", "+TERM")
 
 def check(plan: Plan, history: History) -> list[str]:
     """Return what is wrong; empty if every promise was kept."""
-    found: list[str] = []
+    found: list[str] = list(_false_alarms(history))
     copies = {copy.name: copy for copy in history.copies}
     for name, final in history.final.items():
         if not final.complete:
@@ -63,6 +63,14 @@ def check(plan: Plan, history: History) -> list[str]:
         for reader, seen in history.ordered.items():
             found += [f"ordered {reader}: {each}" for each in _ordered(StreamView(plan, history, "S"), seen)]
     return found
+
+
+def _false_alarms(history: History) -> Iterator[str]:
+    """Check that no damage is reported where there was none; a torn write may look like it."""
+    if not history.rot and not history.power_cuts:
+        for line in history.reported:
+            if "messages lost" in line:
+                yield f"damage is reported, and there was none: {line}"
 
 
 # -- streams --------------------------------------------------------------------------------------------
@@ -273,6 +281,8 @@ def _fast(view: StreamView) -> Iterator[str]:
         stored_as = [view.stored_as[uid][0].seq for uid in each.uids if view.stored_as.get(uid)]
         if stored_as != sorted(stored_as):
             yield f"fast batch {each.name} is stored as {stored_as}"
+        if each.stored > len(each.uids):
+            yield f"of fast batch {each.name}, {each.stored} of {len(each.uids)} are told as stored"
         lost = [uid for uid in each.uids[: each.stored] if not view.stored_as.get(uid)]
         first = view.by_uid[each.uids[0]][0]
         if any(covers(removal, 0, first.subject, each.at) for removal in view.removals) or view.removals:

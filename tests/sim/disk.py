@@ -60,8 +60,21 @@ class SimDisk(CrashFileSystem):
         super().__init__(space=space)
         self.unreadable = False  # every read fails
         self.unreported: set[_Inode] = set()  # of files whose next sync reports that writes have failed
+        self._cut_within = ("", 0)  # a part of paths, and at which operation on them power goes
         self._files: list[SimFile] = []
         self._numbers: dict[SimFile, int] = {}
+
+    def cut_power_within(self, part: str, operations: int) -> None:
+        """Raise PowerCut in that operation, from now, on a path with this part."""
+        self._cut_within = (part, operations)
+
+    def operation(self, kind: str, path: str) -> None:
+        part, left = self._cut_within
+        if left and part in path:
+            self._cut_within = (part, left - 1)
+            if left == 1:
+                self.cut_power_at(self.operations + 1)
+        super().operation(kind, path)
 
     def open(self, path: str, *, create: bool) -> SimFile:
         found = super().open(path, create=create)

@@ -200,6 +200,7 @@ class History:
     rot: list[Rot] = field(default_factory=list)
     reported: list[str] = field(default_factory=list)  # damage, in the words of the server
     clock_set: bool = False
+    power_cuts: int = 0
     read_at_ns: int = 0  # the wall clock when the content was read in the end
     looks: list[ConsumerLook] = field(default_factory=list)
     final: dict[str, Final] = field(default_factory=dict)

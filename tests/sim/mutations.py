@@ -321,8 +321,11 @@ def _removals_told_before_durable() -> list[Replaced]:
     return [(StreamCommits, "_take_gone", take_gone)]
 
 
-def _empty_stream_begins_anew() -> list[Replaced]:
-    return [(recovery, "_begin_behind_removed", lambda segment: None)]
+def _header_not_mended() -> list[Replaced]:
+    return [
+        (recovery, "mend_header", lambda file, path, data, least: None),
+        (recovery, "_begin_behind_removed", lambda segment: None),
+    ]
 
 
 def _journal_not_replayed() -> list[Replaced]:
@@ -410,7 +413,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _deletion_not_durable,
         _removed_messages_passed_at_once,
         _removals_told_before_durable,
-        _empty_stream_begins_anew,
+        _header_not_mended,
         _journal_not_replayed,
         _journal_cleared_unsynced,
         _counter_forgets,

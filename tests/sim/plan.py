@@ -137,15 +137,18 @@ def _ack_kinds(random: Random) -> list[str]:
 
 
 def make_plan(seed: int) -> Plan:
-    """Draw a plan.  A third of them is widened, a sixth is pressed, and the others stay as they are.
+    """Draw a plan.  A third of them is widened, a third ends with a rare moment, and the others stay.
 
-    Seeds from 1,000 to 60,000 found bugs before there were pressed plans, and keep the plans they had.
+    Seeds from 1,000 to 60,000 found bugs before there were rare moments, and keep the plans they had.
     """
     plan = _make_plan(seed)
     if seed % 6 in (1, 2):
         return _widened(plan, Random(f"wide {seed}"))
-    pressed = seed % 6 == 3 and not 1_000 <= seed < 60_000
-    return _pressed(plan, Random(f"pressed {seed}")) if pressed else plan
+    if seed % 6 == 3 and not 1_000 <= seed < 60_000:
+        return _pressed(plan, Random(f"pressed {seed}"))
+    if seed % 6 == 4 and not 1_000 <= seed < 60_000:
+        return _cut_short(plan, Random(f"cut short {seed}"))
+    return plan
 
 
 def _widened(plan: Plan, random: Random) -> Plan:
@@ -216,6 +219,40 @@ def _pressed(plan: Plan, random: Random) -> Plan:
         consumers=(*plan.consumers, *added),
         ops=tuple(sorted(ops, key=lambda op: op.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+    )
+
+
+def _cut_short(plan: Plan, random: Random) -> Plan:
+    """End with a power cut in what takes several writes.
+
+    A batch, messages of a fast ingest, messages that mirrors and sourcing streams get at once, or the
+    deletion of a stream.
+    """
+    streams = dict(plan.streams)
+    at = max((op.at for op in plan.ops), default=0.0) + 1.0
+    what = random.choice(("batch", "fast", "publish", "recreate"))
+    args: dict[str, Any] = {"stream": "S", "subject": "s.1", "size": random.choice((60, 150, 300, 700))}
+    args["count"] = random.randint(4, 12)
+    ops = list(plan.ops)
+    cut: dict[str, Any] = {"operations": random.choice((1, 2, 2, 3)), "again": 0, "within": "/S/log/"}
+    if what == "publish":
+        follower = random.choice((("M", {"mirror": {"name": "S"}}), ("G", {"sources": [{"name": "S"}]})))
+        streams.setdefault(*follower)
+        args |= {"ids": False, "again": False}
+        cut["within"] = f"/{follower[0]}/log/"
+    elif what == "recreate":
+        config = streams.setdefault("D", {"subjects": ["d.>"]})
+        args = {"stream": "D", "subject": "d.1"}
+        more = {"size": 10, "count": 3, "ids": False, "again": False}
+        ops.append(Op("p9", at - 0.9, "publish", args | more))
+        args["config"] = config
+        cut = {"operations": random.choice((1, 2, 3, 4)), "again": 0}
+    ops.append(Op("p9", at, what, args))
+    fault = Fault(at + random.choice((0.0, 0.0, 0.001, 0.01)), "power", cut)
+    return plan.without(
+        streams=streams,
+        ops=tuple(sorted(ops, key=lambda op: op.at)),
+        faults=tuple(sorted((*plan.faults, fault), key=lambda fault: fault.at)),
     )
 
 

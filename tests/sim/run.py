@@ -77,6 +77,7 @@ class Run:
         self.history.note(self.loop.now, "----", what, *more)
         if what != "started":
             self.history.faults += 1
+        self.history.power_cuts += what == "power cut"
 
     def carry_out(self) -> Outcome:
         reports = _Reports()
@@ -120,7 +121,10 @@ class Run:
         self.history.faults += 1
         if fault.kind == "power":
             machine.cuts_at_start = args["again"]
-            machine.disk.cut_power_at(machine.disk.operations + args["operations"])
+            if "within" in args:
+                machine.disk.cut_power_within(args["within"], args["operations"])
+            else:
+                machine.disk.cut_power_at(machine.disk.operations + args["operations"])
         elif fault.kind == "kill":
             machine.kill()
         elif fault.kind == "stop":
@@ -191,6 +195,7 @@ class Run:
         self._heal()
         self.machine.cuts_at_start = 0
         self.machine.disk.cut_power_at(0)
+        self.machine.disk.cut_power_within("", 0)
 
     async def _set_up(self, auditor: SimClient) -> None:
         for name, config in self.plan.streams.items():

@@ -59,7 +59,7 @@ class StreamView:
     def most_damaged(self) -> int:
         """Return how many messages the damage can have cost: one for each byte, or some compressed blocks."""
         blocks = self.damages and self.config.get("compression") == "s2"
-        return len(self.content) + len(self.publishes) if blocks else len(self.damages)
+        return len(self.history.publishes) if blocks else len(self.damages)
 
     def costs_damage(self, lost: Iterable[int]) -> bool:
         """Return True if the damage can have cost these messages; those of a block lie side by side."""

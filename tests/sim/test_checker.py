@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.checker import check
-from tests.sim.history import AckSent, BatchOutcome, Delivery, Final, History, Publish, Removal, Stored
+from tests.sim.history import (
+    AckSent,
+    BatchOutcome,
+    Delivery,
+    FastBatch,
+    Final,
+    History,
+    Publish,
+    Removal,
+    Rot,
+    Stored,
+)
 from tests.sim.plan import ConsumerPlan, Plan
 
 CONFIG = {"durable_name": "c", "ack_policy": "explicit", "max_deliver": -1}
@@ -101,3 +112,19 @@ def test_a_delivery_after_its_ack_was_confirmed() -> None:
 def test_a_message_that_is_never_delivered() -> None:
     history = history_of(stored((1, 7)), published(7, 1))
     assert "was never delivered" in "\n".join(check(plan_of(consumer=True), history))
+
+
+def test_a_report_of_damage_is_false_if_nothing_was_damaged() -> None:
+    history = history_of(stored((1, 7)), published(7, 1))
+    history.reported = ["ERROR streams/S/log/0000000001.log: damaged end, at most 1 messages lost"]
+    assert any("there was none" in line for line in check(plan_of(), history))
+    history.rot = [Rot(0.0, "streams/S/log/0000000001.log")]
+    assert check(plan_of(), history) == []
+
+
+def test_fast_ingest_tells_no_more_than_was_sent() -> None:
+    history = history_of(stored((1, 7)), published(7, batch="f"))
+    history.fast = [FastBatch("f", "S", [7], 0.0, stored=1)]
+    assert check(plan_of(), history) == []
+    history.fast[0].stored = 2
+    assert any("2 of 1 are told as stored" in line for line in check(plan_of(), history))
