@@ -18,6 +18,7 @@ from millstream.base.clock import SystemClock
 from millstream.base.descriptors import is_kept
 from millstream.base.reasons import CannotListen
 from millstream.broker.close_reason import CloseReason
+from millstream.broker.newcomers import UpgradePace
 from millstream.broker.options import ConnectionType, TlsOptions
 from millstream.broker.session import ConnectOptions
 from millstream.broker.strangers import Strangers
@@ -117,6 +118,7 @@ class ClientListener:
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes = Strangers(_MOST_HANDSHAKES, "a finished TLS handshake", _log)
         self._sockets: list[socket.socket] = []
+        self._upgrade_pace = UpgradePace(broker)
         self._upgrading: weakref.WeakSet[WebSocketProtocol] = weakref.WeakSet()  # or upgraded since
         self.port = 0
 
@@ -186,6 +188,7 @@ class ClientListener:
             max_payload=self._first_payload(),
             handshake_timeout_s=options.handshake_timeout_s,
             refused=lambda reason: _log.error("websocket upgrade refused: %s", reason),
+            pace=self._upgrade_pace,
         )
         self._upgrading.add(websocket)
         return websocket

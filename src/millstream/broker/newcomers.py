@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from millstream.base.slices import InSlices, Pieces
+    from millstream.broker.broker import Broker
+    from millstream.broker.websocket import WebSocketProtocol
 
 _ROUND_S: Final = 0.001
 
@@ -49,3 +51,31 @@ class Newcomers:
             finally:
                 self._waiting.popleft()
             yield 1
+
+
+class UpgradePace:
+    """Shares the time of clients that log in with WebSocket clients whose requests are read.
+
+    To answer a request takes some 100 µs, too.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._tick = broker.tick
+        self._soon = broker.turns.soon
+
+    def may_begin(self) -> bool:
+        """Return True if another request may be read in this round of the loop."""
+        tick = self._tick
+        if not tick.counts:
+            tick.counts = True
+            self._soon(tick.count_round)
+        found: bool = tick.newcomers.may_log_in(tick.round)
+        return found
+
+    def took(self, seconds: float) -> None:
+        """Count the time that a request took."""
+        self._tick.newcomers.took(seconds)
+
+    def put_off(self, websocket: WebSocketProtocol) -> None:
+        """Have a client take its turn in a slice."""
+        self._tick.newcomers.put_off(websocket)

@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 from millstream.base.descriptors import is_kept
 from millstream.base.errors import MillstreamError
 from millstream.broker.close_reason import CloseReason
+from millstream.broker.newcomers import UpgradePace
 from millstream.broker.websocket_upgrade import Refusal, RequestReader, Upgrade, Upgrader
 from millstream.protocol.websocket import (
     Close,
@@ -260,13 +261,19 @@ class WebSocketProtocol(BaseWebSocket):
         handshake_timeout_s: float,
         close_timeout_s: float = CLOSE_TIMEOUT_S,
         refused: Callable[[str], None] = lambda reason: None,
+        pace: UpgradePace | None = None,
     ) -> None:
-        """`refused` is called with the reason of a failed upgrade, `make_client` after a successful one."""
+        """`refused` is called with the reason of a failed upgrade, `make_client` after a successful one.
+
+        With a `pace`, requests are read a few at a time.
+        """
         super().__init__(loop, max_payload=max_payload, close_timeout_s=close_timeout_s)
         self._upgrader = upgrader
         self._make_client = make_client
         self._handshake_timeout_s = handshake_timeout_s
         self._refused = refused
+        self._pace = pace
+        self._early: list[bytes] = []  # input that waits for its turn
         self._request = RequestReader()
         self._upgrade: Upgrade
 
@@ -294,7 +301,29 @@ class WebSocketProtocol(BaseWebSocket):
             return self._upgrade
         return super().get_extra_info(name, default)
 
+    def take_turn(self) -> None:
+        """Read the input that waited."""
+        early, self._early = b"".join(self._early), []
+        if self._state is WebSocketState.UPGRADING:
+            self._read_request(early)
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
     def _read_handshake(self, data: bytes) -> None:
+        """Read a piece of the request now, or when it is this client's turn."""
+        if self._pace is None:
+            self._read_request(data)
+        elif self._early or not self._pace.may_begin():
+            self._early.append(data)
+            if len(self._early) == 1:
+                self._transport.pause_reading()
+                self._pace.put_off(self)
+        else:
+            began = self._loop.time()
+            self._read_request(data)
+            self._pace.took(self._loop.time() - began)
+
+    def _read_request(self, data: bytes) -> None:
         request = self._request.feed(data)
         if request is None:
             return

@@ -390,3 +390,47 @@ def test_a_foreign_client_gets_back_what_it_sends(run: Callable[[Any], Any], com
 
     run(talk())
     assert [upgrade.compressed for upgrade in upgrades] == [bool(compress)]
+
+
+class ClosedPace:
+    """Lets clients begin when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.waiting: list[WebSocketProtocol] = []
+        self.count = 0
+
+    def may_begin(self) -> bool:
+        return self.is_open
+
+    def took(self, seconds: float) -> None:
+        self.count += 1
+
+    def put_off(self, websocket: WebSocketProtocol) -> None:
+        self.waiting.append(websocket)
+
+
+async def test_a_request_waits_for_its_turn_and_nothing_of_it_is_lost() -> None:
+    pace = ClosedPace()
+    fixture = Fixture(pace=pace)
+    fixture.protocol.data_received(REQUEST[:10])
+    fixture.protocol.data_received(REQUEST[10:-5])
+    assert pace.waiting == [fixture.protocol]
+    assert fixture.transport.calls == ["pause_reading"]
+    fixture.protocol.take_turn()
+    assert fixture.transport.calls == ["pause_reading", "resume_reading"]
+    assert fixture.clients == []
+    pace.is_open = True
+    fixture.protocol.data_received(REQUEST[-5:])
+    assert (len(fixture.clients), pace.count) == (1, 1)
+    fixture.lose()
+
+
+async def test_a_client_that_is_gone_before_its_turn_is_not_upgraded() -> None:
+    pace = ClosedPace()
+    fixture = Fixture(pace=pace)
+    fixture.protocol.data_received(REQUEST)
+    fixture.lose()
+    fixture.protocol.take_turn()
+    assert (fixture.clients, fixture.refusals) == ([], [])
+    assert fixture.transport.calls == ["pause_reading"]
