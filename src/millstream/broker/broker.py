@@ -121,6 +121,15 @@ class Broker:
         self.leafs = self._make_leafs()
         self._flush_planned = False
 
+    def reload_links(self, leaf: options.LeafOptions) -> None:
+        """Follow changed options of leaf links, which may be the first."""
+        if self.leafs is None:
+            self.leafs = self._make_leafs()
+            if self.leafs is not None:
+                self.leafs.start()
+        else:
+            self.leafs.reload(leaf)
+
     def _make_leafs(self) -> Leafs | None:
         if self.options.leaf is None:
             return None

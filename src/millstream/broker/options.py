@@ -313,6 +313,11 @@ class RemoteOptions(msgspec.Struct, frozen=True, kw_only=True):
     ws_no_masking: bool = False
     proxy: ProxyOptions | None = None
 
+    @property
+    def name(self) -> tuple[object, ...]:
+        """Return what makes it the same remote after a reload."""
+        return frozenset(self.urls), self.account, self.creds_file, self.nkey_seed
+
 
 class LeafOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Links to other servers, which we make or accept."""

@@ -159,10 +159,9 @@ def _read_remote(entry: TreeEntry, notes: Notes) -> RemoteOptions:
 def _refuse_duplicates(entry: TreeEntry, remotes: Iterable[RemoteOptions]) -> None:
     seen: set[tuple[object, ...]] = set()
     for remote in remotes:
-        name = (frozenset(remote.urls), remote.account, remote.creds_file, remote.nkey_seed)
-        if name in seen:
+        if remote.name in seen:
             raise refused(entry, f"duplicate remote of account {remote.account}")
-        seen.add(name)
+        seen.add(remote.name)
 
 
 def _read_urls(entry: TreeEntry, notes: Notes) -> tuple[str, ...]:

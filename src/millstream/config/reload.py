@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from millstream.broker.options import TlsOptions
+from millstream.broker.options import LeafOptions, RemoteOptions, TlsOptions
 from millstream.config.errors import ConfigError
 from millstream.config.options import ServerOptions
 from millstream.jetstream.options import JetStreamOptions
@@ -30,6 +30,7 @@ class Area(StrEnum):
     IDENTITY = "identity"  # what monitoring and INFO report about the server
     PROCESS = "process"
     JETSTREAM = "jetstream"
+    LEAF = "leaf"  # links are made, ended, or compressed in another way
 
 
 _RELOADABLE: Final = {
@@ -59,6 +60,7 @@ _RELOADABLE: Final = {
     "broker.trust.resolver": Area.ACCOUNTS,
     "broker.tls": Area.TLS,
     "broker.websocket.tls": Area.TLS,
+    "broker.leaf.compression": Area.LEAF,
     "monitor.tls": Area.TLS,
     "log.file": Area.LOG,
     "log.time": Area.LOG,
@@ -129,7 +131,9 @@ def _compare(prefix: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
         before, after = getattr(old, field), getattr(new, field)
         if before == after:
             continue
-        if name in _OPENED and isinstance(before, msgspec.Struct) and isinstance(after, msgspec.Struct):
+        if name == "broker.leaf":
+            yield from _compare(name, before or LeafOptions(), after or LeafOptions())
+        elif name in _OPENED and isinstance(before, msgspec.Struct) and isinstance(after, msgspec.Struct):
             yield from _compare(name, before, after)
         else:
             yield name, before, after
@@ -149,12 +153,27 @@ def _judge(
     if name == "broker.authorization.callout":
         # The server has keys to sign with only if it started with a callout.
         return (None, reason) if before is None else (Area.AUTHORIZATION, "")
-    if name in ("broker.tls", "monitor.tls", "broker.websocket.tls"):
+    if name == "broker.leaf.remotes":
+        return (None, reason) if _is_rebuilt(before, after) else (Area.LEAF, "")
+    if name == "broker.leaf.tls" and (before is None or after is None):
+        return None, reason
+    if name in ("broker.tls", "monitor.tls", "broker.websocket.tls", "broker.leaf.tls"):
         fixed = [part for part in _FIXED_TLS if _tls_part(before, part) != _tls_part(after, part)]
         return (None, f"{key}.{fixed[0]}") if fixed else (Area.TLS, "")
     if name.startswith("jetstream.") and name not in _RELOADABLE:
         return _judge_jetstream(name, before, after, old.jetstream, new.jetstream)
     return _RELOADABLE.get(name), reason
+
+
+def _is_rebuilt(before: tuple[RemoteOptions, ...], after: tuple[RemoteOptions, ...]) -> bool:
+    """Return True if a remote stays and changes in more than what a running link can follow."""
+    old = {each.name: each for each in before}
+    return any(
+        each.name in old
+        and replace(old[each.name], compression=each.compression, disabled=each.disabled, tls=each.tls)
+        != each
+        for each in after
+    )
 
 
 def _tls_part(tls: TlsOptions | None, part: str) -> Any:

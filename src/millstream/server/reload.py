@@ -105,6 +105,8 @@ def _apply(server: Server, plan: ReloadPlan, authenticator: BrokerAuthenticator)
     problems: list[str] = []
     if Area.TLS in plan.areas:
         problems += yield from _try("certificates", server.renew_certificates)
+    if Area.LEAF in plan.areas:
+        problems += yield from _try("leaf links", server.reload_links)
     if server.broker.leafs is not None and {Area.ACCOUNTS, Area.AUTHORIZATION} & plan.areas:
         problems += yield from _try("leaf links", server.broker.leafs.check_all)
     if server.broker.registry is not None:

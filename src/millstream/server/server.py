@@ -27,7 +27,7 @@ from millstream.broker.broker import Broker
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.listener import ClientListener
-from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType
+from millstream.broker.options import GLOBAL_ACCOUNT, BrokerOptions, ConnectionType, LeafOptions
 from millstream.config.load import load
 from millstream.config.options import MonitorOptions, ServerOptions
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
@@ -376,6 +376,14 @@ class Server:
             self._listener.replace_context(broker.tls)
         if self._websocket is not None and broker.websocket is not None and broker.websocket.tls is not None:
             self._websocket.replace_context(broker.websocket.tls)
+
+        leaf = broker.leaf
+        if self._leafs is not None and leaf is not None and leaf.tls is not None:
+            self._leafs.replace_context(leaf.tls)
+
+    def reload_links(self) -> None:
+        """Make and end leaf links as the current options want it."""
+        self.broker.reload_links(self.options.broker.leaf or LeafOptions())
 
     # -- lame duck --------------------------------------------------------------------------------
 

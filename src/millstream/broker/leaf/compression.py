@@ -96,6 +96,17 @@ def begin(link: LeafConnection, violated: Callable[[str], None]) -> None:
         link.transport = layer
 
 
+def follow(link: LeafConnection, own: CompressionOptions, round_trip_s: float) -> bool:
+    """Pack as changed options want it; return False if the ends have to agree anew."""
+    mode = link.peer.compression
+    if mode in (NOT_SUPPORTED, own.mode):
+        return True
+    if link.peer.layer is None or own.mode in (NOT_SUPPORTED, OFF, ACCEPT):
+        return False
+    choose(link, by_round_trip(own, round_trip_s) if own.mode == AUTO else own.mode)
+    return True
+
+
 def choose(link: LeafConnection, mode: str) -> None:
     """Pack in another way from the next write on."""
     link.peer.compression = mode

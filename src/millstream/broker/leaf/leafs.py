@@ -97,6 +97,33 @@ class Leafs:
         for link in list(self.links.values()):
             self.broker.close(link, CloseReason.CLIENT_CLOSED)
 
+    def reload(self, options: LeafOptions) -> None:
+        """Follow changed options: make and end links, and compress those that stay in another way."""
+        self.options = options
+        wanted = {each.name: each for each in options.remotes}
+        known = {remote.options.name: remote for remote in self.remotes}
+        for name, remote in known.items():
+            if name in wanted:
+                remote.change(wanted.pop(name))
+            else:
+                remote.give_up()
+                self.remotes.remove(remote)
+        for link in self.all():
+            if not self._may_stay(link):
+                self.broker.close(link, CloseReason.CLIENT_CLOSED)
+        for each in wanted.values():
+            remote = Remote(self.broker, self, each, options)
+            self.remotes.append(remote)
+            remote.start()
+
+    def _may_stay(self, link: LeafConnection) -> bool:
+        """Return False if changed options end a link; compress it in another way if they say so."""
+        owner: Remote | None = link.peer.remote
+        if owner is not None and (owner not in self.remotes or owner.options.disabled):
+            return False
+        own = self._compression_of(link)
+        return not link.ready or compression.follow(link, own, link.keepalive.round_trip_s)
+
     def all(self) -> list[LeafConnection]:
         return [*self.links.values(), *self._strangers.values()]
 

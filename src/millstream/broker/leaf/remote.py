@@ -66,6 +66,24 @@ class Remote:
         if not self._stopped:
             self._dial()
 
+    def change(self, options: RemoteOptions) -> None:
+        """Take changed options, of which only some may differ (``config.reload``)."""
+        was_disabled, self.options = self.options.disabled, options
+        if options.disabled and not was_disabled:
+            self.give_up()
+        elif was_disabled and not options.disabled:
+            self._stopped = False
+            self._dial()
+
+    def give_up(self) -> None:
+        """Make no more links."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is not None:
+            self._task.cancel()
+
     async def stop(self) -> None:
         self._stopped = True
         if self._timer is not None:
