@@ -21,9 +21,11 @@ from unittest import mock
 from millstream.base import guard, ids
 from millstream.base.complaints import Complaints
 from millstream.base.rarely import EVERY_S, Rarely
+from millstream.base.siphash import KEY_SIZE
 from millstream.broker import internal, router
 from millstream.jetstream import parts
 from millstream.jetstream.consumers.journal import Journal
+from millstream.jetstream.dedupe import window
 from millstream.jetstream.sourcing import inflow
 from millstream.store.recovery import new_log, open_log
 from tests.sim.machine import Machine
@@ -51,6 +53,7 @@ def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
         replace(os, "urandom", here.pick(random.randbytes, os.urandom))
         replace(random_module, "_urandom", os.urandom)
         replace(time, "sleep", here.pick(lambda _: None, time.sleep))  # no other thread to let go first
+        replace(window, "_KEY", bytes(KEY_SIZE))
         for name in _DRAWS:
             replace(random_module, name, here.pick(getattr(random, name), getattr(random_module, name)))
         replace(ids, "_shared", _Ids(here.pick(ids.NuidGenerator().next, ids._shared.next)))

@@ -60,7 +60,7 @@ class Life:
             AccountJetStreamOptions(),
             fs=machine.disk,
             folder=f"{FOLDER}/{GLOBAL_ACCOUNT}",
-            resources=Resources(erase_within_s=machine.erase_within_s),
+            resources=Resources(erase_within_s=machine.erase_within_s, ids_in_memory=machine.ids_in_memory),
         )
         self.links: list[SimLink] = []
         self.api = AccountApi(self.account, "sim", SERVER_VERSION)
@@ -107,6 +107,8 @@ class Machine:
         self.journals = random.random() < 0.5  # small commits go to a commit journal
         self.erase_within_s = random.choice((3.0, 120.0))
         self.segment_size = random.choice((600, 3_000, 100_000))
+        # A third of the machines writes ids to files.  Not drawn, so that all others have the same life.
+        self.ids_in_memory = 4 if seed % 9 == 5 else 16 if seed % 13 in (9, 10, 11) else 0
         self.journal_sizes = {
             "segment_size": random.choice((300, 2_000, 1 << 20)),
             "smallest_log": random.choice((1_000, 1 << 20)),

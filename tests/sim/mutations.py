@@ -28,9 +28,9 @@ from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.consumers.state_saver import Keeper
+from millstream.jetstream.dedupe.window import Dedupe
 from millstream.jetstream.publish import counter, fast_batch, rules
 from millstream.jetstream.publish.counter import Counters
-from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jetstream.publish.ingest import Ingest
 from millstream.jetstream.publish.schedule import Schedules
 from millstream.jetstream.publish.ttl import TtlExpiry

@@ -37,12 +37,14 @@ class Budget:
     def __init__(self) -> None:
         self.tables = Share(0)  # tables of sealed segments, for reading many messages
         self.spares = Share(0)  # memory of finished commits, reused by the next ones
+        self.ids = Share(0)  # ids of duplicate windows that are in no file yet
         self.set(DEFAULT_BUDGET)
 
     def set(self, limit: int) -> None:
         """Divide `limit` bytes among the shares; a cache above its new limit shrinks gradually."""
         self.tables.limit = limit // 8
         self.spares.limit = limit * 3 // 8
+        self.ids.limit = limit // 8
 
 
 BUDGET: Final = Budget()

@@ -35,6 +35,7 @@ from millstream.store.fs import FileSystem, MemoryFileSystem
 if TYPE_CHECKING:
     from millstream.jetstream.config.limits import StreamLimits
     from millstream.jetstream.consumers.journal import Journal
+    from millstream.jetstream.dedupe.files import IdFiles
     from millstream.jetstream.ports import Cancel, World
     from millstream.jetstream.publish.batch_fast_path import BatchStaging as BatchStaging
     from millstream.jetstream.sourcing.positions import Positions
@@ -296,7 +297,7 @@ class AccountJetStream:
         del self.streams[stream.name]
         self.committer.forget(stream)
         self._unnote(stream)
-        stream.log.close()
+        stream.close()
         stream.log.free_subjects()
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM_FILES)
@@ -414,6 +415,7 @@ class AccountJetStream:
         positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
         parts.discard_torn(log, sourced=positions is not None)
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
+        stream.ids.load(listing.ids)
         parts.restore(stream)
         if listing.consumers:
             stream.consumers.recover(self.open_consumer_journal(stream, synced=synced))
@@ -447,7 +449,7 @@ class AccountJetStream:
         if self.streams.get(stream.name) is stream:  # otherwise it was deleted
             del self.streams[stream.name]
             self._unnote(stream)
-            stream.log.close()
+            stream.close()
 
     def _open_log(self, config: StreamConfig, listing: FolderListing, *, synced: bool) -> Log:
         log = parts.open_log(
@@ -472,6 +474,10 @@ class AccountJetStream:
         journal = self.open_journal(self._journal_folder(stream.name), synced=synced)
         journal.journal_key = self.journal_key(stream.name, "consumers", stream.identity)
         return journal
+
+    def open_ids(self, name: str, identity: str) -> IdFiles:
+        """Return the files with the ids of a stream's duplicate window."""
+        return parts.IdFiles(self._fs, f"{self._stream_folder(name)}/ids", identity)
 
     def open_journal(self, folder: str, *, synced: bool = False) -> Journal:
         return parts.Journal(self._fs, folder, self.committer, self.world, sync=self._sync, synced=synced)
@@ -522,7 +528,9 @@ class AccountJetStream:
             except Exception as error:
                 guard.report(f"stopping the consumers of stream {stream.name}", error)
             guard.alone(f"stopping stream {stream.name}", self.committer.forget, stream)
-            guard.alone(f"closing stream {stream.name}", stream.log.close)
+            if flushed:
+                guard.alone(f"keeping the ids of stream {stream.name}", stream.ids.keep)
+            guard.alone(f"closing stream {stream.name}", stream.close)
             yield 1
         self.committer.stop()
         for timer in self._removing.values():  # the next start goes on with them

@@ -16,7 +16,7 @@ from millstream.jetstream.account import AccountJetStream
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.api import AccountApi, DisabledApi
 from millstream.jetstream.options import AccountJetStreamOptions, JetStreamOptions
-from millstream.jetstream.resources import Resources
+from millstream.jetstream.resources import Resources, most_ids_in_memory
 from millstream.jetstream.stream import meta
 from millstream.jetstream.system_api import SystemApi
 from millstream.jsapi.enums import StorageType
@@ -167,6 +167,7 @@ class Engine:
         self.resources.max_store = self.max_file
         self.resources.erase_within_s = options.erase_within_s
         BUDGET.set(options.memory_budget)
+        self.resources.ids_in_memory = most_ids_in_memory()
         for name in self.accounts.keys() - options.accounts.keys():
             yield from self._disable(name)
         for name, account_options in options.accounts.items():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.config.values import valid_name as valid_name
     from millstream.jetstream.consumers.dead_letters import store_letters as store_letters
     from millstream.jetstream.consumers.journal import Journal as Journal
+    from millstream.jetstream.dedupe.files import IdFiles as IdFiles
     from millstream.jetstream.sourcing.origin import Asker as Asker
     from millstream.jetstream.sourcing.origin import origins_of as origins_of
     from millstream.jetstream.sourcing.positions import Positions as Positions
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PLACES: Final = {
     "Asker": "millstream.jetstream.sourcing.origin",
+    "IdFiles": "millstream.jetstream.dedupe.files",
     "Journal": "millstream.jetstream.consumers.journal",
     "Positions": "millstream.jetstream.sourcing.positions",
     "Staging": "millstream.jetstream.stream.staging_folder",

@@ -22,6 +22,8 @@ cdef class Resources:
     cdef public bint resting
     cdef public long long max_pending
     cdef public double erase_within_s
+    cdef public Py_ssize_t ids_in_memory
+    cdef public Py_ssize_t least_ids
     cdef public list accounts
     cdef readonly object staged
     cdef public Py_ssize_t batches

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.budget import BUDGET
+from millstream.jetstream.dedupe.recent import BYTES_OF_ONE
 from millstream.jetstream.options import DEFAULT_ERASE_WITHIN_S, JetStreamLimits
 from millstream.jsapi.enums import StorageType
 
@@ -16,7 +18,13 @@ if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
 
 _NO_LIMIT: Final = 2**63 - 1
+_LEAST_IDS: Final = 4096
 _MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
+
+
+def most_ids_in_memory() -> int:
+    """Return how many ids of a stream's duplicate window the memory budget allows."""
+    return max(BUDGET.ids.limit // BYTES_OF_ONE, _LEAST_IDS)
 
 
 class Usage:
@@ -75,6 +83,7 @@ class Resources:
         max_unwritten: int = 16 * 1024 * 1024,
         max_pending: int = 64 * 1024 * 1024,
         erase_within_s: float = DEFAULT_ERASE_WITHIN_S,
+        ids_in_memory: int = 0,
     ) -> None:
         self.usage = {StorageType.MEMORY: Usage(), StorageType.FILE: Usage()}
         self.max_memory = max_memory
@@ -88,6 +97,9 @@ class Resources:
         self.resting = False  # a timer will give back memory that commits used
         self.max_pending = max_pending  # bytes that a connection may have to read; more is not sent at once
         self.erase_within_s = erase_within_s  # how long removed messages may stay on disk
+        # Of a stream's duplicate window; more are written to a file, and so few are not worth one.
+        self.ids_in_memory = ids_in_memory or most_ids_in_memory()
+        self.least_ids = min(self.ids_in_memory, _LEAST_IDS)
         self.accounts: list[AccountJetStream] = []
         self.staged = Staged(self.usage)
         self.batches = 0  # atomic ones in flight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from millstream.arrow.text import repaired, utf8
-from millstream.jetstream.publish.dedupe import Dedupe
+from millstream.jetstream.dedupe.window import Dedupe
 from millstream.link.errors import ProtocolViolation
 from millstream.link.parser import LinkOp, LinkParser
 from millstream.link.publish_window import PublishWindow, Receipts

@@ -27,6 +27,8 @@ from hypothesis.stateful import (
 
 from millstream.jetstream import parts
 from millstream.jetstream.account import AccountJetStream
+from millstream.jetstream.resources import Resources
+from millstream.jetstream.stream import id_keeper
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.stream_types import StreamConfig
@@ -41,19 +43,20 @@ from tests.kits.naive.stream import Message, NaiveStream
 HOUR = 3600 * 1_000_000_000
 PATTERNS = ["s.a", "s.*", "s.>", ">", "s.c.*", "s.zz"]
 _subjects = st.sampled_from(["s.a", "s.b", "s.c.d"])
-_ids = st.sampled_from(["", "", "1", "2", "3"])
+_ids = st.sampled_from(["", "", "1", "2", "3", "4", "5"])
 _limits = st.sampled_from([0, 0, 3, 5])
 _limits_per_subject = st.sampled_from([0, 0, 1, 2])
 
 
 class StreamMachine(RuleBasedStateMachine):
     storage = StorageType.FILE
+    ids_in_memory = 0  # so many at most; more are written to files
 
     def __init__(self) -> None:
         super().__init__()
         self.fs = CrashFileSystem()
         self.world = FakeWorld()
-        self.account: AccountJetStream = self.world.account(fs=self.fs)
+        self.account: AccountJetStream = self.world.account(fs=self.fs, resources=self.resources())
         self.naive = NaiveStream()
         self.durable = NaiveStream()  # after the last operation that came to its end
         self.sent: dict[int, Message] = {}  # by sequence, also of what may be lost
@@ -63,6 +66,9 @@ class StreamMachine(RuleBasedStateMachine):
         self.wanted: tuple[int, int] | None = None  # limits that were being set
         # What is left if power goes (None: only the process ends), and when it goes once more.
         self.on_crash: tuple[Keep | None, int, int] = (Keep.NOTHING, 0, 0)
+
+    def resources(self) -> Resources:
+        return Resources(ids_in_memory=self.ids_in_memory)
 
     @property
     def in_files(self) -> bool:
@@ -275,7 +281,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.fs = self.fs.kill() if keep is None else self.fs.crash(keep, Random(seed))
         self.fs.cut_power_at(cut)
         self.world = FakeWorld(self.world.time_ns)
-        self.account = self.world.account(fs=self.fs)
+        self.account = self.world.account(fs=self.fs, resources=self.resources())
         self.account.recover()
         self.fs.cut_power_at(0)
         assert self.account.unrecovered == {}
@@ -354,6 +360,12 @@ class MemoryStreamMachine(StreamMachine):
     storage = StorageType.MEMORY
 
 
+class IdsInFilesMachine(StreamMachine):
+    """Nearly all ids are in files, which are merged and lost when the power goes."""
+
+    ids_in_memory = 2
+
+
 def live_a_life(machine: StreamMachine) -> None:
     """Do every operation once; repeat a creation or deletion that a crash undid."""
     for most, per_subject in ((0, 0), (0, 1), (4, 0)):
@@ -376,13 +388,19 @@ def live_a_life(machine: StreamMachine) -> None:
             machine.delete()
 
 
-def cut_lives(monkeypatch: pytest.MonkeyPatch, keep: Keep | None, first: int, step: int) -> None:
+def cut_lives(
+    monkeypatch: pytest.MonkeyPatch,
+    keep: Keep | None,
+    first: int,
+    step: int,
+    kind: type[StreamMachine] = StreamMachine,
+) -> None:
     with_segments(monkeypatch, 250)
-    whole = StreamMachine()
+    whole = kind()
     live_a_life(whole)
     assert whole.fs.operations > 100
     for cut in range(first, whole.fs.operations + 1, step):
-        machine = StreamMachine()
+        machine = kind()
         machine.power_will_go(cut, keep, seed=cut, again=cut % 7)
         live_a_life(machine)
         machine.holds_the_same()
@@ -393,6 +411,12 @@ def test_power_may_go_at_many_operations_of_a_life(
     keep: Keep | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_lives(monkeypatch, keep, 1, 3)
+
+
+@pytest.mark.parametrize("keep", [*Keep, None])
+def test_power_may_go_while_ids_are_written(keep: Keep | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(id_keeper, "_MERGED_AT_ONCE", 2)
+    cut_lives(monkeypatch, keep, 2, 5, IdsInFilesMachine)
 
 
 @pytest.mark.soak
@@ -420,6 +444,12 @@ def test_a_stream_in_files_does_what_a_naive_one_does(
 ) -> None:
     with_segments(monkeypatch, segment_size)
     run(StreamMachine, 80, 30)
+
+
+def test_a_stream_with_ids_in_files_does_what_a_naive_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_segments(monkeypatch, 250)
+    monkeypatch.setattr(id_keeper, "_MERGED_AT_ONCE", 2)
+    run(IdsInFilesMachine, 80, 30)
 
 
 @pytest.mark.parametrize("segment_size", [DEFAULT_SEGMENT_SIZE, 250])

@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes
 from millstream.subjects.filter_index cimport FilterIndex
-from millstream.jetstream.publish.dedupe cimport Dedupe
+from millstream.jetstream.dedupe.window cimport Dedupe
 from millstream.jetstream.publish.batch_fast_path cimport StagedMessage, BatchStaging
 from millstream.jetstream.publish.refusals cimport Refusals
 from millstream.jetstream.publish.ttl cimport TtlExpiry

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.base.buffer import equal_bytes
+from millstream.jetstream.dedupe.window import Dedupe
 from millstream.jetstream.publish.batch_fast_path import BatchStaging, StagedMessage
 from millstream.jetstream.publish.candidate import MARK_MSG_ID, MARK_TTL
-from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jetstream.publish.refusals import ROOM, UNKNOWN, Refusals
 from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.publish_types import PUB_ACK_DUPLICATE_END, PUB_ACK_END
@@ -154,10 +154,13 @@ class Ingest:
                 self._refusals.refuse_expectation(frame, self._last)
             return
         if self.interest is not None and not self.interest.find(subject):
-            if self._rolls_up:
-                self._slow(published, frame.reply(), frame.headers(), frame.payload())
-            else:
-                self._pass_over(frame)
+            try:
+                if not self._rolls_up:
+                    self._pass_over(frame)
+                    return
+            except StoreError:
+                pass  # of its id
+            self._slow(published, frame.reply(), frame.headers(), frame.payload())
             return
         if self._refusals.limited:
             # A duplicate is no refusal, and neither is a message that makes room.
@@ -170,7 +173,11 @@ class Ingest:
         now = self.timestamp()
         marks = _MARK_TTL if self._ttl_s > 0 else 0
         if self._id_size > 0:
-            seq = self._store_once(subject, frame, now, marks)
+            try:
+                seq = self._store_once(subject, frame, now, marks)
+            except StoreError:  # the slow path will meet it again, and says so
+                self._slow(published, frame.reply(), frame.headers(), frame.payload())
+                return
             if seq == 0:
                 return
         else:

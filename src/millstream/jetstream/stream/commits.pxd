@@ -2,6 +2,7 @@ cimport cython
 
 from millstream.jetstream.stream.committed_log cimport Committing
 from millstream.jetstream.consumers.commit_waiters cimport AwaitingCommit
+from millstream.jetstream.dedupe.window cimport Dedupe
 from millstream.jetstream.publish.ingest cimport Ingest
 from millstream.jetstream.resources cimport Resources, Usage
 from millstream.protocol.replies cimport Replies
@@ -17,6 +18,7 @@ cdef class StreamCommits(Committing):
     cdef readonly Usage usage
     cdef readonly Py_ssize_t counted
     cdef public Ingest ingest
+    cdef public Dedupe dedupe
     cdef readonly AwaitingCommit awaiting_commit
     cdef public object failure
     cdef public bint backlogged

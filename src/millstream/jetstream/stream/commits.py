@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from millstream.base import guard
 from millstream.jetstream.consumers.commit_waiters import AwaitingCommit
+from millstream.jetstream.dedupe.window import Dedupe
 from millstream.jetstream.publish.ingest import Ingest
 from millstream.jetstream.resources import Resources, Usage
 from millstream.jetstream.stream.committed_log import Committing
@@ -38,7 +39,7 @@ _REST_S = 1.0  # after which memory of large commits is given back, if nothing w
 
 
 class StreamCommits(Committing):
-    """The base class of a stream, which sets ``ingest``."""
+    """The base class of a stream, which sets ``ingest`` and ``dedupe``."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class StreamCommits(Committing):
         self.usage = usage  # of all streams of the account with the same storage
         self.counted = 0  # bytes that are in the sums of account and server
         self.ingest: Ingest = None  # type: ignore[assignment]
+        self.dedupe: Dedupe = None  # type: ignore[assignment]
         self.awaiting_commit = AwaitingCommit()
         self.failure: StoreError | None = None  # set: read-only until the disk takes writes again
         self.backlogged = False  # so much waits for the disk that nothing more is taken
@@ -148,6 +150,8 @@ class StreamCommits(Committing):
                 acks.clear()
         if self.ages:
             guard.alone("keeping the limits of a stream", self.plan_ageing)
+        if self.dedupe.full:
+            guard.alone("writing the ids of a stream", self.write_ids)
         gone = self.log.gone
         if gone is not None:  # there are consumers, or some are being made
             if self._gone_durable and gone is self._gone:
@@ -175,6 +179,9 @@ class StreamCommits(Committing):
 
     def look_again(self) -> None:
         """Update the stream's state after damage, a failure or a lack of room."""
+
+    def write_ids(self) -> None:
+        """Write ids of the duplicate window, because memory has too many."""
 
     def plan_ageing(self) -> None:
         """Schedule the removal of the first message by its age."""

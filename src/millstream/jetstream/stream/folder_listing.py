@@ -9,16 +9,18 @@ from millstream.store.fs import FileSystem
 
 LOG = "log"
 CONSUMERS = "consumers"
+IDS = "ids"
 
 
 class FolderListing:
-    """The content of a stream's folder; `log` and `consumers` are the names in its folders with a log."""
+    """The content of a stream's folder; `log`, `consumers` and `ids` are the names in its folders."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self.folder = folder
         self.names: Sequence[str] = fs.list(folder)
         self.log = self._inside(fs, LOG)
         self.consumers = self._inside(fs, CONSUMERS)
+        self.ids = self._inside(fs, IDS)
 
     def _inside(self, fs: FileSystem, name: str) -> Sequence[str]:
         return fs.list(f"{self.folder}/{name}") if name in self.names else ()

@@ -1,7 +1,7 @@
 cimport cython
 
 from millstream.base.buffer cimport equal_bytes
-from millstream.jetstream.publish.dedupe cimport Dedupe
+from millstream.jetstream.dedupe.window cimport Dedupe
 from millstream.jetstream.publish.ttl cimport TtlExpiry
 from millstream.store.cursor cimport Cursor
 from millstream.store.marks cimport add_marks, with_headers
@@ -14,8 +14,8 @@ cdef unsigned char _LF
 cdef unsigned char _BLANK
 
 @cython.locals(
-    record=Record, cursor=Cursor, seq="unsigned long long", wanted=int, marks=int, oldest="long long",
-    dedupe=Dedupe, expiry=TtlExpiry,
+    record=Record, cursor=Cursor, seq="unsigned long long", wanted=int, others=int, marks=int, oldest="long long",
+    dedupe=Dedupe, expiry=TtlExpiry, first="unsigned long long", last="unsigned long long",
 )
 cpdef restore(stream)
 @cython.locals(block=bytes, marks=int, message_id=bytes, text=bytes, seconds="long long")

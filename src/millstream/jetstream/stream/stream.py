@@ -17,10 +17,10 @@ from millstream.base.slices import Pieces, Result, finish
 from millstream.golang.time import ZERO_TIME, Time
 from millstream.jetstream.config.subjects import usable_transform
 from millstream.jetstream.consumers.manager import ConsumerManager
+from millstream.jetstream.dedupe.window import Dedupe
 from millstream.jetstream.publish import limits, rules
 from millstream.jetstream.publish.atomic_batch import Batches
 from millstream.jetstream.publish.counter import Counters
-from millstream.jetstream.publish.dedupe import Dedupe
 from millstream.jetstream.publish.fast_batch import FastBatches
 from millstream.jetstream.publish.ingest import Ingest
 from millstream.jetstream.publish.refusals import Refusals
@@ -34,6 +34,7 @@ from millstream.jetstream.read.direct import DirectGet
 from millstream.jetstream.sourcing.inflows import Inflows
 from millstream.jetstream.stream.captures import Captures
 from millstream.jetstream.stream.commits import StreamCommits
+from millstream.jetstream.stream.id_keeper import IdKeeper
 from millstream.jetstream.stream.retention import Retention
 from millstream.jsapi.enums import PersistMode, RetentionPolicy, StorageType, StoreCompression
 from millstream.jsapi.errors import ApiError, Err
@@ -92,6 +93,7 @@ class Stream(StreamCommits):
         self._sync_by_default = sync
         self.reserved = 0  # bytes that are in the account's sum of `max_bytes`
         self.dedupe = Dedupe(config.duplicate_window)
+        self.ids = IdKeeper(self, account.open_ids(config.name, identity))
         self.retention = Retention(self)
         self.publishing = Publishing(self)
         self.rollups = Rollups(self)
@@ -148,6 +150,8 @@ class Stream(StreamCommits):
         self.log.compress(compressed)
         self.log.mark_ends(not self.in_memory and (config.mirror is not None or bool(config.sources)))
         self.dedupe.window_ns = config.duplicate_window
+        if not self.in_memory:
+            self.ids.configure()
         self.ages = config.max_age > 0
         self.prepares = bool(config.sources)
         self._ack_start = pub_ack_start(config.name, self.account.domain)
@@ -214,6 +218,7 @@ class Stream(StreamCommits):
         self.retention.start()
         self.expiry.start()
         self.schedules.start()
+        self.ids.start()
         self.direct.start()
         self.consumers.start()
         self.account.committer.tidy(self)
@@ -231,10 +236,16 @@ class Stream(StreamCommits):
         self.retention.stop()
         self.expiry.stop()
         self.schedules.stop()
+        self.ids.stop()
         self.batches.stop()
         self.fast_batches.stop()
         self.direct.stop()
         self.inflows.stop()
+
+    def close(self) -> None:
+        """Close all files."""
+        self.log.close()
+        self.ids.close()
 
     def abandon(self) -> None:
         """Pass the deletion of the stream as an error to callbacks that wait."""
@@ -275,6 +286,9 @@ class Stream(StreamCommits):
             self.failure = None
         self.backlogged = False
         self._choose_path()
+
+    def write_ids(self) -> None:
+        self.ids.write()
 
     def plan_ageing(self) -> None:
         self.retention.committed()
