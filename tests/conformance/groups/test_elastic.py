@@ -10,7 +10,16 @@ from typing import Any, Final
 import pytest
 from nats.js.api import ConsumerConfig
 
-from millstream.client import AckLost, BadGroup, ClientClosed, GroupChanged, GroupNotFound, StreamNotFound
+from millstream.client import (
+    AckLost,
+    BadGroup,
+    ClientClosed,
+    ClientError,
+    GroupChanged,
+    GroupNotFound,
+    ServerUnavailable,
+    StreamNotFound,
+)
 from millstream.client.groups import ElasticGroup, GroupMember, GroupMessage
 from tests.kits.client import Connect, Lab, eventually
 from tests.kits.patience import PATIENCE_S
@@ -38,7 +47,8 @@ class Worker:
         try:
             async for message in self.member:
                 self._seen.append((self.member.name, message.subject, int(message.data)))
-                await message.ack()
+                with contextlib.suppress(AckLost, ServerUnavailable):  # then it comes again
+                    await message.ack()
         except Exception as error:
             self.failure = error
 
@@ -367,6 +377,37 @@ async def test_a_lost_connection_loses_nothing(orders: Lab, connect: Connect) ->
             assert int(message.data) == number
             await message.ack()
     await gone.close()
+
+
+async def test_members_outlive_a_server_that_is_killed(own_lab: Lab) -> None:
+    group = await elastic(own_lab, 4)
+    await group.add("m1", "m2")
+    seen: list[tuple[str, str, int]] = []
+    workers = [await Worker(group.consume(name, ack_wait_s=QUICK_S), seen).start() for name in ("m1", "m2")]
+    for number in range(20):
+        await own_lab.publish(number, token=f"k{number % 8}")
+    await eventually(has(seen, 20), "not all messages came")
+    own_lab.server.kill()
+    own_lab.server.restart()
+
+    async def publishes() -> bool:
+        try:
+            await own_lab.client.publish(own_lab.subject("k0"), b"20")
+        except ClientError:
+            return False
+        return True
+
+    await eventually(publishes, "the client did not come back")
+    for number in range(21, 40):
+        await own_lab.publish(number, token=f"k{number % 8}")
+
+    async def all_came() -> bool:
+        return {number for _, _, number in seen} == set(range(40))
+
+    await eventually(all_came, "a message is missing")
+    for worker in workers:
+        await worker.stop()
+        assert worker.failure is None
 
 
 async def test_groups_leave_other_consumers_alone(orders: Lab) -> None:
