@@ -52,12 +52,15 @@ def main(
     messages: Annotated[int, typer.Option(min=_BATCH)] = 200_000,
     size: Annotated[int, typer.Option(min=1)] = 128,
     rounds: Annotated[int, typer.Option(min=1)] = 5,
+    compression: Annotated[str, typer.Option(help="as in the configuration")] = "off",
 ) -> None:
     """Print the median of the rounds of each pair."""
+    said = f"compression: {compression}"
     found: dict[str, list[float]] = {}
     with ExitStack() as stack:
         pairs = {
-            f"{hub} hub, {spoke} spoke": stack.enter_context(linked((hub, spoke))) for hub, spoke in PAIRS
+            f"{hub} hub, {spoke} spoke": stack.enter_context(linked((hub, spoke), hub_leaf=said, remote=said))
+            for hub, spoke in PAIRS
         }
         for pair in pairs.values():
             measure(pair, messages // 5, size)  # warms up
