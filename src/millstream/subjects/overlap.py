@@ -116,11 +116,11 @@ class PatternSet:
                     continue
                 if _TAIL in node.children:
                     found.append(start + _TAIL)
+                self._count(len(node.children) if token == _STAR else 1)
                 for each in list(node.children) if token == _STAR else (token, _STAR):
                     if each != _TAIL and each in node.children:
                         following.append(node.children[each])
                         starts_there.append(b"%b%b." % (start, each))
-            self._count(len(following))
             nodes = following
             starts = starts_there
         for index in range(len(nodes)):
