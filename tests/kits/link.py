@@ -66,6 +66,7 @@ class Operator:
         account_token = _token(
             operator, account.public_key, "A", {"type": "account", "version": 2, "limits": unlimited}
         )
+        self.account = account.public_key
         user_claims = {"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}
         user_token = _token(account, user.public_key, "U", user_claims)
         self.config = (

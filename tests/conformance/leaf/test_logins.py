@@ -6,6 +6,7 @@ import pytest
 
 from tests.kits.certs import CertificateAuthority
 from tests.kits.leaf import PAIR_NAMES, PAIRS, Linked, client, leafz, linked
+from tests.kits.link import Operator
 from tests.kits.reference import ServerKind
 from tests.kits.server.monitor import eventually
 
@@ -164,3 +165,20 @@ def test_an_import_of_the_linked_account(kinds: Kinds) -> None:
         pair.until_asked(pair.hub, "s.x")
         far.send(b"PUB s.x 1\r\nz\r\n")
         assert near.read_frame() == b"MSG s.x 1 1\r\nz\r\n"
+
+
+@both_ways
+def test_credentials_of_operator_mode(kinds: Kinds, tmp_path: Path) -> None:
+    operator = Operator()
+    credentials = tmp_path / "user.creds"
+    credentials.write_text(operator.credentials)
+    with linked(kinds, hub=operator.config, remote=f'creds: "{credentials}"') as pair:
+        account, own = accounts_of(pair)
+        assert (account, own) == (operator.account, "$G")
+
+
+@both_ways
+def test_no_credentials_in_operator_mode(kinds: Kinds) -> None:
+    with linked(kinds, hub=Operator().config, links=0) as pair:
+        eventually(lambda: pair.hub.log.count("authentication error") >= 2)
+        assert leafz(pair.hub)["leafs"] == leafz(pair.spoke)["leafs"] == []
