@@ -77,6 +77,7 @@ bench-scale: build dev  ## what grows with size, against nats-server
 	$(BIN)/python -m benchmarks.scale_start
 	$(BIN)/python -m benchmarks.scale_bytes
 	$(BIN)/python -m benchmarks.scale_streams
+	$(BIN)/python -m benchmarks.scale_ids
 	$(BIN)/python -m benchmarks.paths
 
 oracle: build dev  ## the same scenarios on the real nats-server, recorded again
