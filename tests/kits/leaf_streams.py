@@ -27,8 +27,8 @@ async def until_stored(
 async def until_reached(client: Any, subject: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            with contextlib.suppress(nats.errors.NoRespondersError):
-                await client.request(subject, b"")
+            with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                await client.request(subject, b"", timeout=_ANSWER_S)
                 return
             await asyncio.sleep(0.02)
 
