@@ -182,3 +182,9 @@ def test_no_credentials_in_operator_mode(kinds: Kinds) -> None:
     with linked(kinds, hub=Operator().config, links=0) as pair:
         eventually(lambda: pair.hub.log.count("authentication error") >= 2)
         assert leafz(pair.hub)["leafs"] == leafz(pair.spoke)["leafs"] == []
+
+
+@both_ways
+def test_a_hub_that_tells_no_address(kinds: Kinds) -> None:
+    with linked(kinds, hub_leaf="no_advertise: true") as pair:
+        assert accounts_of(pair) == ["$G", "$G"]

@@ -7,7 +7,8 @@ import pytest
 
 from millstream.base.slices import MOST_ITEMS
 from millstream.broker.broker import Broker
-from tests.kits.broker import client, loop_of
+from millstream.broker.options import LeafOptions
+from tests.kits.broker import client, loop_of, make_broker
 from tests.kits.fake_spoke import FakeSpoke, hub
 
 
@@ -135,6 +136,19 @@ def test_a_message_does_not_come_back_and_goes_on_to_others(broker: Broker) -> N
         each.say(b"")
     assert first.say(b"LMSG a 1\r\nx\r\n") == b""
     assert second.say(b"") == b"LMSG a 1\r\nx\r\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "urls"),
+    [
+        ({}, b'"leafnode_urls":["127.0.0.1:7422"]'),
+        ({"advertise": "hub.example:7"}, b'"leafnode_urls":["hub.example:7"]'),
+        ({"no_advertise": True}, b'"leafnode_urls":[]'),
+    ],
+    ids=["found", "advertised", "none"],
+)
+def test_addresses_that_spokes_are_told(fields: dict[str, Any], urls: bytes) -> None:
+    assert urls in FakeSpoke(make_broker(leaf=LeafOptions(port=7422, **fields)), stranger=True).said
 
 
 def test_an_account_without_links_has_plain_routes(broker: Broker) -> None:

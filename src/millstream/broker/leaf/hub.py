@@ -109,6 +109,8 @@ class Hub:
         host = options.host
         tls = options.tls
         leaf_urls = [options.advertise] if options.advertise else addresses
+        if options.no_advertise:
+            leaf_urls = []  # some spokes take a port without the list for another one
         websocket_urls = None
         if link.peer.websocket:
             tls = None  # it is below the websocket

@@ -158,7 +158,8 @@ def _check_names(*names: str) -> None:
 
 def check_first_info(info: LeafInfo) -> None:
     """Raise BadLogin if the first INFO is not one of a port for leaf nodes."""
-    if info.client_id == 0 or info.leafnode_urls is None:
+    # A nats-server with `no_advertise` leaves the list out; other ports say nothing of compression.
+    if info.client_id == 0 or (info.leafnode_urls is None and not info.compression):
         raise BadLogin("attempted to connect to wrong port: it is no port for leaf nodes")
     if " " in info.cluster:
         raise BadLogin("cluster name cannot contain spaces")
