@@ -222,16 +222,16 @@ class Recovery:
         found = scan(segment, data, start_seq is not None)
         if start_seq is not None and mend_length(file, path, data, found):
             return self._from_file(number, file, is_last=is_last)
-        if is_last and found.gaps and start_seq is not None:
+        if is_last and found.gaps and (start_seq is not None or self._refills):
             end = self._end_before_torn(segment, data, found)
             if end:
                 if self._refills:
                     _log.warning("%s: cut %d bytes, which the origin sends again", path, len(data) - end)
                 file.truncate(end)
                 data = data[:end]
-                segment = Segment(number, start_seq)
+                segment = Segment(number, start_seq or self._log.last_seq + 1)
                 segment.file = file
-                found = scan(segment, data, True)
+                found = scan(segment, data, start_seq is not None)
                 if not self._refills:
                     data += self._append_used(segment)
                     found.end = len(data)
