@@ -164,6 +164,6 @@ class SimDisk(CrashFileSystem):
         return sum(len(each.data) for each in set(self._names.values()))
 
 
-def power_cut(disk: SimDisk, random: Random) -> SimDisk:
-    """Return the disk that the next life finds after a power cut."""
-    return disk.crash(random.choice(list(Keep)), random)
+def power_cut(disk: SimDisk, random: Random, keep: Keep | None = None) -> SimDisk:
+    """Return the disk that the next life finds after a power cut; without `keep`, chance decides."""
+    return disk.crash(keep or random.choice(list(Keep)), random)

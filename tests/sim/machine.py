@@ -22,7 +22,7 @@ from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
 from millstream.store.errors import StoreError
-from tests.kits.crashfs import PowerCut
+from tests.kits.crashfs import Keep, PowerCut
 from tests.sim.disk import SimDisk, power_cut
 from tests.sim.loop import BusyClock, ServerLoop, SimClock, SimLoop
 from tests.sim.network import Peer, SimLink, Weather
@@ -116,6 +116,7 @@ class Machine:
         self.rotted: Callable[[str], None] = lambda path: None
         self.rots_at_rest = False  # a byte changes while the server does not run
         self.rots_header_of = ""  # a stream: the byte is in a header of its files
+        self.keep: Keep | None = None  # what survives the next power cut
         self.cuts_at_start = 0  # power cuts left for starts
         self.operations = 0  # of disks before this one
         self.problems: list[str] = []
@@ -181,7 +182,11 @@ class Machine:
     def _next_disk(self, *, kill: bool) -> None:
         self.happened("killed" if kill else "power cut", self.disk.transcript[-1:])
         self.operations += self.disk.operations
-        self._change_disk(self.disk.kill() if kill else power_cut(self.disk, self.random))
+        if kill:
+            self._change_disk(self.disk.kill())
+        else:
+            keep, self.keep = self.keep, None
+            self._change_disk(power_cut(self.disk, self.random, keep))
         if self.rots_at_rest:
             self.rots_at_rest = False
             self.rot()

@@ -234,7 +234,8 @@ def _cut_short(plan: Plan, random: Random) -> Plan:
     args: dict[str, Any] = {"stream": "S", "subject": "s.1", "size": random.choice((60, 150, 300, 700))}
     args["count"] = random.randint(4, 12)
     ops = list(plan.ops)
-    cut: dict[str, Any] = {"operations": random.choice((1, 2, 2, 3)), "again": 0, "within": "/S/log/"}
+    cut: dict[str, Any] = {"operations": random.choice((1, 2, 2, 3)), "again": 0}
+    cut |= {"within": "/S/log/", "torn": random.random() < 0.5}
     if what == "publish":
         follower = random.choice((("M", {"mirror": {"name": "S"}}), ("G", {"sources": [{"name": "S"}]})))
         streams.setdefault(*follower)

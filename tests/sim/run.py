@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from tests.kits.crashfs import Keep
 from tests.sim.actors import Actor, OrderedReader, Reader
 from tests.sim.bulk import BulkActor
 from tests.sim.chance import fixed_chance
@@ -123,6 +124,7 @@ class Run:
             machine.cuts_at_start = args["again"]
             if "within" in args:
                 machine.disk.cut_power_within(args["within"], args["operations"])
+                machine.keep = Keep.SECTORS if args["torn"] else None
             else:
                 machine.disk.cut_power_at(machine.disk.operations + args["operations"])
         elif fault.kind == "kill":
