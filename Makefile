@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark comes as source, and pip makes a wheel of it: its 400 MB of jars are compressed already.
 export DIST_EXTRA_CONFIG := $(CURDIR)/$(VENV)/wheels.cfg
 
-.PHONY: browser run test oracle compiled interpreted test-pure test-spark engines lint collect fmt build gateway spark dev bench bench-scale soak sim cuts fuzz sanitized dist docs clean
+.PHONY: browser run test oracle compiled interpreted test-pure test-spark engines lint collect fmt build gateway spark dev bench bench-scale soak soak-life sim cuts fuzz sanitized dist docs clean
 
 run: $(VENV)/.tools  ## the main job on embedded defaults: broker, gateway and pipeline of examples/orders
 	@$(MAKE) --no-print-directory -j 2 build gateway
@@ -100,6 +100,11 @@ test-spark: build dev $(if $(filter oldest,$(SPARK)),$(VENV)/.spark-oldest)  ## 
 
 engines: build dev $(VENV)/.engines  ## our tables in DuckDB, ClickHouse and AWS' Glue
 	$(BIN)/pytest -m soak tests/system/gateway_v2/test_iceberg.py tests/soak/lake
+
+MINUTES ?= 60
+
+soak-life: build dev  ## a server and a gateway under mixed load, and what is left over in the end; MINUTES=600
+	$(BIN)/python -m tests.soak.life --minutes $(MINUTES)
 
 SEEDS ?= 0:2000
 SIM_FLAGS ?=
