@@ -1,7 +1,8 @@
-"""Deliver a message to very many subscriptions in slices.
+"""Deliver a message in slices: to very many subscriptions, or a long one to many.
 
 A route with thousands of receivers has subscriptions instead of targets (``SubjectRoute.wide``): making the
 targets and filling the buffers takes the longer the more there are, and nobody else should wait for that.
+A long message to fewer receivers takes as long, because each write copies it into the kernel.
 
 Each receiver gets the messages of one sender in their order.  A client that has sent such a message is not
 read from until all receivers have it, so whatever it sends next comes later, its PONG included, and at most
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber
 
 _PIECE: Final = 64
+_PIECE_BYTES: Final = 1024 * 1024  # in all copies of a piece
 _MOST_SLOW: Final = 64  # receivers that are asked again whether they have caught up
 
 _Waiting = tuple["SubjectRoute", Frame, int]  # with the number of receivers that have it already
@@ -38,7 +40,7 @@ class FanOut:
         self._slow: list[Subscriber] = []  # receivers of our own messages that were behind
 
     def begin(self, route: SubjectRoute, frame: Frame, source: Subscriber | None, taken: int) -> None:
-        """Deliver a copy of the message to everybody in ``route.wide``, behind the sender's other ones."""
+        """Deliver a copy of the message to all that are not in groups, behind the sender's other ones."""
         headers = None if frame.header_size < 0 else frame.headers()
         waiting = (route, make_frame(frame.reply(), headers, frame.payload()), taken)
         if source is not None:
@@ -55,6 +57,10 @@ class FanOut:
         self._slow = [each for each in self._slow if each.behind()]
         return bool(self._slow) or None in self._lines
 
+    def is_under_way(self, source: Subscriber | None) -> bool:
+        """Return True if a message of this sender has not reached all its receivers."""
+        return source in self._lines
+
     def _deliver(self, source: Subscriber | None) -> Pieces[None]:
         line = self._lines[source]
         try:
@@ -68,15 +74,16 @@ class FanOut:
 
     def _deliver_one(self, route: SubjectRoute, frame: Frame, source: Subscriber | None) -> Pieces[int]:
         taken = 0
-        receivers = route.wide or []
-        for start in range(0, len(receivers), _PIECE):
-            end = start + _PIECE
+        receivers = route.plain if route.wide is None else route.wide
+        piece = max(1, min(_PIECE, _PIECE_BYTES // max(1, frame.body_size)))
+        for start in range(0, len(receivers), piece):
+            end = start + piece
             taken += self._space.deliver_part(route, start, end, frame, source)
             if source is None and len(self._slow) < _MOST_SLOW:
                 self._slow += {each.owner for each in receivers[start:end] if each.owner.behind()}
             if self._broker.tick.has_many_writes():
                 self._broker.tick.flush()
-            yield _PIECE
+            yield piece
         return taken
 
     def _end(self, route: SubjectRoute, frame: Frame, source: Subscriber | None, taken: int) -> None:

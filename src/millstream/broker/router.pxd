@@ -14,6 +14,8 @@ cdef Py_ssize_t _SHOWN
 cdef Py_ssize_t _MAX_SCAN
 cdef Py_ssize_t _MAX_SHORT
 cdef Py_ssize_t _FEW
+cdef long long _LONG
+cdef long long _MOST_AT_ONCE
 cdef Py_ssize_t _WIDE
 cdef unsigned char _STAR
 cdef unsigned char _TAIL
@@ -77,6 +79,7 @@ cdef class SubjectRoute:
     cdef public bytes found_for
     cdef public bint linked
     cdef public bint special
+    cdef public bint sliced
     cdef public bint valid
 
     @cython.locals(seen=SubjectRoute, each=Target, members=list)
@@ -169,7 +172,7 @@ cdef class SubjectSpace:
     cdef Py_ssize_t _deliver_wide(self, SubjectRoute route, Frame frame, Subscriber source) except? -1
     @cython.locals(each=Target, found=list, members=list, group=list)
     cpdef list targets_of(self, SubjectRoute route, Subscriber owner)
-    @cython.locals(target=Target, part=list, taken=Py_ssize_t)
+    @cython.locals(target=Target, taken=Py_ssize_t)
     cpdef Py_ssize_t deliver_part(
         self, SubjectRoute route, Py_ssize_t start, Py_ssize_t end, Frame frame, Subscriber source
     ) except? -1

@@ -23,6 +23,7 @@ from millstream.base.buffer import read_little, same_bytes
 from millstream.base.complaints import Complaints
 from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.inlet import Inlet
+from millstream.protocol.outlet import LONG
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import FIXED_SIZE, Replies
 from millstream.subjects.match import is_one_word, matches
@@ -46,6 +47,8 @@ _STAR = ord("*")
 _TAIL = ord(">")
 _DOLLAR = ord("$")
 _SHOWN = 100  # bytes of a refused subject in the log
+_LONG = LONG
+_MOST_AT_ONCE = 8 * 1024 * 1024  # bytes of all copies of a message; more are delivered in slices
 _WIDE = 4096  # subscriptions that are delivered to in slices, see ``fan_out``; no route has targets for them
 _MAX_SCAN = 1024  # more cached routes than this are dropped whole rather than matched one by one
 _MAX_SHORT = (
@@ -165,6 +168,7 @@ class SubjectRoute:
         self.found_for = subject  # the subject that these receivers were found for
         self.linked = False  # some receivers are links to other servers
         self.special = False  # linked or wide: ``SubjectSpace.deliver`` has more to do
+        self.sliced = False  # a message was too long for all of `plain` at once: later ones wait for it
         self.valid = True
 
     def renamed(self, subject: bytes) -> "SubjectRoute":
@@ -592,7 +596,9 @@ class SubjectSpace:
 
         The body is `block`, which may be empty, and the parts, which have `size` bytes and never change.
         """
-        if route.queues or route.groups is not None or route.special:
+        if route.queues or route.groups is not None or route.special or route.sliced:
+            return -1
+        if size * len(route.plain) > _MOST_AT_ONCE:
             return -1
         for target in route.plain:
             if not target.owner.takes_parts():
@@ -619,6 +625,11 @@ class SubjectSpace:
             if route.linked:
                 linked: int = self.links.deliver(route, frame, source)
                 return linked
+            return self._deliver_wide(route, frame, source)
+        if frame.body_size >= _LONG and frame.body_size * len(route.plain) > _MOST_AT_ONCE:
+            route.sliced = True
+            return self._deliver_wide(route, frame, source)
+        if route.sliced and self.fan_out.is_under_way(source):
             return self._deliver_wide(route, frame, source)
         taken = 0
         for target in route.plain:
@@ -659,8 +670,12 @@ class SubjectSpace:
     ) -> int:
         """Deliver the message to some of very many receivers; return how many received it."""
         taken = 0
-        part = route.wide or []
-        for target in self.targets(part[start:end], route.found_for):
+        if route.wide is None:
+            for target in route.plain[start:end]:
+                if target.owner.deliver(target, frame, source):
+                    taken += 1
+            return taken
+        for target in self.targets(route.wide[start:end], route.found_for):
             if route.subject is not route.found_for:
                 target = Target(target.subscription, route.subject)
             if target.owner.deliver(target, frame, source):

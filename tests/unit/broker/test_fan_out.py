@@ -18,6 +18,8 @@ from tests.kits.broker import client, loop_of, make_accounts, make_broker
 from tests.kits.fake_transport import FakeClient, FakeLoop
 
 WIDE = 10_000  # subscriptions, so several slices
+MANY = 200  # subscriptions, too few for that if messages are short
+LONG = bytes(64 * 1024)
 
 
 def listener(broker: Broker, count: int = WIDE, subject: bytes = b"wide", user: str = "") -> FakeClient:
@@ -107,6 +109,31 @@ def test_a_receiver_or_sender_that_leaves_meanwhile_harms_nobody() -> None:
     sender.transport.peer_closes()
     assert receiver.heard().count(b"\r\nhi\r\n") == WIDE
     assert broker.turns.long_works == 0
+
+
+def test_a_long_message_to_many_lets_others_in_between() -> None:
+    broker = make_broker()
+    receiver, sender, other = listener(broker, MANY, b"long"), client(broker), client(broker)
+    send(sender, b"PUB long %d\r\n%b\r\nPUB long 1\r\nb\r\n" % (len(LONG), LONG))
+    rounds(broker, 1)
+    assert 0 < receiver.connection.out_messages < MANY
+    send(other, b"PING\r\n")
+    assert bytes(other.transport.sent) == b"PONG\r\n"
+    heard = receiver.heard()
+    assert heard.count(LONG) == MANY
+    assert heard.rindex(LONG) < heard.index(b" 1\r\nb\r\n")
+    assert heard.count(b" 1\r\nb\r\n") == MANY
+
+
+def test_a_short_message_of_the_server_does_not_overtake_a_long_one() -> None:
+    broker = make_broker()
+    receiver = listener(broker, MANY, b"long")
+    account = broker.global_account
+    broker.publish(account, b"long", LONG)
+    broker.publish(account, b"long", b"b")
+    heard = receiver.heard()
+    assert (heard.count(LONG), heard.count(b" 1\r\nb\r\n")) == (MANY, MANY)
+    assert heard.rindex(LONG) < heard.index(b" 1\r\nb\r\n")
 
 
 def test_nobody_gets_a_wide_request_that_all_refuse() -> None:
