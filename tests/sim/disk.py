@@ -127,15 +127,9 @@ class SimDisk(CrashFileSystem):
     def rot(self, random: Random, header_of: str = "") -> str | None:
         """Change one byte of a file of messages, consumers, or metadata; return its path.
 
-        Metadata has a second copy, which the system writes some time after a stream was created.  Until then
-        the first one is spared: its damage and a power loss in the same moment are two faults.  With
-        `header_of`, the byte is in the header of a file of this stream's messages, if it has one.
+        With `header_of`, the byte is in the header of a file of this stream's messages, if it has one.
         """
-        paths = [
-            path
-            for path in self.paths()
-            if "/streams/" in path and self._names[path].data and not self._is_only_copy(path)
-        ]
+        paths = [path for path in self.paths() if "/streams/" in path and self._names[path].data]
         if not paths:
             return None
         # Messages first: there is more of them, and there is most to lose.
@@ -153,12 +147,6 @@ class SimDisk(CrashFileSystem):
         if at < len(inode.durable):
             inode.durable[at] = inode.data[at]
         return path
-
-    def _is_only_copy(self, path: str) -> bool:
-        if not path.endswith("/meta.json"):
-            return False
-        copy = self._durable_names.get(path.removesuffix(".json") + ".copy")
-        return copy is None or bytes(copy.durable) != bytes(self._names[path].data)
 
     def used(self) -> int:
         return sum(len(each.data) for each in set(self._names.values()))

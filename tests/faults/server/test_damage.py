@@ -182,7 +182,7 @@ def test_a_stream_without_a_sound_configuration_is_reported_and_the_others_start
     for kind in (META, COPY):
         path = folder(store) / kind
         data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 4
+        data[len(data) // 2 : len(data) // 2 + 8] = bytes(8)
         path.write_bytes(data)
     with running(store) as server, Caller(server.port) as caller:
         check_whole(caller)

@@ -326,10 +326,25 @@ def test_one_damaged_copy_of_the_configuration_costs_nothing(site: Site, name: s
 def test_a_stream_whose_configuration_is_lost_is_left_alone(site: Site) -> None:
     site.create("T")
     for name in ("meta.json", "meta.copy"):
-        flip(site.disk, f"store/streams/S/{name}")
+        path = f"store/streams/S/{name}"
+        site.disk.replace(path, site.disk.read_all(path)[:-2])
     again = site.restarted()
     assert again.ask("STREAM.NAMES")["streams"] == ["T"]
     assert again.disk.list("store/streams/S/log")
+
+
+@pytest.mark.parametrize("at", [0, 4, 8, 9, 100, -1])
+def test_a_damaged_byte_of_the_only_copy_costs_nothing(site: Site, at: int) -> None:
+    """A power loss may leave one copy of a new stream's configuration."""
+    before = site.ask("STREAM.INFO.S")["config"]
+    whole = site.disk.read_all("store/streams/S/meta.json")
+    damaged = bytearray(whole)
+    damaged[at] ^= 1
+    site.disk.replace("store/streams/S/meta.json", bytes(damaged))
+    site.disk.replace("store/streams/S/meta.copy", b"")
+    again = site.restarted()
+    assert again.ask("STREAM.INFO.S")["config"] == before
+    assert again.disk.read_all("store/streams/S/meta.json") == whole
 
 
 def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_start(site: Site) -> None:

@@ -14,6 +14,7 @@ import os
 from typing import Final
 
 from millstream.base.checksum import crc32c
+from millstream.base.checksum_repair import changed_byte
 from millstream.base.owned import Owned
 from millstream.golang.json import MOST_VALUES
 from millstream.golang.time import Time
@@ -84,7 +85,7 @@ def _encoded(meta: StreamMeta) -> bytes:
 def read(fs: FileSystem, folder: str) -> StreamMeta:
     """Return the metadata from an intact copy and repair the other; raise StoreError if both are damaged."""
     found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
-    for data in found:
+    for data in (*found, *map(_mended, found)):
         meta = _decode(data)
         if meta is not None:
             break
@@ -124,12 +125,29 @@ def _decode(data: bytes) -> StreamMeta | None:
         return None
 
 
+def _mended(data: bytes) -> bytes:
+    """Return metadata with the one byte put right that was changed; empty if the checksum proves none.
+
+    A power loss may leave only one copy of a new stream's metadata.
+    """
+    text = data[9:]
+    proof = b"%08x " % crc32c(text)
+    if sum(one != two for one, two in zip(proof, data, strict=False)) == 1:
+        return proof + text
+    try:
+        found = changed_byte(text, int(data[:8], 16))
+    except ValueError:
+        return b""
+    return b"" if found is None else data[:9] + found
+
+
 def identity(fs: FileSystem, folder: str) -> str | None:
     """Return the id of the stream in a folder, None if it is empty; raise StoreError if it is unreadable."""
     if not fs.list(folder):
         return None
-    for name in (_FIRST, _SECOND):
-        meta = _decode(_read(fs, f"{folder}/{name}"))
+    found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
+    for data in (*found, *map(_mended, found)):
+        meta = _decode(data)
         if meta is not None:
             return meta.id
     raise StoreError("read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy")
