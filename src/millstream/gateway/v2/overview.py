@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -94,8 +95,8 @@ async def overview(link: CallerLink) -> dict[str, Any]:
     account, streams, server, connections, health = await asyncio.gather(
         _account(link, missing),
         _streams(link, missing),
-        system.permitted(vitals.server(is_system), "server", missing),
-        system.permitted(vitals.account(), "rates", missing) if not is_system else _nothing(),
+        system.permitted(partial(vitals.server, is_system), "server", missing),
+        system.permitted(vitals.account, "rates", missing) if not is_system else _nothing(),
         health_of(link, is_system),
     )
     items = list(about_account(account)) if account is not None else []

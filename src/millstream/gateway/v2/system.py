@@ -6,6 +6,7 @@ none comes for a moment.  A server without a cluster is alone, and its first ans
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -89,10 +90,10 @@ async def is_system(link: Link) -> bool:
     return True
 
 
-async def permitted(work: Any, name: str, missing: list[str]) -> Any:
+async def permitted(work: Callable[[], Awaitable[Any]], name: str, missing: list[str]) -> Any:
     """Return the result of `work`; None, with `name` added to `missing`, if it is not permitted."""
     try:
-        return await work
+        return await work()
     except (TimeoutError, NotPermitted, RequestTimeout):
         missing.append(name)
         return None
