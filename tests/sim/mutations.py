@@ -308,7 +308,7 @@ def _deletion_not_durable() -> list[Replaced]:
 
 
 def _removed_messages_passed_at_once() -> list[Replaced]:
-    return [(ConsumerManager, "may_pass_removed", lambda self, wake: True)]
+    return [(ConsumerManager, "may_pass_removed", lambda self, consumer: True)]
 
 
 def _removals_told_before_durable() -> list[Replaced]:

@@ -237,7 +237,7 @@ class Consumer:
     def room(self) -> int:
         """Return how many messages may be delivered; if none, the consumer is woken when that changes."""
         if self.feed.passes_removed():
-            if self.ledger.journaled and not self.stream.consumers.may_pass_removed(self.wake):
+            if not self.stream.consumers.may_pass_removed(self):
                 return 0
             self.feed.may_pass()
         room: int = self.keeper.room(self.wake)

@@ -42,6 +42,8 @@ _LOOKED_UP: Final = 8 if pure_requested() else 64  # messages that are gone
 _MISSED_COST: Final = 16  # items of a slice that each counts for which a consumer has to give up
 _WRITING_COST: Final = 16  # items of a slice that telling the journal of a consumer counts for
 _ENDING_COST: Final = 16  # items of a slice that a consumer counts for which is deleted with its stream
+_UNKNOWN: Final = 0  # in place of sequences that may have been removed before anybody wanted to know
+_MAY_PASS: Final = -1  # instead of a number of removals: they are durable
 _WRITE_AFTER_S: Final = 0.25  # what happened and was not promised to anybody is on disk after so long
 
 
@@ -62,6 +64,8 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._timer: Cancel | None = None
         self._removals = -1  # of the stream, when its journal began to wait for them
         self._waiting_to_pass: list[Callable[[], None]] | None = None  # None: the journal does not wait
+        # Consumers without a journal that wait to pass removed messages, and how many had been removed.
+        self._held: dict[Consumer, int] = {}
 
     def __getitem__(self, name: str) -> Consumer:
         return self._by_name[name]
@@ -140,6 +144,7 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _let_go(self, consumer: Consumer) -> None:
         consumer.stop()
         del self._by_name[consumer.name]
+        self._held.pop(consumer, None)
         self.interest.left(consumer)
         self._count(-1, consumer.config)
         self._listen()
@@ -156,7 +161,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             log.gone = None
             log.keep_recent(False)
         elif log.gone is None:
-            log.gone = []
+            log.gone = [_UNKNOWN] if log.has_uncommitted() and not self.stream.in_memory else []
 
     def _keeper_of(self, consumer: Consumer) -> Keeper | NoKeeper:
         if self.stream.in_memory or consumer.config.mem_storage or consumer.config.direct:
@@ -350,11 +355,24 @@ class ConsumerManager(Mapping[str, Consumer]):
             committer.hold(journal)
             stream.on_durable(lambda: committer.release(journal))
 
-    def may_pass_removed(self, wake: Callable[[], None]) -> bool:
-        """Return True if a consumer may pass removed messages now; if not, `wake` is called when it may.
+    def may_pass_removed(self, consumer: Consumer) -> bool:
+        """Return True if a consumer may pass removed messages now; if not, it is woken when it may.
 
-        The journal waits for the removals.  While it does, no further ones are passed: where every message
-        displaces another, the journal would wait for ever.
+        A power cut brings a message back whose removal is not durable, and the consumer must not be behind it
+        then.  A consumer in the journal passes it, and the journal waits.  The client of any other, as an
+        ordered reader or a mirror, goes on by itself from what it got, so the message is passed later.
+        """
+        if self.stream.in_memory:
+            return True
+        if consumer.ledger.journaled:
+            return self._may_pass_in_journal(consumer.wake)
+        return self._has_waited(consumer)
+
+    def _may_pass_in_journal(self, wake: Callable[[], None]) -> bool:
+        """Let the journal wait for the removals.
+
+        While it does, no further ones are passed: where every message displaces another, the journal would
+        wait for ever.
         """
         log = self.stream.log
         removals = log.last_seq - log.messages
@@ -373,6 +391,26 @@ class ConsumerManager(Mapping[str, Consumer]):
         waiting, self._waiting_to_pass = self._waiting_to_pass, None
         for wake in waiting or ():
             wake()
+
+    def _has_waited(self, consumer: Consumer) -> bool:
+        """Return True if what was removed when the consumer began to wait is gone durably.
+
+        It does not wait for what was removed since: where every message displaces another, it would wait for
+        ever.
+        """
+        log = self.stream.log
+        if not log.gone or self._held.get(consumer) == _MAY_PASS:
+            self._held.pop(consumer, None)
+            return True
+        if consumer not in self._held:
+            removals = self._held[consumer] = log.last_seq - log.messages
+            self.stream.on_durable(partial(self._let_pass, consumer, removals))
+        return False
+
+    def _let_pass(self, consumer: Consumer, removals: int) -> None:
+        if self._held.get(consumer) == removals:  # and not those of a later wait
+            self._held[consumer] = _MAY_PASS
+            consumer.wake()
 
     # -- what the stream says ---------------------------------------------------------------------
 

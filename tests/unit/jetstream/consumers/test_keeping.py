@@ -8,7 +8,7 @@ import msgspec
 
 from millstream.jetstream.stream.stream import Stream
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.enums import AckPolicy, DeliverPolicy
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy, StorageType
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError
 from millstream.store.fs import MemoryFileSystem
@@ -25,11 +25,12 @@ class Site:
         self.world = FakeWorld()
         self.account = self.world.account(fs=self.disk)
 
-    def add_stream(self, *, max_msgs: int = -1) -> Stream:
+    def add_stream(self, *, max_msgs: int = -1, storage: StorageType = StorageType.FILE) -> Stream:
         return self.account.add(
             StreamConfig(
                 name="S",
                 subjects=["a", "b", "c"],
+                storage=storage,
                 max_msgs=max_msgs,
                 max_bytes=-1,
                 max_msgs_per_subject=-1,
@@ -241,6 +242,103 @@ def test_a_pending_message_that_a_failed_commit_displaced_stays_pending() -> Non
     disk.full = False
     site.world.advance(2)
     assert 1 not in site.stream.consumers["C"].ledger.pending
+
+
+READER = ConsumerConfig(name="R", deliver_subject="d", max_deliver=1, mem_storage=True)
+
+
+def add_reader(site: Site, name: str = "R", **fields: Any) -> None:
+    """Add the consumer of an ordered reader, which remembers itself what it has got."""
+    site.stream.consumers.add(msgspec.structs.replace(READER, name=name, **fields), name)
+    site.world.settle()
+
+
+def read(site: Site) -> list[int]:
+    return sequences([each.reply for each in site.world.delivered if each.reply.split(b".")[3] == b"R"])
+
+
+def test_a_reader_does_not_pass_a_message_whose_removal_a_power_cut_takes_back() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream()
+    site.publish(3)
+    disk.full = True
+    site.stream.log.remove(1)
+    site.account.committer.dirty(site.stream)
+    add_reader(site)
+    assert read(site) == []
+    again = site.killed()
+    add_reader(again)
+    assert read(again) == [1, 2, 3]
+
+
+def test_a_reader_does_not_pass_purged_messages_that_a_power_cut_takes_back() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream()
+    add_reader(site, "other", deliver_subject="other")
+    site.publish(3)
+    disk.full = True
+    site.stream.purge(None, 2, 0)
+    add_reader(site)
+    assert read(site) == []
+    disk.full = False
+    site.world.advance(2)
+    assert read(site) == [2, 3]
+
+
+def test_a_reader_goes_on_when_the_messages_that_it_passes_are_gone_for_good() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream(max_msgs=2)
+    site.publish(2)
+    disk.full = True
+    site.publish(1)
+    add_reader(site)
+    assert read(site) == []
+    disk.full = False
+    site.world.advance(2)
+    assert read(site) == [2, 3]
+
+
+def test_a_reader_goes_on_although_every_message_displaces_another() -> None:
+    site = Site()
+    site.add_stream(max_msgs=8)
+    site.publish(8)
+    site.world.send(b"a", b"x")
+    site.stream.consumers.add(READER, "R")
+    for _ in range(20):  # with each commit under way, the next one has removals already
+        site.world.settle_once()
+        site.world.send(b"a", b"x")
+        assert site.stream.log.gone
+    assert len(read(site)) > 10
+
+
+def test_a_reader_of_a_stream_in_memory_waits_for_nothing() -> None:
+    site = Site()
+    site.add_stream(storage=StorageType.MEMORY)
+    site.publish(3)
+    site.stream.log.remove(1)
+    site.stream.consumers.add(READER, "R")
+    site.stream.consumers["R"].pump()
+    assert read(site) == [2, 3]
+
+
+def test_a_reader_that_is_deleted_while_it_waits_is_forgotten() -> None:
+    disk = FullDisk("log")
+    site = Site(disk)
+    site.add_stream()
+    site.publish(3)
+    disk.full = True
+    site.stream.log.remove(1)
+    site.account.committer.dirty(site.stream)
+    add_reader(site)
+    site.stream.consumers["R"].delete()
+    disk.full = False
+    site.world.advance(2)
+    assert read(site) == []
+    add_reader(site)
+    assert read(site) == [2, 3]
 
 
 def test_the_last_messages_of_each_subject_are_gone_on_with_after_a_restart() -> None:
