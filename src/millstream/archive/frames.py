@@ -24,7 +24,7 @@ from typing import Final
 from cramjam import snappy
 
 from millstream.archive.errors import ArchiveError, corrupt, unsupported, wrong_checksum
-from millstream.archive.s2 import MAX_BLOCK, pack, unpack
+from millstream.archive.s2 import MAX_BLOCK, pack, unpack, unpack_damaged
 from millstream.base.checksum import crc32c
 
 START: Final = b"\xff\x06\x00\x00sNaPpY"
@@ -39,6 +39,7 @@ _NAME: Final = 0xFF
 _SKIPPED_FROM: Final = 0x80
 _HEAD: Final = 4
 _CHECKSUM: Final = 4
+_HOLE: Final = bytes(64)  # in place of content of unknown size; longer than the head of a record
 _OVERHEAD: Final = 32 + _CHECKSUM  # of an incompressible block, besides a sixth of it
 
 
@@ -186,25 +187,38 @@ class FrameReader:
 
 
 def read_sound_frames(data: bytes) -> tuple[bytes, int]:
-    """Return the content of the intact frames of an S2 stream, and how many bytes of it were not used.
+    """Return what can be read of an S2 stream, and how many bytes of it are damaged.
 
-    A damaged frame costs its own content; one whose length is damaged also costs what follows.
+    The content of a damaged frame may be altered, with zeros in place of what is missing. A frame with a
+    damaged length also costs what follows.
     """
     reader = FrameReader()
     reader.begin()
     pieces: list[bytes] = []
-    unused = at = 0
+    damaged = at = 0
     while at < len(data):
         try:
             end = reader.end_of_frame(data, at)
         except ArchiveError:
-            return b"".join(pieces), unused + len(data) - at
+            pieces.append(_HOLE)
+            damaged += len(data) - at
+            break
         try:
             pieces.append(reader.content(data, at, end))
         except ArchiveError:
-            unused += end - at
+            pieces.append(_damaged_content(data[at], data[at + _HEAD : end]))
+            damaged += end - at
         at = end
-    return b"".join(pieces), unused
+    return b"".join(pieces), damaged
+
+
+def _damaged_content(kind: int, body: bytes) -> bytes:
+    if kind == _PLAIN:
+        return body[_CHECKSUM:]
+    try:
+        return unpack_damaged(body, _CHECKSUM, MAX_BLOCK) if kind == _PACKED else _HOLE
+    except ArchiveError:
+        return _HOLE
 
 
 def read_frames(data: bytes) -> bytes:

@@ -11,8 +11,10 @@ cdef int _HURRY
 cdef Py_ssize_t _MOST_HURRY
 cdef Py_ssize_t _GOOD
 
-@cython.locals(end=Py_ssize_t, size=Py_ssize_t, byte=Py_ssize_t, shift=int, at=Py_ssize_t, out=bytearray)
 cpdef bytes unpack(bytes data, Py_ssize_t start, Py_ssize_t most)
+cpdef bytes unpack_damaged(bytes data, Py_ssize_t start, Py_ssize_t most)
+@cython.locals(end=Py_ssize_t, size=Py_ssize_t, byte=Py_ssize_t, shift=int, at=Py_ssize_t, out=bytearray)
+cdef bytes _content(bytes data, Py_ssize_t start, Py_ssize_t most, bint damaged)
 @cython.locals(
     p="const unsigned char*", q="unsigned char*", done=Py_ssize_t, offset=Py_ssize_t, tag=Py_ssize_t, kind=int,
     length=Py_ssize_t, extra=Py_ssize_t, given=Py_ssize_t,

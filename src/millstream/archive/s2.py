@@ -38,6 +38,18 @@ _GOOD = 64  # bytes of a match after which nothing longer is looked for
 
 def unpack(data: bytes, start: int, most: int) -> bytes:
     """Decompress the block ``data[start:]``; raise ArchiveError if it is invalid or larger than `most`."""
+    return _content(data, start, most, False)
+
+
+def unpack_damaged(data: bytes, start: int, most: int) -> bytes:
+    """Decompress a block up to its first invalid element, and fill the rest with zeros.
+
+    Raise ArchiveError if its size is invalid.
+    """
+    return _content(data, start, most, True)
+
+
+def _content(data: bytes, start: int, most: int, damaged: bool) -> bytes:
     end = len(data)
     size = 0
     shift = 0
@@ -54,7 +66,7 @@ def unpack(data: bytes, start: int, most: int) -> bytes:
     if size > most or size > _MAX_BLOCK:
         raise corrupt()
     out = bytearray(size)
-    if _unpack(data, at, end, out, size) == _CORRUPT:
+    if _unpack(data, at, end, out, size) == _CORRUPT and not damaged:
         raise corrupt()
     return bytes(out)
 

@@ -52,7 +52,7 @@ class BlockContent(msgspec.Struct):
     """The records of a block."""
 
     data: bytes
-    damaged: int = 0  # bytes of the file that could not be decompressed
+    damaged: int = 0  # bytes of the file in damaged frames; records in them may be altered or missing
 
 
 def jetstream_folder(store: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from millstream.archive.frames import S2_START, PackLevel, s2_frames
 from millstream.archive.store_files import NatsServerStream, stored_streams
 from millstream.archive.store_keys import StoreKeys
 from millstream.cli.progress_bars import Quiet
@@ -123,6 +124,35 @@ def test_a_flipped_byte_costs_what_it_hit(unpacked: Path) -> None:
         assert mine.messages == len(told) - len(lost)
         assert len(lost) <= 1
         assert all(each.sound for each in report.streams if each is not mine)
+
+
+def compressed(records: bytes) -> bytes:
+    """Return the content of a compressed block, as a server writes it when a block is full."""
+    size = len(records)
+    length = bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
+    frames = S2_START + s2_frames(records[:-8], PackLevel.FAST)
+    return b"cmp\1" + length + frames + records[-8:]
+
+
+def test_a_flipped_byte_of_a_compressed_block_costs_what_it_hit(unpacked: Path) -> None:
+    wanted = json.loads((unpacked.parent / "told.json").read_text())
+    block = largest(unpacked).blocks()[0]
+    name, path = largest(unpacked).name, Path(block.path)
+    told = wanted["one"][name]["messages"]
+    whole = compressed(path.read_bytes())
+    pick = random.Random(4)
+    kept = []
+    for _ in range(20):
+        data = bytearray(whole)
+        data[pick.randrange(30, len(data) - 8)] ^= 1 << pick.randrange(8)
+        path.write_bytes(data)
+        mine = next(each for each in adopted(unpacked).streams if each.stream == name)
+        lost = [seq for each in mine.damage for one, two in each.sequences for seq in range(one, two + 1)]
+        assert mine.damage
+        assert mine.messages == len(told) - len(lost)
+        kept.append(mine.messages)
+        shutil.rmtree(unpacked.parent / "ours")
+    assert sorted(kept)[len(kept) // 2] > len(told) // 2
 
 
 def test_a_lost_configuration_costs_its_stream_alone(unpacked: Path) -> None:

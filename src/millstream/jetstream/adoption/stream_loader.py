@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from millstream.archive.stream_index import DeletedSequences
 
 _AT_ONCE: Final = 10_000  # records between two looks at how much is unwritten
+_COMPRESSED: Final = "its compressed content is damaged"
 _MOST_LOOKED_AT: Final = 1_000_000  # sequences of a gap that are looked up one by one
 
 
@@ -106,15 +107,19 @@ class StreamLoading:
         except ArchiveError as error:
             self._note(block, 0, block.size, str(error), deleted)
             return
-        if content.damaged:
-            self._note(block, 0, content.damaged, "its compressed content is damaged", deleted)
+        known = len(self._report.damage)
         self._reader.begin(block.number, content.data)
+        self._read(block, deleted, _COMPRESSED if content.damaged else "")
+        if content.damaged and len(self._report.damage) == known:  # the zeros alone are a damaged record
+            self._note(block, 0, content.damaged, _COMPRESSED, deleted)
+
+    def _read(self, block: StoredBlock, deleted: DeletedSequences | None, doubt: str) -> None:
         while True:
             try:
                 more = self._sink.take(self._reader, 1 if self._open else _AT_ONCE, deleted)
             except DamagedRecord as error:
                 at = self._reader.at
-                self._note(block, at, self._reader.skip_damage(), error.reason, deleted)
+                self._note(block, at, self._reader.skip_damage(), doubt or error.reason, deleted)
                 continue
             except ArchiveError as error:  # the record is sound, but no stream can have its message
                 self._refused(block, str(error))
