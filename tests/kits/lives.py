@@ -27,6 +27,8 @@ from nats.errors import TimeoutError as NatsTimeout
 
 from millstream.archive.store_files import stored_streams
 from millstream.archive.store_keys import StoreKeys
+from millstream.jsapi.consumer_types import ConsumerState
+from tests.kits.life_options import live_with_options
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import Server, ServerProcess
 
@@ -99,6 +101,7 @@ class Life:
                 await self._consume(api)
                 await self._delete(api)
             await self._buckets(client)
+            await live_with_options(api.get, client, self._version)
         async with await nats.connect(url, user="two", password="x") as client:
             await Api(client).get("STREAM.CREATE.OTHER", {"name": "OTHER", "subjects": ["s0.>"]})
             await client.jetstream().publish("s0.x", b"of another account")
@@ -243,7 +246,9 @@ class Life:
             first, last = state["first_seq"], state["last_seq"]
             for _ in range(pick.randrange(12)):
                 if last >= first:
-                    body = {"seq": pick.randrange(first, last + 1), "no_erase": pick.random() < 0.5}
+                    # 2.10 erases at the wrong place of a compressed block, and loses the block.
+                    no_erase = pick.random() < 0.5 or self._version < (2, 11)
+                    body = {"seq": pick.randrange(first, last + 1), "no_erase": no_erase}
                     await api.ask(f"STREAM.MSG.DELETE.{stream}", body)
             if pick.random() < 0.2:
                 how: dict[str, Any] = pick.choice(
@@ -296,21 +301,50 @@ def told_by(life: Life, kind: Server, store: Path) -> dict[str, Any]:
 
 
 def expected(told: dict[str, Any], store: Path) -> dict[str, Any]:
-    """Return what an adopted store has: nats-server also counts pending messages that are gone."""
+    """Return what an adopted store has, without what servers do in different ways when they start.
+
+    nats-server also counts pending messages that are gone. One that was killed has messages of a work queue
+    again that were settled. 2.10 lifts the floor of a consumer to the first message.
+    """
     for stored in stored_streams(str(store), StoreKeys([KEY])):
         stream = told[stored.account.lower()].get(stored.name)
+        if stream is None:
+            continue
+        states = {}
         for name in stored.consumers():
             state = stored.consumer(name)[0].state
-            if stream is None or state is None or name not in stream["consumers"]:
+            if state is None or name not in stream["consumers"]:
                 continue
-            if stream["config"]["retention"] == "workqueue" and state.delivered_dseq == 0:
-                stream["consumers"][name] |= dict.fromkeys((*_MOVED, "delivered", "num_pending"))
-                continue
-            if {*state.pending, *state.redelivered} <= {int(seq) for seq in stream["messages"]}:
-                continue
-            there = [seq for seq in state.pending if str(seq) in stream["messages"]]
-            stream["consumers"][name] |= {"num_ack_pending": len(there), **dict.fromkeys(_MOVED)}
+            states[name] = state
+            _leave_open(stream, stream["consumers"][name], state)
+        if stream["config"]["retention"] != "limits" and states.keys() == stream["consumers"].keys():
+            _forget_settled(stream, states)
     return told
+
+
+def _leave_open(stream: dict[str, Any], consumer: dict[str, Any], state: ConsumerState) -> None:
+    """Replace by None what servers count in different ways."""
+    if stream["config"]["retention"] == "workqueue" and state.delivered_dseq == 0:
+        consumer |= dict.fromkeys((*_MOVED, "delivered", "num_pending"))
+        return
+    if state.floor_sseq < stream["first_seq"] - 1 and consumer["ack_floor"][1] == stream["first_seq"] - 1:
+        consumer["ack_floor"] = None
+    if {*state.pending, *state.redelivered} <= {int(seq) for seq in stream["messages"]}:
+        return
+    there = [seq for seq in state.pending if str(seq) in stream["messages"]]
+    consumer |= {"num_ack_pending": len(there), **dict.fromkeys(_MOVED)}
+
+
+def _forget_settled(stream: dict[str, Any], states: dict[str, ConsumerState]) -> None:
+    """Replace messages by None that every consumer has settled, and what counts them."""
+    for seq in stream["messages"]:
+        if all(_is_settled(int(seq), each) for each in states.values()):
+            stream["messages"][seq] = stream["state"] = stream["first_seq"] = None
+
+
+def _is_settled(seq: int, state: ConsumerState) -> bool:
+    open_ones = state.pending.keys() | state.redelivered.keys()
+    return seq <= state.floor_sseq or (seq <= state.delivered_sseq and seq not in open_ones)
 
 
 def differences(found: Any, wanted: Any, path: str = "") -> list[tuple[str, Any, Any]]:
