@@ -161,6 +161,9 @@ class NatsServerStream:
             data = _read(path) if os.path.exists(path) else b""
             if data:
                 state = decode_state(key.open(data) if key is not None else data)
+                # A purge moves the floor and leaves these to the next write, which a kill can prevent.
+                for seq in [each for each in state.pending if each <= state.floor_sseq]:
+                    del state.pending[seq]
                 check_state(name, state)
         except ArchiveError as error:
             state, problem = None, f"its state is lost, so it starts again: {error}"

@@ -20,6 +20,7 @@ from millstream.cli.progress_bars import Quiet
 from millstream.jetstream.adoption.adoption import AdoptionError, AdoptionPlan, adopt
 from millstream.jetstream.adoption.report import AdoptionReport
 from millstream.jetstream.store_folder import PARTIAL, claim
+from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from tests.kits.foreign import photograph
 from tests.kits.lives import KEY, Life, differences, expected, live, told_by
@@ -169,6 +170,20 @@ def test_a_lost_consumer_state_is_reported(unpacked: Path) -> None:
     notes = [note for each in adopted(unpacked).streams for note in each.notes]
     assert len(notes) == 1
     assert f"consumer {name}: its state is lost" in notes[0]
+
+
+def test_pending_messages_below_the_floor_are_settled(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server leaves them that is killed after a purge."""
+    pending = {each: (each, 10**18) for each in (2, 4, 6, 8)}
+    state = ConsumerState(8, 8, 5, 5, pending)
+    monkeypatch.setattr("millstream.archive.store_files.decode_state", lambda data: state)
+    stream = next(each for each in stored_streams(str(unpacked), StoreKeys()) if each.consumers())
+    consumer, problem = stream.consumer(stream.consumers()[0])
+    assert not problem
+    assert consumer.state is not None
+    assert sorted(consumer.state.pending) == [6, 8]
 
 
 # -- what is refused ------------------------------------------------------------------------------
