@@ -336,7 +336,10 @@ def _leave_open(stream: dict[str, Any], consumer: dict[str, Any], state: Consume
 
 
 def _forget_settled(stream: dict[str, Any], states: dict[str, ConsumerState]) -> None:
-    """Replace messages by None that every consumer has settled, and what counts them."""
+    """Replace messages by None that every consumer has settled or given up, and what counts them."""
+    given_up = {str(seq) for each in states.values() for seq in each.redelivered.keys() - each.pending.keys()}
+    for seq in given_up - stream["messages"].keys():  # 2.10 removes them when it starts
+        stream["messages"][seq] = stream["state"] = stream["first_seq"] = None
     for seq in stream["messages"]:
         if all(_is_settled(int(seq), each) for each in states.values()):
             stream["messages"][seq] = stream["state"] = stream["first_seq"] = None
