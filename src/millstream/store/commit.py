@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from millstream.store import summary
+from millstream.store import summary, unsynced
 from millstream.store.block_file import open_segment_file, overwrite_all
 from millstream.store.disk_writer import allocate_ahead
 from millstream.store.errors import StoreError
@@ -225,10 +225,16 @@ class Commit:
         try:
             file.sync()
         except StoreError:
-            segment.doubtful = True
+            self._doubt(segment)
             raise
+        if segment.doubtful:
+            unsynced.clear(self._fs, self._folder, segment.number)
         segment.doubtful = False
         segment.synced = end
+
+    def _doubt(self, segment: Segment) -> None:
+        segment.doubtful = True
+        unsynced.note(self._fs, self._folder, segment.number)
 
     def _overwrite(self) -> None:
         places: dict[Segment, list[tuple[int, bytes]]] = {}
@@ -318,7 +324,7 @@ class Commit:
             raise store_error("write", file.path, OSError(failed_write, ""))
         file.appended(buffer.size)
         if failed_sync:
-            segment.doubtful = True
+            self._doubt(segment)
             raise store_error("sync", file.path, OSError(failed_sync, ""))
         segment.synced = buffer.base + buffer.size
         self.synced = True

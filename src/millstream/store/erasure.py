@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from millstream.store import summary
+from millstream.store import summary, unsynced
 from millstream.store.commit import summary_path
 from millstream.store.errors import StoreError
 from millstream.store.record import blank_record
@@ -105,6 +105,7 @@ class Erasure(SegmentJob):
             file.sync()
         except StoreError:
             self.sync_failed = True
+            unsynced.note(self._fs, self._folder, self.segment.number)
             raise
         self._unsynced_places = self._unsynced_bytes = 0
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from millstream.store import reach
+from millstream.store import reach, unsynced
 from millstream.store.block_file import BlockFile, open_segment_file, overwrite_all
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.damaged_end import count_records, is_torn, last_mark, may_be_torn
@@ -49,7 +49,7 @@ from millstream.store.waypoints import Waypoints
 _log = logging.getLogger("millstream.store")
 
 _SKIP = int(Kind.SKIP)
-_NAME = re.compile(r"(\d{10})\.(log|sum)$")
+_NAME = re.compile(r"(\d{10})\.(log|sum|unsynced)$")
 _UNFINISHED = re.compile(r"(\d{10}\.(log|log\.erase|sum)|reach)\.new$")
 
 
@@ -110,6 +110,7 @@ class Recovery:
         self._before: Gap | None = None  # at the end of the segment before
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
         self._has_reach = False
+        self._noted: set[int] = set()  # numbers of segments whose sync failed
 
     def run(self, names: Sequence[str]) -> None:
         """Open the log from the files in its folder."""
@@ -156,11 +157,15 @@ class Recovery:
                 number = int(match[1])
                 if match[2] == "log":
                     logs.append(number)
-                else:
+                elif match[2] == "sum":
                     summaries.add(number)
+                else:
+                    self._noted.add(number)
             elif _UNFINISHED.match(name):
                 with contextlib.suppress(StoreError):
                     self._fs.remove(f"{self._folder}/{name}")
+        for number in self._noted.difference(logs):
+            unsynced.clear(self._fs, self._folder, number)
         return sorted(logs), summaries
 
     # -- one segment ------------------------------------------------------------------------------
@@ -316,16 +321,25 @@ class Recovery:
             segment.last_seq = segment.start_seq - 1
 
     def _make_durable(self, segment: Segment) -> None:
-        """Sync what a killed process may not have synced, because from now on it counts."""
-        assert segment.file is not None
-        if self._synced:
+        """Sync what a killed process may not have synced, because from now on it counts.
+
+        After a failed sync, of that process or of this one, it must be written again.
+        """
+        file, number = segment.file, segment.number
+        assert file is not None
+        if self._synced and number not in self._noted:
             segment.synced = segment.size
             return
         try:
-            segment.file.sync()
+            if not isinstance(file, BlockFile):  # such a file was durable before it had its name
+                file.overwrite(0, file.read(0, file.size()), sync=False)
+            file.sync()
             segment.synced = segment.size
+            if number in self._noted:
+                unsynced.clear(self._fs, self._folder, number)
         except StoreError as error:
             _log.error("files could not be synced and may not survive a power cut: %s", error)
+            unsynced.note(self._fs, self._folder, number)
             self._log.next_commit.sync_again(segment)
         self._unsynced = True
 

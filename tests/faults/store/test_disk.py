@@ -124,6 +124,88 @@ def test_what_was_written_without_sync_is_written_again_as_well() -> None:
     assert_all_durable(life, fs)
 
 
+def with_failed_sync(*, kind: str) -> Life:
+    """Return a life whose last two messages can be read, but were dropped by a sync that failed."""
+    fs = CrashFileSystem()
+    life = started(fs, 4)
+    life.put(2)
+    commit = life.log.begin_commit()
+    assert commit is not None
+    if kind == "of an earlier commit":
+        commit.run(sync=False)
+        life.log.end_commit(commit)
+        commit = life.log.begin_commit(flush=True)
+        assert commit is not None
+    fs.fail(errno.EIO, kind="sync")
+    with pytest.raises(StoreError):
+        commit.run()
+    life.log.fail_commit(commit)
+    fs.heal()
+    return life
+
+
+NOTE = "s/0000000001.unsynced"
+
+
+@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("kind", ["of the commit", "of an earlier commit"])
+def test_what_a_failed_sync_dropped_is_written_again_by_the_next_start(kind: str, synced: bool) -> None:
+    life = with_failed_sync(kind=kind)
+    fs = life.fs = life.fs.kill()
+    fs.open("s/0000000001.log", create=False).sync()  # as a server does first; it succeeds and means nothing
+    assert NOTE in fs.paths()
+    life.log = open_log(fs, "s", segment_size=SEGMENT, synced=synced)
+    assert read_all(life.log) == life.live
+    assert NOTE not in fs.paths()
+    assert_all_durable(life, fs)
+
+
+def test_a_start_whose_sync_fails_as_well_leaves_that_to_the_next() -> None:
+    life = with_failed_sync(kind="of the commit")
+    fs = life.fs.kill()
+    fs.fail(errno.EIO, kind="sync")
+    assert read_all(open_log(fs, "s", segment_size=SEGMENT)) == life.live
+    fs = life.fs = fs.kill()
+    life.open()
+    assert_all_durable(life, fs)
+
+
+def test_a_start_that_was_told_of_a_failed_sync_writes_everything_again() -> None:
+    fs = CrashFileSystem()
+    life = started(fs, 4)
+    life.put(2)
+    commit = life.log.begin_commit()
+    assert commit is not None
+    commit.run(sync=False)
+    fs = life.fs = fs.kill()
+    fs.fail(errno.EIO, kind="sync")
+    with pytest.raises(StoreError):
+        fs.open("s/0000000001.log", create=False).sync()  # the caller of `open_log`
+    fs.heal()
+    life.open()
+    assert_all_durable(life, fs)
+
+
+def test_the_next_sync_that_succeeds_removes_the_note_of_a_failed_one() -> None:
+    life = with_failed_sync(kind="of the commit")
+    assert NOTE in life.fs.paths()
+    life.commit()
+    assert NOTE not in life.fs.paths()
+    assert_all_durable(life, life.fs)
+
+
+def test_the_note_of_a_segment_that_is_gone_is_removed() -> None:
+    fs = CrashFileSystem()
+    life = started(fs, 40)
+    life.remove_below(30)
+    life.commit()
+    assert "s/0000000001.log" not in fs.paths()
+    fs.open(NOTE, create=True).close()
+    life.open()
+    assert NOTE not in fs.paths()
+    assert read_all(life.log) == life.live
+
+
 @pytest.mark.parametrize("suffix", [".sum.new", ".sum"])
 def test_a_summary_that_cannot_be_written_does_not_fail_the_commit(suffix: str) -> None:
     fs = CrashFileSystem()

@@ -278,12 +278,15 @@ def test_after_a_failed_sync_everything_unsynced_is_written_again(folder: str) -
         os.pwrite(descriptor, view, buffer.base)
     with pytest.raises(StoreError):
         begun.plain_ended(0, errno.EIO)
+    note = os.path.join(folder, "0000000001.unsynced")
+    assert os.path.exists(note)  # so that a start writes it again, if the server is killed before
     log.fail_commit(begun)
     os.pwrite(descriptor, bytes(buffer.size), buffer.base)  # the system forgot what it could not sync
     put(log, b"a", b"three")
     again = begin(log)
     assert again.begin_plain() is None
     again.run()
+    assert not os.path.exists(note)
     log.end_commit(again)
     assert list(bodies(opened(folder)).values()) == [b"one", b"two", b"three"]
 

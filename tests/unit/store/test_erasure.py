@@ -339,9 +339,11 @@ def test_what_a_failed_sync_of_an_erasure_drops_is_written_again() -> None:
     fs.fail(5, kind="sync")
     with pytest.raises(StoreError, match="sync"):
         job.run()
+    assert "s/0000000001.unsynced" in fs.paths()
     assert not log.end_job(job)
     fs.heal()
     assert log.uncommitted
     commit_all(log)
+    assert "s/0000000001.unsynced" not in fs.paths()
     again = open_log(fs.crash(Keep.NOTHING, Random(1)), "s")
     assert sorted(contents(again)) == [2, 3]

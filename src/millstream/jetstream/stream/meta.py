@@ -31,7 +31,7 @@ _SECOND: Final = "meta.copy"
 # Every name in the folder of a stream, also while it is created, restored or deleted.
 STREAM_FILES: Final = Owned(
     files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
-    r"|(log|consumers)/[0-9]{10}\.(log|sum|log\.new|log\.erase\.new|sum\.new)|log/reach(\.new)?"
+    r"|(log|consumers)/[0-9]{10}\.(log|sum|unsynced|log\.new|log\.erase\.new|sum\.new)|log/reach(\.new)?"
     r"|ids/[0-9]{10}-[0-9]{10}\.ids(\.new)?",
     folders=r"log|consumers|ids",
 )
