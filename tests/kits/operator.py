@@ -87,6 +87,11 @@ def joined_before_expiry(join: Callable[[int], WireClient]) -> WireClient:
     return join(int(time.time()) + 64)
 
 
+def last_words(client: WireClient) -> bytes:
+    """Return what the server sends until it closes the connection, without the PINGs of a long wait."""
+    return client.read_until_closed().replace(b"PING\r\n", b"")
+
+
 class User:
     """A user with its token."""
 

@@ -17,7 +17,7 @@ from tests.kits.conformance.clients import (
     publish_refused,
     subscribe_refused,
 )
-from tests.kits.operator import Key, joined_before_expiry
+from tests.kits.operator import Key, joined_before_expiry, last_words
 from tests.kits.reference import ServerProcess, ServerProcessError
 from tests.kits.websocket import WebSocketStream
 from tests.kits.wire import WireClient
@@ -166,7 +166,7 @@ def test_expiry(server: ServerProcess, service: CalloutService, dial: Dial) -> N
         return client
 
     client = joined_before_expiry(join)
-    assert client.read_until_closed() == b"-ERR 'User Authentication Expired'\r\n"
+    assert last_words(client) == b"-ERR 'User Authentication Expired'\r\n"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kits.conformance.clients import Dial, Message, ServerFactory, message, publish
-from tests.kits.operator import ISSUED, JETSTREAM, Account, Key, Operator, joined_before_expiry
+from tests.kits.operator import ISSUED, JETSTREAM, Account, Key, Operator, joined_before_expiry, last_words
 from tests.kits.reference import ServerProcess
 from tests.kits.wire import WireClient
 
@@ -306,7 +306,7 @@ def test_account_expires(start: Any, dial: Dial) -> None:
         return client
 
     client = joined_before_expiry(join)
-    assert client.read_until_closed() == b"-ERR 'Account Authentication Expired'\r\n"
+    assert last_words(client) == b"-ERR 'Account Authentication Expired'\r\n"
 
 
 @pytest.mark.parametrize("signer", [Key("O", "unknown"), Key("A", "A")])

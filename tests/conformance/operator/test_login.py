@@ -14,7 +14,7 @@ from tests.kits.conformance.clients import (
     message,
     publish,
 )
-from tests.kits.operator import ISSUED, Account, Key, Operator, User, joined_before_expiry, token
+from tests.kits.operator import ISSUED, Account, Key, Operator, User, joined_before_expiry, last_words, token
 from tests.kits.reference import ServerProcess
 
 OPERATOR = Operator("main", signing_keys=[Key("O", "signing").public])
@@ -259,7 +259,7 @@ def test_limits_of_the_account(server: ServerProcess, dial: Dial) -> None:
 
 def test_user_expires_during_the_connection(server: ServerProcess, dial: Dial) -> None:
     client = joined_before_expiry(lambda ends: A.user("short", exp=ends).join(dial, server))
-    assert client.read_until_closed() == b"-ERR 'User Authentication Expired'\r\n"
+    assert last_words(client) == b"-ERR 'User Authentication Expired'\r\n"
 
 
 def _claims(text: str) -> bytes:

@@ -22,7 +22,7 @@ from tests.kits.arrow.endpoint import fill, parse, publish, read, read_now
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess
 
-LARGE = 400  # messages of 100 KB: far more than sockets hold
+LARGE = 1_000  # messages of 100 KB: far more than sockets hold, in several files
 
 
 def stream_of(server: Server, name: str = "S") -> Stream:

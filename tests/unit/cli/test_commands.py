@@ -18,7 +18,7 @@ NO_JSON = {"serve", "gateway", "version", "pipeline check", "completion", "mcp"}
 DESTROY = {
     "stream rm", "stream purge", "stream edit", "consumer rm", "consumer edit", "consumer reset", "kv del",
     "kv purge", "kv rm", "obj rm", "obj seal", "obj put", "obj get", "dlq redrive", "context rm",
-    "context add", "backup",
+    "context add", "backup", "group rm",
 }  # fmt: skip
 
 
