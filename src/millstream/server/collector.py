@@ -7,8 +7,9 @@ cycles.  A full collection visits each object of the process and blocks the loop
 So automatic collections cover young objects only, a few thousand at a time.  Old ones are collected when
 some have grown old in the last second.  If that took long, or if they are too many, they are set aside
 (``gc.freeze``, which takes microseconds however many they are): later collections do not visit them.  They
-are still freed when nothing refers to them; only a cycle that is dropped after that stays.  Such cycles are
-looked for when nobody has asked the server for anything for a minute, at most once an hour.
+are still freed when nothing refers to them; only a cycle that is dropped after that stays, such as a consumer
+that is deleted.  Such cycles are looked for when nobody has asked the server for anything for a minute, at
+most once an hour, and after some seconds already if much more is set aside than the last time.
 
 Python counts new objects less freed ones.  Where clients come while others leave, or timers replace others,
 tens of thousands of objects are young before it starts a collection.  So a collection sets them aside, too,
@@ -37,6 +38,8 @@ _OF_CLIENT: Final = 60  # objects
 _OF_TIMER: Final = 7
 _FULL_EVERY: Final = 3600  # looks
 _QUIET: Final = 60  # looks, one after the other
+_QUIET_IF_MANY: Final = 5
+_MANY_MORE: Final = 100_000  # objects, and half as many as there were
 _QUIET_STEPS: Final = 32  # of the loop between two of them, by timers alone
 
 
@@ -57,6 +60,7 @@ class Collector:
         self._quiet = 0  # looks since the server had something to do
         self._looks = 0  # since the last full collection
         self._set_aside = False  # something, since then
+        self._kept = gc.get_freeze_count()  # objects that the last full collection, or the start, has left
         self._collects_all = False  # now
 
     def watch(self) -> Callable[[], None]:
@@ -85,20 +89,31 @@ class Collector:
         self._looks += 1
         self._quiet = self._quiet + 1 if self._turns.watchdog.steps - self._steps <= _QUIET_STEPS else 0
         grown_old = gc.get_count()[2]
-        if self._looks >= _FULL_EVERY and self._quiet >= _QUIET and self._set_aside:
-            self._looks = 0
-            self._set_aside = False
-            self._collects_all = True
-            gc.unfreeze()
-            gc.collect()
-            gc.freeze()
-            self._collects_all = False
+        if self._set_aside and self._is_full_one_due():
+            self._collect_all()
         elif grown_old > _FEW:
             gc.collect(1)
             self._set_old_aside()
         elif grown_old > 0 and self._took_long_to_collect():
             self._set_old_aside()
         self.start()
+
+    def _is_full_one_due(self) -> bool:
+        if self._quiet < _QUIET_IF_MANY:
+            return False
+        if gc.get_freeze_count() > self._kept + self._kept // 2 + _MANY_MORE:
+            return True
+        return self._looks >= _FULL_EVERY and self._quiet >= _QUIET
+
+    def _collect_all(self) -> None:
+        self._looks = 0
+        self._set_aside = False
+        self._collects_all = True
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self._collects_all = False
+        self._kept = gc.get_freeze_count()
 
     def _took_long_to_collect(self) -> bool:
         began = self._turns.watchdog.began()

@@ -31,6 +31,7 @@ cdef class Cursor:
 
     @cython.locals(segment=Segment)
     cpdef move(self, unsigned long long seq)
+    cpdef release(self)
     cpdef bint next(self, Record record) except -1
     cpdef allow(self, Py_ssize_t count)
     @cython.locals(log=Log, segment=Segment, ordinal=Py_ssize_t, seq="unsigned long long", whole=bint)

@@ -62,6 +62,10 @@ class Cursor:
         else:
             self._ordinal = segment.first_not_below(seq)
 
+    def release(self) -> None:
+        """Free the chunk, which may be of 256 KiB; the next message is read again."""
+        self._chunk = b""
+
     def next(self, record: Record) -> bool:
         """Point `record` at the next message and move after it; return False if there is none yet."""
         self._left = _ANY_NUMBER

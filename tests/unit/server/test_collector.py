@@ -19,7 +19,9 @@ class Site:
         self.notes: list[str] = []
         self.takes_s = 0.001
         self.grown_old = 0
+        self.frozen = 50_000
         self._lost_s = 0.0
+        monkeypatch.setattr(gc, "get_freeze_count", lambda: self.frozen)
         monkeypatch.setattr(gc, "get_count", lambda: (0, 0, self.grown_old))
         monkeypatch.setattr(gc, "collect", self._collect)
         monkeypatch.setattr(gc, "freeze", lambda: self.notes.append("set aside"))
@@ -75,8 +77,19 @@ def test_everything_is_collected_in_a_quiet_minute_once_an_hour(site: Site) -> N
     assert site.advance(10_000) == []  # nothing was set aside since
 
 
+def test_everything_is_collected_after_quiet_seconds_if_much_was_set_aside(site: Site) -> None:
+    site.grown_old = 100
+    site.advance(1.5)
+    site.grown_old, site.frozen = 0, 170_000
+    assert site.advance(20) == []  # not half as many and 100,000 more
+    site.frozen = 180_000
+    assert site.advance(10) == ["take back", "collect 2", "set aside"]
+    assert site.advance(100) == []
+
+
 def test_a_busy_server_never_collects_everything(site: Site) -> None:
     site.grown_old = 100
+    site.frozen = 10**7
     site.work()
     assert "take back" not in site.advance(4000)
 

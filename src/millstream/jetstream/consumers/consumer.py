@@ -197,6 +197,7 @@ class Consumer:
         self.mode.stop()
         self.inactivity.stop()
         self.rest()
+        self.feed.release()
         if self.spans is not None:
             self.spans.stop()
 

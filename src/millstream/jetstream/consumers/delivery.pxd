@@ -46,6 +46,7 @@ cdef class Delivery:
 
     @cython.locals(ledger=Ledger, record=Record, size=Py_ssize_t)
     cpdef int run(self, Cursor cursor, Outlet outlet, Py_ssize_t most, Py_ssize_t most_bytes, long long now) except -1
+    cpdef release(self)
     cpdef Py_ssize_t size_of(self, Record record, long long deliveries, long long pending) except -1
     @cython.locals(receivers=Py_ssize_t)
     cpdef Py_ssize_t send(self, Outlet outlet) except -1

@@ -82,6 +82,8 @@ class Delivery:
                 if cursor.tired:
                     return _TIRED
                 self.pending = 0
+                cursor.release()
+                self.release()
                 return _END
             size = self._prepare(record, 1, self.pending - 1 if self.pending > 0 else 0)
             if self.sent_bytes + size > most_bytes:
@@ -100,6 +102,11 @@ class Delivery:
             self.sent += 1
             self.sent_bytes += size
         return _DONE
+
+    def release(self) -> None:
+        """Free the memory of the last message, and of what was read with it."""
+        self._record.buf = b""
+        self._payload = None
 
     def size_of(self, record: Record, deliveries: int, pending: int) -> int:
         """Prepare a message for ``send``; return its size for limits."""

@@ -37,6 +37,7 @@ cdef class Feed:
     cdef bint _passes_removed
 
     cdef _move(self, unsigned long long sseq)
+    cpdef release(self)
     cpdef skip_to(self, unsigned long long sseq)
     @cython.locals(log=Log, delivery=Delivery, removals="long long")
     cpdef long long count(self) except *

@@ -98,6 +98,12 @@ class Feed:
         self._cursor = Cursor(self._log, sseq, self.patterns)
         self._removals = -1
 
+    def release(self) -> None:
+        """Free what was read ahead: nothing is delivered for now."""
+        self._cursor.release()
+        self._record.buf = b""
+        self._delivery.release()
+
     def choose(self, patterns: tuple[bytes, ...]) -> None:
         """Continue from here with other subjects."""
         self.patterns = patterns
