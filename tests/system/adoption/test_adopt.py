@@ -175,7 +175,7 @@ def test_a_lost_consumer_state_is_reported(unpacked: Path) -> None:
 def test_pending_messages_below_the_floor_are_settled(
     unpacked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a server leaves them that is killed after a purge."""
+    """A server that is killed after a purge leaves such a state."""
     pending = {each: (each, 10**18) for each in (2, 4, 6, 8)}
     state = ConsumerState(8, 8, 5, 5, pending)
     monkeypatch.setattr("millstream.archive.store_files.decode_state", lambda data: state)
