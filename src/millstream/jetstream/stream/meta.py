@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+from itertools import chain
 from typing import Final
 
 from millstream.base.checksum import crc32c
@@ -85,7 +86,7 @@ def _encoded(meta: StreamMeta) -> bytes:
 def read(fs: FileSystem, folder: str) -> StreamMeta:
     """Return the metadata from an intact copy and repair the other; raise StoreError if both are damaged."""
     found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
-    for data in (*found, *map(_mended, found)):
+    for data in chain(found, map(_mended, found)):  # mending is slow: only what is needed is tried
         meta = _decode(data)
         if meta is not None:
             break
@@ -146,7 +147,7 @@ def identity(fs: FileSystem, folder: str) -> str | None:
     if not fs.list(folder):
         return None
     found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
-    for data in (*found, *map(_mended, found)):
+    for data in chain(found, map(_mended, found)):  # mending is slow: only what is needed is tried
         meta = _decode(data)
         if meta is not None:
             return meta.id
