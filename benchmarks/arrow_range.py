@@ -58,7 +58,7 @@ class ArrowReader:
 
     def read(self) -> int:
         with urlopen(self.url + self.query, timeout=120) as response:
-            rows = sum(batch.num_rows for batch in pa.ipc.open_stream(response))
+            rows: int = sum(batch.num_rows for batch in pa.ipc.open_stream(response))
         if rows != self.count:
             raise ValueError(f"{rows} rows instead of {self.count}")
         return rows

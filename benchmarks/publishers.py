@@ -108,8 +108,9 @@ def sink(guarantee: str) -> Run:
         start = time.perf_counter()
         report = task.run(iter([batch] * (count // _ROWS)), TaskIdentity(task.write_name, 0, 0))
         took = time.perf_counter() - start
-        assert report.rows == count // _ROWS * _ROWS
-        return report.rows / took
+        rows = count // _ROWS * _ROWS
+        assert report.rows == rows
+        return rows / took
 
     return run
 

@@ -140,13 +140,15 @@ def compare(row: Row, rounds: int) -> str:
     ours, theirs = found[ServerKind.MILLSTREAM], found[ServerKind.NATS_SERVER]
     pairs = [mine.rate / other.rate for mine, other in zip(ours, theirs, strict=True)]
     spread = f"{min(pairs):.2f} to {max(pairs):.2f}"
-    rates = [statistics.median(each.rate for each in group) for group in (ours, theirs)]
-    lines = [_line(f"{row.name}: messages a second", *rates, statistics.median(pairs), spread, row.bar)]
+    rate, their_rate = (statistics.median(each.rate for each in group) for group in (ours, theirs))
+    ratio = statistics.median(pairs)
+    lines = [_line(f"{row.name}: messages a second", rate, their_rate, ratio, spread, row.bar)]
     if row.size >= 16 * KIB:
-        volumes = [rate * row.size / MIB for rate in rates]
-        lines.append(_line(f"{row.name}: MiB a second", *volumes, statistics.median(pairs)))
-    spent = [statistics.median(each.processor_us for each in group) for group in (ours, theirs)]
-    lines.append(_line(f"{row.name}: processor time, us", *spent, spent[1] / spent[0] if spent[0] else 0.0))
+        volume = row.size / MIB
+        lines.append(_line(f"{row.name}: MiB a second", rate * volume, their_rate * volume, ratio))
+    spent, their_spent = (statistics.median(each.processor_us for each in group) for group in (ours, theirs))
+    ratio = their_spent / spent if spent else 0.0
+    lines.append(_line(f"{row.name}: processor time, us", spent, their_spent, ratio))
     for what, memory in ((" most memory, MiB", most), (" memory at the end, MiB", now)):
         mine, other = memory[ServerKind.MILLSTREAM], memory[ServerKind.NATS_SERVER]
         lines.append(_line(f"{row.name}:{what}", mine, other, other / mine))

@@ -50,10 +50,11 @@ def copying(how: str, *, messages: int, payload_bytes: int = 128) -> Workload:
         create(target.address, what, "file")
         crew.run([WindowPublisher(target.address, what)])
         origin: Any = {"name": what.stream}
-        config = {"name": f"C{number:05d}", how: origin if how == "mirror" else [origin]}
+        name = f"C{number:05d}"
+        config = {"name": name, how: origin if how == "mirror" else [origin]}
         shares = crew.run([Copier(target.address, config, what.count)], server_pid=target.pid)
-        for name in (config["name"], what.stream):
-            remove(target.address, name)
+        for stream in (name, what.stream):
+            remove(target.address, stream)
         seconds = (shares[0].ended_ns - shares[0].started_ns) / 1e9
         return outcome({"": Figure(what.count / seconds, RATE)}, shares, seconds)
 

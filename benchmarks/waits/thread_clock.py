@@ -27,5 +27,5 @@ class ThreadClockServer(ServerProcess):
 
 
 if __name__ == "__main__":
-    broker.Watchdog = partial(Watchdog, time.thread_time)  # type: ignore[assignment,misc]
+    broker.Watchdog = partial(Watchdog, time.thread_time)  # type: ignore[attr-defined,assignment]
     main()
