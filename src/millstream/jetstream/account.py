@@ -1,12 +1,11 @@
-"""JetStream of one account: its streams, on disk and running, and their usage."""
+"""JetStream of one account: its streams, on disk and running."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from millstream.base import guard
 from millstream.base.ids import nuid
@@ -14,38 +13,35 @@ from millstream.base.owned import few
 from millstream.base.slices import Pieces, finish
 from millstream.golang.time import Time
 from millstream.jetstream import parts
+from millstream.jetstream.account_usage import AccountUsage
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.config.registry import StreamConfigs
 from millstream.jetstream.consumer_subjects import ConsumerSubjects, SubjectForms
+from millstream.jetstream.folder_removal import FolderRemoval
 from millstream.jetstream.options import AccountJetStreamOptions
-from millstream.jetstream.resources import Resources, Usage
+from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream import folder_listing, meta
 from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.folder_listing import FolderListing
 from millstream.jetstream.stream.meta import STREAM_FILES
 from millstream.jetstream.stream.start_sync import sync_streams
-from millstream.jsapi.account_types import AccountInfo, AccountLimits, AccountTier, ApiStats
+from millstream.jsapi.account_types import AccountInfo
 from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
-from millstream.jsapi.limits import API_LEVEL
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
 from millstream.store.fs import FileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
-    from millstream.jetstream.config.limits import StreamLimits
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.dedupe.files import IdFiles
-    from millstream.jetstream.ports import Cancel, World
-    from millstream.jetstream.publish.batch_fast_path import BatchStaging as BatchStaging
+    from millstream.jetstream.ports import World
     from millstream.jetstream.sourcing.positions import Positions
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
-
-_RETRY_S: Final = 10.0  # between tries to remove a folder
 
 
 class AccountJetStream:
@@ -77,8 +73,6 @@ class AccountJetStream:
         self.committer = Committer(world, self.resources, sync_interval_s)
         self.resources.accounts.append(self)
         self.advisories = advisories or Advisories(world, account=name, domain=domain)
-        self._doomed: deque[str] = deque()  # folders to remove; the first is being removed
-        self.batching: dict[str, BatchStaging] = {}  # by the names of streams that have open batches
         self.api_total = 0
         self.api_errors = 0
         self._fs = fs
@@ -90,10 +84,8 @@ class AccountJetStream:
         self._sync = sync_interval_s is None
         self._beginning: set[Stream] = set()  # that subscribe to their subjects
         self._ending: dict[str, Pieces[None]] = {}  # deletions under way, by the names of the streams
-        self._removing: dict[str, Cancel | None] = {}  # folders that go, and when they are tried again
-        # Sums over all streams; each changes them when it commits or changes (``count_as``).
-        self.usage = {storage: Usage(whole) for storage, whole in self.resources.usage.items()}
-        self._reserved = {StorageType.MEMORY: 0, StorageType.FILE: 0}
+        self._removal = FolderRemoval(fs, world, name)
+        self.usage = AccountUsage(self)
         self.consumers = 0
         self._configs = StreamConfigs()
         self._followers: dict[Stream, None] = {}  # mirrors, and streams that have sources
@@ -302,7 +294,7 @@ class AccountJetStream:
         if stream.in_memory:
             self._memory.remove_ours(self._stream_folder(stream.name), STREAM_FILES)
         elif has_folder:
-            self._remove_later(grave)
+            self._removal.start(grave)
         stream.abandon()
 
     def _bury(self, name: str) -> str:
@@ -318,55 +310,18 @@ class AccountJetStream:
         meta.put_away(self._fs, folder, grave)
         return grave
 
-    def _remove_later(self, folder: str) -> None:
-        """Remove our files in a folder in a worker, because large ones take long; failures are retried.
-
-        Folders are removed one after the other, so that they do not fill the queue of the workers.
-        """
-        self._removing[folder] = None
-        self._doomed.append(folder)
-        if len(self._doomed) == 1:
-            self._remove_next()
-
-    def _remove_next(self) -> None:
-        folder = self._doomed[0]
-        left: Sequence[str] = ()
-
-        def remove() -> None:
-            nonlocal left
-            left = self._fs.remove_ours(folder, STREAM_FILES)
-
-        def ended(error: Exception | None) -> None:
-            self._doomed.popleft()
-            if self._doomed:
-                self._remove_next()
-            if error is not None and folder in self._removing:
-                _log.error("account %s: a folder cannot be removed yet: %s", self.name, error)
-                self._removing[folder] = self.world.call_later(_RETRY_S, lambda: self._remove_later(folder))
-                return
-            self._removing.pop(folder, None)
-            if left:
-                _log.warning(
-                    "account %s: %s stays, because it holds what Millstream did not write: %s",
-                    self.name,
-                    folder,
-                    few(left),
-                )
-
-        self.world.run_in_worker(remove, ended)
-
     def recover(self, unreplayed: Mapping[str, StoreError] | None = None) -> None:
         """Start the streams on disk, except those that may lack content of a commit journal.
 
         `unreplayed` contains those by their folders.
         """
         for name in self._fs.folders(self._staged):  # it did not come to its end
-            self._remove_later(f"{self._staged}/{name}")
+            self._removal.start(f"{self._staged}/{name}")
         names, graves = self._fs.folders(f"{self._folder}/streams"), self._fs.folders(self._graves)
         if names or graves:
             self._sync_folder(f"{self._folder}/streams")
         for name in graves:
-            self._remove_later(f"{self._graves}/{name}")
+            self._removal.start(f"{self._graves}/{name}")
         found = {name: listing for name in names if (listing := self._list_stream(name)) is not None}
         synced = sync_streams(self._fs, list(found.values()), self._start_threads)
         for name, listing in found.items():
@@ -533,10 +488,7 @@ class AccountJetStream:
             guard.alone(f"closing stream {stream.name}", stream.close)
             yield 1
         self.committer.stop()
-        for timer in self._removing.values():  # the next start goes on with them
-            if timer is not None:
-                timer.cancel()
-        self._removing.clear()
+        self._removal.stop()
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
         """Apply other limits to messages stored from now on."""
@@ -548,12 +500,12 @@ class AccountJetStream:
         """Report that a disk no longer accepts writes."""
         self.advisories.out_of_storage(stream.name)
 
-    # -- what it uses -----------------------------------------------------------------------------
+    # -- what it has ------------------------------------------------------------------------------
 
     def _note(self, stream: Stream) -> None:
         """Record a new stream or a changed configuration."""
         config = stream.config
-        self._count_as(stream, stream.bytes(), max(config.max_bytes, 0))
+        self.usage.count(stream)
         self._configs.put(config)
         if config.mirror is not None or config.sources:
             self._followers[stream] = None
@@ -561,105 +513,13 @@ class AccountJetStream:
             self._followers.pop(stream, None)
 
     def _unnote(self, stream: Stream) -> None:
-        self._count_as(stream, 0, 0)
+        self.usage.discount(stream)
         self._configs.discard(stream.name)
         self._followers.pop(stream, None)
 
-    def _count_as(self, stream: Stream, size: int, reserved: int) -> None:
-        storage = stream.config.storage
-        stream.count_as(size)
-        if reserved != stream.reserved:
-            self._reserved[storage] += reserved - stream.reserved
-            stream.reserved = reserved
-
-    def used(self, storage: StorageType) -> int:
-        """Return the bytes of all streams; uncommitted ones may be missing."""
-        return self.usage[storage].bytes
-
-    def limit(self, storage: StorageType) -> int:
-        """Return how many bytes this account may store; -1: unlimited."""
-        return self.options.max_memory if storage is StorageType.MEMORY else self.options.max_store
-
-    def check_room(self, stream: Stream, size: int) -> None:
-        """Raise ApiError if server or account have no room for `size` more bytes."""
-        self.check_server_room(stream)
-        storage = stream.config.storage
-        limit = self.limit(storage)
-        if limit >= 0 and self.usage[storage].bytes + self._staged_bytes(storage) + size > limit:
-            raise ApiError(Err.ACCOUNT_RESOURCES_EXCEEDED)
-
-    def batched_bytes(self) -> int:
-        """Return the bytes of uncommitted atomic batches; 0 if the account has no limit."""
-        if self.options.max_memory < 0 and self.options.max_store < 0:
-            return 0
-        return sum(staging.held for staging in self.batching.values())
-
-    def has_room(self, storage: StorageType, size: int) -> bool:
-        """Return True if `size` more bytes of a restored stream fit; called by workers."""
-        limit = self.limit(storage)
-        if limit >= 0 and self.usage[storage].bytes + self._staged_bytes(storage) + size > limit:
-            return False
-        return size <= self.resources.left(storage)
-
-    def _staged_bytes(self, storage: StorageType) -> int:
-        return self.resources.staged.of_account(self.name, storage)
-
-    def check_server_room(self, stream: Stream) -> None:
-        """Raise ApiError if the server has no room at all."""
-        stream.count_as(stream.bytes())
-        if self.resources.exhausted(stream.config.storage):
-            raise ApiError(Err.INSUFFICIENT_RESOURCES)
-
-    def reserved(self, storage: StorageType) -> int:
-        return self._reserved[storage]
-
-    def stream_limits(self) -> StreamLimits:
-        """Return the limits for the configuration of a stream."""
-        resources = self.resources
-        return parts.StreamLimits(
-            account=self.options,
-            duplicate_window=round(resources.limits.duplicate_window_s * 1_000_000_000),
-            max_memory=resources.max_memory,
-            max_store=resources.max_store,
-            reserved_memory=resources.reserved(StorageType.MEMORY),
-            reserved_store=resources.reserved(StorageType.FILE),
-        )
-
     def info(self) -> AccountInfo:
         """Return usage and limits; those of a tier stand under its name."""
-        usage: dict[str, Any] = {
-            "memory": self.used(StorageType.MEMORY),
-            "storage": self.used(StorageType.FILE),
-            "reserved_memory": self.reserved(StorageType.MEMORY),
-            "reserved_storage": self.reserved(StorageType.FILE),
-            "streams": len(self.streams),
-            "consumers": self.consumers,
-        }
-        limits, tiers = self._shown_limits(), {}
-        if self.options.tier:
-            if self.options.has_tier or self.streams:
-                tiers = {self.options.tier: AccountTier(**usage, limits=limits)}
-            limits = AccountLimits()
-        return AccountInfo(
-            **usage,
-            limits=limits,
-            domain=self.domain,
-            api=ApiStats(level=API_LEVEL, total=self.api_total, errors=self.api_errors),
-            tiers=tiers,
-        )
-
-    def _shown_limits(self) -> AccountLimits:
-        limits = self.options
-        return AccountLimits(
-            max_memory=limits.max_memory,
-            max_storage=limits.max_store,
-            max_streams=limits.max_streams,
-            max_consumers=limits.max_consumers,
-            max_ack_pending=limits.max_ack_pending,
-            memory_max_stream_bytes=limits.memory_max_stream_bytes,
-            storage_max_stream_bytes=limits.store_max_stream_bytes,
-            max_bytes_required=limits.max_bytes_required,
-        )
+        return self.usage.info()
 
 
 def _meta_of(stream: Stream, config: StreamConfig) -> meta.StreamMeta:

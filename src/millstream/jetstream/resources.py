@@ -127,7 +127,7 @@ class Resources:
         return self.usage[storage].bytes
 
     def reserved(self, storage: StorageType) -> int:
-        return sum(account.reserved(storage) for account in self.accounts)
+        return sum(account.usage.reserved(storage) for account in self.accounts)
 
     @property
     def flooded(self) -> bool:

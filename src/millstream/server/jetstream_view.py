@@ -186,8 +186,8 @@ class EngineView:
         accounts = self._engine.accounts.values()
         resources = self._engine.resources
         return Stats(
-            memory=sum(account.used(StorageType.MEMORY) for account in accounts),
-            storage=sum(account.used(StorageType.FILE) for account in accounts),
+            memory=sum(account.usage.used(StorageType.MEMORY) for account in accounts),
+            storage=sum(account.usage.used(StorageType.FILE) for account in accounts),
             reserved_memory=resources.reserved(StorageType.MEMORY),
             reserved_storage=resources.reserved(StorageType.FILE),
             accounts=len(accounts),
@@ -216,8 +216,8 @@ class EngineView:
 
     def _detail(self, account: AccountJetStream, options: JszOptions) -> dict[str, Any]:
         stats = Stats(
-            memory=account.used(StorageType.MEMORY),
-            storage=account.used(StorageType.FILE),
+            memory=account.usage.used(StorageType.MEMORY),
+            storage=account.usage.used(StorageType.FILE),
             reserved_memory=account.options.max_memory % _UNSIGNED,
             reserved_storage=account.options.max_store % _UNSIGNED,
             api=ApiCounts(total=account.api_total, errors=account.api_errors),

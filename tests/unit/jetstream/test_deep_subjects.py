@@ -81,7 +81,7 @@ def test_a_stream_that_cannot_be_started_is_none_and_the_others_work(monkeypatch
     assert list(again.account.streams) == ["B"]
     assert "whatever" in again.account.unrecovered["A"]
     assert again.publish("b.1")["seq"] == 1
-    again.account.used(again.account.streams["B"].config.storage)
+    again.account.usage.used(again.account.streams["B"].config.storage)
     again.account.stop()
 
 

@@ -53,7 +53,7 @@ def test_what_a_batch_had_is_free_when_it_ends() -> None:
             assert stage(site, f"b{round_}", number, MB) == b""
         site.world.advance(60) if round_ % 2 else stream.batches.stop()
         assert (stream.batches.staging.held, site.account.resources.batch_bytes) == (0, 0)
-        assert site.account.batching == {}
+        assert site.account.usage.batching == {}
 
 
 def test_batches_count_against_the_limit_of_the_account() -> None:

@@ -110,8 +110,8 @@ def test_figures_of_an_account_are_those_of_its_streams() -> None:
         streams = list(site.account.streams.values())
         for storage in StorageType:
             own = [each for each in streams if each.config.storage is storage]
-            assert site.account.used(storage) == sum(each.bytes() for each in own)
-            assert site.account.reserved(storage) == sum(max(each.config.max_bytes, 0) for each in own)
+            assert site.account.usage.used(storage) == sum(each.bytes() for each in own)
+            assert site.account.usage.reserved(storage) == sum(max(each.config.max_bytes, 0) for each in own)
         assert site.account.consumers == sum(each.consumer_count for each in streams)
         assert dict(site.account.configs()) == {each.name: each.config for each in streams}
 

@@ -204,7 +204,9 @@ class _Adopting:
 
     def _adopt(self, planned: PlannedStream, config: StreamConfig) -> None:
         account = self._account(planned.report.account)
-        config = stream_config.check_restored(config.name, config, account.configs(), account.stream_limits())
+        config = stream_config.check_restored(
+            config.name, config, account.configs(), account.usage.stream_limits()
+        )
         staging = account.stage(config, nuid())
         try:
             self._write(account, staging, planned, config)

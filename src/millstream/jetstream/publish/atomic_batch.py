@@ -69,7 +69,7 @@ class Batches:
         """Stage or commit a message of a batch, after the transform; raise ApiError if the batch fails."""
         stream = self._stream
         size = stream.size_of(message.subject, message.block, message.payload)
-        limits.book.check_room(stream, message, size + stream.account.batched_bytes())
+        limits.book.check_room(stream, message, size + stream.account.usage.batched_bytes())
         if 0 < stream.config.max_msg_size < len(message.block) + len(message.payload):
             raise ApiError(Err.MESSAGE_EXCEEDS_MAXIMUM)
         if not stream.config.allow_atomic:
@@ -156,7 +156,7 @@ class Batches:
         ) or resources.batches >= (limits.batch_max_inflight_total or _MOST_OF_SERVER):
             raise ApiError(Err.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         resources.batches += 1
-        self._stream.account.batching[self._stream.name] = self.staging
+        self._stream.account.usage.batching[self._stream.name] = self.staging
         batch = self._open[batch_id] = OpenBatch(self._most)
         return batch
 
@@ -166,7 +166,7 @@ class Batches:
         account.resources.batches -= 1
         staging.held -= batch.size
         if not self._open:
-            account.batching.pop(self._stream.name, None)
+            account.usage.batching.pop(self._stream.name, None)
             account.resources.batch_bytes -= staging.granted
             staging.granted = 0
         batch.patience.end()

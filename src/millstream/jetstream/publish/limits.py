@@ -74,12 +74,12 @@ def _check_header_size(_stream: Stream, message: Incoming, _size: int, _: Ahead 
 
 
 def _check_room(stream: Stream, _message: Incoming, size: int, _: Ahead | None) -> None:
-    stream.account.check_room(stream, size)
+    stream.account.usage.check_room(stream, size)
 
 
 def _room_is_limited(stream: Stream) -> bool:
     account, storage = stream.account, stream.config.storage
-    return account.limit(storage) >= 0 or account.resources.exhausted(storage)
+    return account.usage.limit(storage) >= 0 or account.resources.exhausted(storage)
 
 
 # -- count --------------------------------------------------------------------------------------------

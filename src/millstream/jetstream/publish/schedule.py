@@ -330,5 +330,5 @@ class Schedules:
         if rollup:
             message.block = headers.put(message.block, names.ROLLUP.encode(), rollup)
             message.rollup = rollup
-        stream.account.check_room(stream, stream.size_of(target, message.block, payload))
+        stream.account.usage.check_room(stream, stream.size_of(target, message.block, payload))
         stream.publishing.store(message)

@@ -98,7 +98,7 @@ class Publishing:
             stream.acknowledge(message.reply, duplicate.seq, PUB_ACK_DUPLICATE_END)
             return False
         if not store:
-            stream.account.check_server_room(stream)
+            stream.account.usage.check_server_room(stream)
             return True
         self.check_limits(message)
         self.store(message)

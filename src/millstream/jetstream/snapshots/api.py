@@ -142,7 +142,7 @@ class ArchiveApi:
         if not asked.config.name:
             asked.config.name = name
         config = stream_config.check_restored(
-            name, asked.config, self._account.configs(), self._account.stream_limits()
+            name, asked.config, self._account.configs(), self._account.usage.stream_limits()
         )
         if name in self._account.streams:
             raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)

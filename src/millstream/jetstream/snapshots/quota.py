@@ -28,7 +28,7 @@ class Room:
         """Reserve `size` bytes in total; return False if account or server have less left."""
         staged, storage = self._account.resources.staged, self._storage
         with staged.lock:
-            if size > self._held and not self._account.has_room(storage, size - self._held):
+            if size > self._held and not self._account.usage.has_room(storage, size - self._held):
                 return False
             staged.change(self._account.name, storage, size - self._held)
             self._held = size

@@ -41,9 +41,9 @@ def check_room(account: AccountJetStream, config: StreamConfig, size: int) -> No
     if size > 2**63 - 1:
         raise full
     reserving = msgspec.structs.replace(config, max_bytes=max(config.max_bytes, size))
-    check_reservation(reserving, account.configs(), account.stream_limits())
-    limit = account.limit(config.storage)
-    if limit >= 0 and account.used(config.storage) + size > limit:
+    check_reservation(reserving, account.configs(), account.usage.stream_limits())
+    limit = account.usage.limit(config.storage)
+    if limit >= 0 and account.usage.used(config.storage) + size > limit:
         raise full
     if account.resources.exhausted(config.storage):
         raise full
@@ -71,7 +71,7 @@ def put_in_place(account: AccountJetStream, staging: Staging, config: StreamConf
     if name in account.streams:
         raise ApiError(Err.STREAM_NAME_IN_USE_RESTORE)
     try:
-        stream_config.check_restored(name, config, account.configs(), account.stream_limits())
+        stream_config.check_restored(name, config, account.configs(), account.usage.stream_limits())
         stream_config.check_restorable(config, account.configs())
     except ApiError as error:
         raise ArchiveError(f"error adding stream: {told(error)}") from error

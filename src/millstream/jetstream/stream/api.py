@@ -89,7 +89,7 @@ class StreamApi:
             name,
             request.config,
             self._account.configs(),
-            self._account.stream_limits(),
+            self._account.usage.stream_limits(),
             pedantic=request.pedantic,
             storage_named=stream_config.names_storage(body),
         )
@@ -125,7 +125,7 @@ class StreamApi:
             name,
             request.config,
             self._account.configs(),
-            self._account.stream_limits(),
+            self._account.usage.stream_limits(),
             pedantic=request.pedantic,
             consumers=self._consumers_of(name),
         )

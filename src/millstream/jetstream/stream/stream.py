@@ -78,7 +78,7 @@ class Stream(StreamCommits):
             account.world,
             account.committer,
             account.resources,
-            account.usage[config.storage],
+            account.usage.stored[config.storage],
             log,
             b"" if in_memory else account.journal_key(config.name, "log", identity),
             in_memory=in_memory,
