@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import resource
 import time
-from typing import Final
+from typing import Any, Final
 
 _log = logging.getLogger("millstream.server")
 
@@ -41,6 +41,12 @@ def kept_for_store() -> tuple[int, int]:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MOST if soft == resource.RLIM_INFINITY else soft
     return min(max(limit // _PART_KEPT, _LEAST_KEPT), _MOST_KEPT), limit
+
+
+def uses_kept(transport: Any) -> bool:
+    """Return True if the socket of a transport, if it has one, is to be refused like `is_kept` says."""
+    sock = transport.get_extra_info("socket")
+    return sock is not None and is_kept(sock.fileno())
 
 
 def is_kept(descriptor: int) -> bool:

@@ -35,6 +35,11 @@ class Account:
         limit = self.configured.limits.max_connections
         return limit >= 0 and len(self.connections) >= limit
 
+    def has_all_links(self) -> bool:
+        """Return True if the limits allow no further leaf link."""
+        limit = self.configured.limits.max_leafnodes
+        return limit >= 0 and len(self.links) >= limit
+
     def add(self, connection: "Connection") -> None:
         self.connections[connection.cid] = connection
         self.totals.connections += 1

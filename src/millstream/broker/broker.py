@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
-from millstream.base.descriptors import is_kept
+from millstream.base.descriptors import uses_kept
 from millstream.base.ids import nonce
 from millstream.broker import handshake, options
 from millstream.broker.accounts import Account
@@ -314,10 +314,11 @@ class Broker:
 
     def _has_too_many(self, transport: asyncio.Transport) -> bool:
         most = self.options.max_connections
-        if most < 0 or 0 < most <= len(self.connections):
-            return True
-        sock = transport.get_extra_info("socket")
-        return sock is not None and is_kept(sock.fileno())
+        return most < 0 or 0 < most <= len(self.connections) or uses_kept(transport)
+
+    def stops(self) -> bool:
+        """Return True if new connections are refused, because the server stops."""
+        return self.lame_duck or self._shut_down
 
     def connection_made(self, connection: Connection) -> None:
         """Start a connection whose transport is ready (and encrypted, if required)."""
@@ -341,7 +342,7 @@ class Broker:
         if self._has_too_many(transport):
             self.close(connection, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
             return
-        if self.lame_duck or self._shut_down:
+        if self.stops():
             self.close(connection, CloseReason.SERVER_SHUTDOWN)
             return
         self.connections[connection.cid] = connection

@@ -183,12 +183,18 @@ def _authenticate(broker: Broker, connection: Connection, *, looked_up: bool = F
 
 def _refuse_in_time(broker: Broker, connection: Connection) -> None:
     """Refuse a user as late as one with a wrong bcrypt password, so that time does not reveal users."""
-    usual_s = broker.password_checks.usual_s
-    if usual_s <= 0 or not broker.authenticator.has_slow_users or not connection.session.connect.user:
+    delay_s = refusal_delay_s(broker, broker.authenticator, connection.session.connect.user)
+    if not delay_s:
         _refuse(broker, connection)
         return
     _suspend(connection)
-    broker.turns.later(usual_s, _checked, broker, connection, None)
+    broker.turns.later(delay_s, _checked, broker, connection, None)
+
+
+def refusal_delay_s(broker: Broker, authenticator: BrokerAuthenticator, user: str) -> float:
+    """Return how long the refusal of a login waits; 0: it does not."""
+    usual_s = broker.password_checks.usual_s
+    return usual_s if usual_s > 0 and authenticator.has_slow_users and user else 0.0
 
 
 def _suspend(connection: Connection) -> None:
@@ -325,14 +331,14 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
     connection.echo = connect.echo
     connection.no_responders = connect.no_responders
     choose_path(broker, connection)
-    _plan_end(broker, connection)
+    plan_end(broker, connection)
     broker.observer.client_connected(connection)
     if connect.verbose and not session.connect_skipped:
         connection.send(b"+OK\r\n")
 
 
-def _plan_end(broker: Broker, connection: Connection) -> None:
-    """Close the connection when the token of its user expires, or its hours end."""
+def plan_end(broker: Broker, connection: Connection) -> None:
+    """Close a client or a leaf link when the token of its user expires, or its hours end."""
     grant = connection.session.identity.grant
     if grant is not None and grant.ends is not None:
         left_s = min(max(grant.ends - time.time(), 0.0), _LONGEST_TIMER_S)
@@ -343,7 +349,7 @@ def _ended(broker: Broker, connection: Connection) -> None:
     connection.session.auth_timer = None
     grant = connection.session.identity.grant
     if grant is not None and grant.ends is not None and grant.ends > time.time():
-        _plan_end(broker, connection)
+        plan_end(broker, connection)
     else:
         broker.close(connection, CloseReason.AUTHENTICATION_EXPIRED, errors.USER_EXPIRED)
 

@@ -117,6 +117,7 @@ class AccountQuota(msgspec.Struct, frozen=True, kw_only=True):
     max_connections: int = -1
     max_subscriptions: int = -1
     max_payload: int = -1
+    max_leafnodes: int = -1
 
 
 class AccountTrace(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from email.utils import formatdate
 from enum import Enum, auto
 from typing import Any, Final, cast
 
-from millstream.base.descriptors import is_kept
+from millstream.base.descriptors import uses_kept
 from millstream.base.errors import MillstreamError
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.newcomers import UpgradePace
@@ -282,8 +282,7 @@ class WebSocketProtocol(BaseWebSocket):
         if self._state is WebSocketState.CLOSING:  # given up before it began
             self._transport.abort()
             return
-        sock = transport.get_extra_info("socket")
-        if sock is not None and is_kept(sock.fileno()):
+        if uses_kept(transport):
             self._transport.abort()
             return
         self._timer = self._loop.call_later(self._handshake_timeout_s, self._handshake_timed_out)

@@ -187,12 +187,6 @@ def _read_latency_sampling(entry: TreeEntry, notes: Notes) -> int:
     return _read_sampling(entry, notes)
 
 
-def _read_leaf_limit(entry: TreeEntry, notes: Notes) -> dict[str, Any]:
-    """Check the value and drop it: no leaf node can connect, so no such limit is ever reached."""
-    integer(entry, notes)
-    return {}
-
-
 def _each(read: Reader) -> Reader:
     """Return a reader that applies `read` to each item of a list and pairs the result with its location.
 
@@ -371,7 +365,7 @@ _LIMITS = (
     field("max_connections max_conn", integer, "max_connections"),
     field("max_subscriptions max_subs", integer, "max_subscriptions"),
     field("max_payload max_pay", integer, "max_payload"),
-    field("max_leafnodes max_leafs", _read_leaf_limit),
+    field("max_leafnodes max_leafs", integer, "max_leafnodes"),
 )
 
 _ACCOUNT = (

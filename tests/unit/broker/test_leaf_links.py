@@ -1,15 +1,21 @@
 """Links of a broker without sockets: what they are told, when, and who gets a message."""
 
+import itertools
+import random
 import re
 from typing import Any
 
+import bcrypt
 import pytest
 
 from millstream.base.slices import MOST_ITEMS
+from millstream.broker.auth import Identity
 from millstream.broker.broker import Broker
+from millstream.broker.leaf import interest, leafs
+from millstream.broker.leaf.login import Peer, read_connect
 from millstream.broker.options import LeafOptions
 from tests.kits.broker import client, loop_of, make_broker
-from tests.kits.fake_spoke import FakeSpoke, hub
+from tests.kits.fake_spoke import FakeSpoke, connect_line, hub
 
 
 @pytest.fixture
@@ -157,3 +163,111 @@ def test_an_account_without_links_has_plain_routes(broker: Broker) -> None:
     space = broker.global_account.space
     assert space.links is None
     assert not space.route(b"a").special
+
+
+class _End:
+    """Has what the sums over links look at."""
+
+    def __init__(self, cluster: str, isolated: bool, spoke: bool) -> None:
+        self.peer = Peer(cluster=cluster, isolated=isolated, spoke=spoke)
+
+    def is_link(self) -> bool:
+        return True
+
+
+def test_sums_over_links_are_what_looking_at_each_finds() -> None:
+    kinds = itertools.product(("", "c", "d"), (False, True), (False, True))
+    links: list[Any] = [_End(*kind) for kind in kinds for _ in range(2)]
+    chance = random.Random(7)
+    for subject in (b"a", b"$LDS.x"):
+        for _ in range(50):
+            weights = {link: chance.randint(1, 9) for link in links if chance.random() < 0.5}
+            members = interest._Members(subject, 3 + len(weights))
+            for link, weight in weights.items():
+                members.add(link, weight)
+            for link in links:
+                others = sum(
+                    weight for other, weight in weights.items() if interest._concerns(link, other, subject)
+                )
+                assert members.told_to(link) == 3 + others
+
+
+def test_the_others_are_counted_once_for_all_links(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    spokes = [FakeSpoke(broker, f"s{number}") for number in range(20)]
+    loop_of(broker).run_ready()  # each is told everything
+    counted: list[bytes] = []
+    count = interest.LinkInterest._members
+
+    def note(self: Any, subject: bytes, queue: bytes | None) -> Any:
+        counted.append(subject)
+        return count(self, subject, queue)
+
+    monkeypatch.setattr(interest.LinkInterest, "_members", note)
+    spokes[0].say(b"LS+ a\r\n")
+    assert counted == [b"a"]
+    for spoke in spokes[1:]:
+        assert spoke.told() == [b"LS+ a"]
+
+
+def test_a_compression_that_a_spoke_only_claims(caplog: pytest.LogCaptureFixture) -> None:
+    broker = hub("s2_auto")
+    spoke = FakeSpoke(broker, compress_mode="s2_fast")
+    assert spoke.link.peer.compression == "not supported"
+    spoke.say(b"PONG\r\n")
+    assert spoke.say(b"PING\r\n") == b"PONG\r\n"
+    assert caplog.messages == []
+
+
+def test_a_stranger_announces_a_large_block() -> None:
+    broker = hub("s2_fast")
+    spoke = FakeSpoke(broker, stranger=True, packed=True)
+    spoke.transport.receive(b"\x01" + (1024 * 1024).to_bytes(3, "little"))
+    assert spoke.link.closed
+    known = FakeSpoke(broker, packed=True)
+    known.transport.receive(b"\x01" + (1024 * 1024).to_bytes(3, "little"))
+    assert not known.link.closed
+
+
+def test_deny_lists_that_are_no_subjects_after_a_slow_login(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert broker.leafs is not None
+    assert broker.leafs.hub is not None
+    accepted = broker.leafs.hub
+    spoke = FakeSpoke(broker, stranger=True)
+    connect = read_connect(connect_line(deny_pub=["a..b"]).removeprefix(b"CONNECT "))
+    accepted._resume(spoke.link, lambda: accepted._decide(spoke.link, connect, Identity(account="$G")))
+    assert spoke.link.closed
+    assert b"-ERR" in spoke.heard()
+    assert not [each for each in caplog.records if each.exc_info]
+
+
+def test_a_refused_user_with_a_long_name_and_a_long_error(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = make_broker(leaf=LeafOptions(port=7422, username="known", password="p"))
+    FakeSpoke(own, user="u" * 50_000, **{"pass": "wrong"})
+    FakeSpoke(broker, stranger=True).say(b"-ERR '" + b"x" * 50_000 + b"'\r\n")
+    assert caplog.messages
+    assert max(map(len, caplog.messages)) < 1000
+
+
+def test_an_unknown_user_is_refused_as_late_as_a_wrong_password() -> None:
+    hashed = bcrypt.hashpw(b"p", bcrypt.gensalt(4)).decode()
+    broker = make_broker(leaf=LeafOptions(port=7422, username="known", password=hashed))
+    broker.password_checks.usual_s = 0.25
+    spoke = FakeSpoke(broker, user="unknown", **{"pass": "p"})
+    assert not spoke.link.closed
+    loop_of(broker).advance(0.3)
+    loop_of(broker).run_ready()
+    assert spoke.link.closed
+    assert b"Authorization Violation" in spoke.heard()
+
+
+def test_no_link_takes_a_descriptor_that_is_kept_for_the_store(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leafs, "uses_kept", lambda transport: True)
+    spoke = FakeSpoke(broker, stranger=True)
+    assert spoke.link.closed
+    assert b"maximum connections exceeded" in spoke.said

@@ -130,8 +130,8 @@ class CompressedTransport(asyncio.Protocol, asyncio.Transport):
         self._link: Any = link
         self._above: Any
         self._transport: asyncio.Transport
-        self._reader = FrameReader(S2_BLOCK_SIZE)
         self._left: int | None = stranger  # bytes that it may still send; None: any number
+        self._reader = FrameReader(min(stranger, S2_BLOCK_SIZE))
         self._violated = violated
         self._begun = False  # something was written
         self._paused = False  # by the link
@@ -144,6 +144,7 @@ class CompressedTransport(asyncio.Protocol, asyncio.Transport):
 
     def trust(self) -> None:
         self._left = None
+        self._reader.limit = S2_BLOCK_SIZE
 
     # -- what the real transport calls ----------------------------------------------------------------
 

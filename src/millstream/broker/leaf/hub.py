@@ -23,6 +23,7 @@ from millstream.broker.auth import (
     Login,
 )
 from millstream.broker.close_reason import CloseReason
+from millstream.broker.handshake import plan_end, refusal_delay_s
 from millstream.broker.info import API_LEVEL, SERVER_VERSION
 from millstream.broker.leaf import compression, login
 from millstream.broker.leaf.remote import shown
@@ -36,6 +37,7 @@ from millstream.broker.options import (
     User,
 )
 from millstream.broker.password_checks import PasswordCheck, has_hung_up
+from millstream.broker.permissions import PermissionRuleError
 from millstream.broker.session import ConnectOptions
 from millstream.broker.tls_peer import UnreadableCertificate, peer_names
 from millstream.golang.quote import quoted
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("millstream.broker")
 
 _AUTH_TIMEOUT_S: Final = 2.0
+_LONGEST_NAME: Final = 256  # letters of a user in the log
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 
@@ -194,7 +197,7 @@ class Hub:
             candidate = None
         broker = self._broker
         if candidate is None:
-            self._refuse(link, connect)
+            self._refuse_in_time(link, connect)
         elif candidate.needs_account:
             if looked_up or broker.registry is None:
                 self._refuse(link, connect)
@@ -224,6 +227,15 @@ class Hub:
         else:
             self._decide(link, connect, candidate.verify())
 
+    def _refuse_in_time(self, link: LeafConnection, connect: login.LeafConnect) -> None:
+        """Refuse a user as late as one with a wrong bcrypt password, so that time does not reveal users."""
+        delay_s = refusal_delay_s(self._broker, self._authenticator, connect.user)
+        if not delay_s:
+            self._refuse(link, connect)
+            return
+        self._suspend(link)
+        self._broker.turns.later(delay_s, self._resume, link, lambda: self._refuse(link, connect))
+
     def _login(self, link: LeafConnection, connect: login.LeafConnect) -> Login:
         """Return what a service that decides about logins is told."""
         return Login(
@@ -252,7 +264,7 @@ class Hub:
         link.process()
 
     def _refuse(self, link: LeafConnection, connect: login.LeafConnect) -> None:
-        label = f" - User {quoted(connect.user.encode())}" if connect.user else ""
+        label = f" - User {quoted(connect.user[:_LONGEST_NAME].encode())}" if connect.user else ""
         _log.error("%s - authentication error%s", link, label)
         self._broker.observer.authentication_failed(link)
         self._broker.close(link, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
@@ -276,16 +288,28 @@ class Hub:
         peer.cluster, peer.domain, peer.account = connect.cluster, connect.domain, connect.remote_account
         peer.version = connect.version
         if not peer.compression:
-            peer.compression = connect.compress_mode or compression.NOT_SUPPORTED
+            off = connect.compress_mode == compression.OFF
+            peer.compression = compression.OFF if off else compression.NOT_SUPPORTED
         peer.isolated = peer.isolated or connect.isolate
         peer.spoke = connect.is_hub
         peer.info_seen = True
         link.headers = link.parser.headers_allowed and connect.headers
         link.keepalive.round_trip_s = max(self._broker.now() - link.session.started, 1e-9)
         self._replace_former(link)
+        if account.has_all_links():
+            self._broker.close(
+                link, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED, errors.MAX_ACCOUNT_CONNECTIONS
+            )
+            return
         permissions = identity.permissions or Permissions()
+        try:
+            link_rules = self._rules(link, connect, permissions)
+        except PermissionRuleError as error:
+            self._leafs.violate(link, str(error))
+            return
         link.send(self._confirmation(link, permissions))
-        self._leafs.admit(link, self._rules(link, connect, permissions))
+        self._leafs.admit(link, link_rules)
+        plan_end(self._broker, link)
 
     def _replace_former(self, link: LeafConnection) -> None:
         """End the link that the same server had before: the spoke has noticed its end earlier than we."""

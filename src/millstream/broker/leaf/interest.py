@@ -12,6 +12,7 @@ slices; changes that happen meanwhile are told at once, and telling twice does n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.slices import Pieces
@@ -36,20 +37,25 @@ class LinkInterest:
 
     def __init__(self, tree: SubjectTree) -> None:
         self._tree = tree
-        self._links: list[LeafConnection] = []
-        self._leaving: list[LeafConnection] = []  # whose subscriptions are still in the tree
+        self._links: dict[LeafConnection, None] = {}
+        self._leaving: dict[LeafConnection, None] = {}  # whose subscriptions are still in the tree
 
     def add(self, link: LeafConnection) -> None:
-        self._links.append(link)
+        self._links[link] = None
 
     def drop(self, link: LeafConnection) -> None:
         if link in self._links:
-            self._links.remove(link)
-            self._leaving.append(link)
+            del self._links[link]
+            self._leaving[link] = None
+
+    def forget_if_left(self, owner: Subscriber) -> None:
+        """Forget a link that has gone and whose last subscription has ended; others are not known here."""
+        link: LeafConnection = owner  # type: ignore[assignment]
+        if link in self._leaving and not len(link.subscriptions):
+            del self._leaving[link]
 
     def is_over(self) -> bool:
         """Return True if there is no link any more, nor a subscription of one."""
-        self._leaving = [link for link in self._leaving if len(link.subscriptions)]
         return not (self._links or self._leaving)
 
     # -- changes ----------------------------------------------------------------------------------
@@ -63,32 +69,47 @@ class LinkInterest:
 
     def _tell(self, subscription: Subscription, edge: int) -> None:
         """Tell all links of one change; a plain subject matters only if `edge` subscriptions are left."""
-        node: Node | None = None
-        found = False
+        subject, queue = subscription.subject, subscription.queue
+        members: _Members | None = None
         for link in self._links:
-            if not _concerns(link, subscription.owner, subscription.subject):
+            if not _concerns(link, subscription.owner, subject):
                 continue
-            if not found:
-                node, found = self._tree.find(subscription.subject), True
-            count = self._count(link, node, subscription.subject, subscription.queue)
-            if subscription.queue is not None or count == edge:
-                tell(link, subscription.subject, subscription.queue, count)
+            if members is None:
+                members = self._members(subject, queue)
+            count = members.told_to(link)
+            if queue is not None or count == edge:
+                tell(link, subject, queue, count)
 
-    def _count(self, link: LeafConnection, node: Node | None, subject: bytes, queue: bytes | None) -> int:
-        """Return how many subscriptions of a node a link is told of."""
-        if node is None:
-            return 0
-        count = node.value_count(queue)
-        key = key_of(subject, queue)
-        for other in (*self._links, *self._leaving):
-            known: Subscription | None = other.subscriptions.get(key)
-            if known is None or known.closed:
-                continue
-            if _concerns(link, other, subject):
-                count += other.weight_of(known) - 1
-            else:
-                count -= 1
-        return count
+    def _members(self, subject: bytes, queue: bytes | None) -> _Members:
+        """Return the subscriptions of a subject, perhaps in a group."""
+        node = self._tree.find(subject)
+        members = _Members(subject, 0 if node is None else node.value_count(queue))
+        if node is not None:
+            for link, known in self._of_links(node, key_of(subject, queue), queue):
+                if not known.closed:
+                    members.add(link, link.weight_of(known))
+        return members
+
+    def _of_links(
+        self, node: Node, key: bytes, queue: bytes | None
+    ) -> Iterator[tuple[LeafConnection, Subscription]]:
+        """Yield the subscriptions of links: looks at all subscriptions or at all links, whatever is less."""
+        if node.value_count(queue) > len(self._links) + len(self._leaving):
+            for links in (self._links, self._leaving):
+                for link in links:
+                    known = link.subscriptions.get(key)
+                    if known is not None:
+                        yield link, known
+            return
+        values: list[Subscription] = []
+        if queue is None:
+            node.take(values)
+        elif node.queues is not None:
+            values.extend(node.queues.get(queue, ()))
+        for each in values:
+            owner: LeafConnection = each.owner  # type: ignore[assignment]
+            if owner in self._links or owner in self._leaving:
+                yield owner, each
 
     # -- everything -------------------------------------------------------------------------------
 
@@ -100,14 +121,50 @@ class LinkInterest:
             yield 1 + len(values) // _MANY
             if values:
                 subject = values[0].subject
-                node = self._tree.find(subject)
                 for queue in self._queues(values):
-                    count = self._count(link, node, subject, queue)
+                    count = self._members(subject, queue).told_to(link)
                     if count > 0:
                         tell(link, subject, queue, count)
 
     def _queues(self, values: list[Subscription]) -> set[bytes | None]:
         return {each.queue for each in values}
+
+
+class _Members:
+    """Sums over the subscriptions of one subject, so that no link is compared with each of many others.
+
+    What ``_concerns`` says depends only on the clusters of two links and on whether we are their spoke.
+    """
+
+    def __init__(self, subject: bytes, values: int) -> None:
+        """Take the number of subscriptions in the tree; links are added afterwards."""
+        self._is_loop = subject.startswith(LOOP_PREFIX)
+        self._local = values
+        self._weights: dict[tuple[str, bool], int] = {}  # by cluster, and by whether we are the spoke
+        self._spokes = self._all = 0  # of these weights
+        self._of_link: dict[LeafConnection, int] = {}
+
+    def add(self, link: LeafConnection, weight: int) -> None:
+        """Count the subscription of a link by its weight."""
+        group = (link.peer.cluster, link.peer.spoke)
+        self._local -= 1
+        self._weights[group] = self._weights.get(group, 0) + weight
+        self._all += weight
+        self._spokes += weight if link.peer.spoke else 0
+        self._of_link[link] = weight
+
+    def told_to(self, link: LeafConnection) -> int:
+        """Return how many subscriptions a link is told of: ours, and those of links that concern it."""
+        peer = link.peer
+        own = self._of_link.get(link, 0)
+        if peer.isolated and not self._is_loop:
+            return self._local
+        spokes = self._spokes if peer.spoke and not self._is_loop else 0
+        count = self._local + self._all - spokes
+        if not peer.cluster:
+            return count if spokes else count - own
+        count -= self._weights.get((peer.cluster, False), 0)
+        return count if spokes else count - self._weights.get((peer.cluster, True), 0)
 
 
 def _concerns(link: LeafConnection, owner: Subscriber, subject: bytes) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from millstream.base import guard
+from millstream.base.descriptors import uses_kept
 from millstream.base.untracked import untrack
 from millstream.broker.backpressure import Backpressure
 from millstream.broker.close_reason import CloseReason
@@ -165,7 +166,10 @@ class Leafs:
             return
         if not session.greeted:
             link.send(self.greeting(link, transport.get_extra_info("sockname")))
-        if self.broker.lame_duck:
+        if uses_kept(transport):
+            self.broker.close(link, CloseReason.MAX_CONNECTIONS_EXCEEDED, errors.MAX_CONNECTIONS)
+            return
+        if self.broker.stops():
             self.broker.close(link, CloseReason.SERVER_SHUTDOWN)
             return
         assert self.hub is not None
@@ -221,7 +225,7 @@ class Leafs:
         if link.links is not None:
             link.links.drop(link)
             guard.alone("ending subscriptions", self.broker.departures.leave, link, [])
-            link.links.finish()
+            link.links.finish(link)
         _log.info("%s - Leafnode connection closed: %s - Account: %s", link, reason.value, link.account.name)
         if was_ready:
             guard.alone("telling of a link's end", self.broker.observer.link_ended, link, reason)
@@ -303,7 +307,7 @@ class Leafs:
 
     def _error(self, link: LeafConnection) -> None:
         """End a link that the other server has refused; wait longer if it would refuse the next one too."""
-        text = link.parser.argument().decode("utf-8", "replace").strip().strip("'")
+        text = link.parser.argument().decode("utf-8", "replace").strip().strip("'")[:_MOST_TEXT]
         remote: Remote | None = link.peer.remote
         _log.error("%s - Leafnode Error %s", link, quoted(text.encode()))
         if remote is not None:

@@ -37,8 +37,9 @@ class AccountLinks:
         """Tell a link no more; its own subscriptions end afterwards."""
         self.interest.drop(link)
 
-    def finish(self) -> None:
-        """Free the account of this if its last link, and the subscriptions of all, have gone."""
+    def finish(self, link: Subscriber) -> None:
+        """Forget a link that has gone if its last subscription has ended; free the account after the last."""
+        self.interest.forget_if_left(link)
         if self.space.links is self and self.interest.is_over():
             self.space.links = None
             self.space.drop_all_routes()
@@ -49,7 +50,7 @@ class AccountLinks:
     def unsubscribed(self, subscription: Subscription) -> None:
         self.interest.unsubscribed(subscription)
         if subscription.owner.gone():
-            self.finish()
+            self.finish(subscription.owner)
 
     # -- routes -----------------------------------------------------------------------------------
 

@@ -117,12 +117,13 @@ class Remote:
         """Take the addresses of the hub's cluster, which it names anew whenever they change."""
         if self.options.ignore_discovered:
             return
-        known = list(self._configured)
+        known, like = list(self._configured), self._configured[0]
+        places = {(each.host, each.port) for each in known}
         for url in urls[:_MOST_DISCOVERED]:
             with contextlib.suppress(ValueError):
                 found = HubAddress.of(url)
-                if not any(each.host == found.host and each.port == found.port for each in known):
-                    like = self._configured[0]
+                if (found.host, found.port) not in places:
+                    places.add((found.host, found.port))
                     known.append(
                         msgspec.structs.replace(found, tls=like.tls, websocket=like.websocket, path=like.path)
                     )
@@ -185,6 +186,8 @@ class Remote:
         account = self._broker.accounts.get(options.account)
         if account is None:
             raise DialError(f"there is no account {options.account}")
+        if account.has_all_links():
+            raise DialError(f"account {account.name} allows no more leaf links")
         peer = login.Peer(
             remote=self,
             spoke=not options.hub,

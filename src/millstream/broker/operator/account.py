@@ -92,6 +92,7 @@ def claimed_account(
             max_connections=body.limits.conn,
             max_subscriptions=body.limits.subs,
             max_payload=body.limits.payload,
+            max_leafnodes=body.limits.leaf,
         ),
         exports=tuple(_export(each) for each in body.exports),
         mappings=tuple(_mappings(claims)),

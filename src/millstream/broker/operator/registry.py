@@ -37,9 +37,11 @@ from millstream.claims.validation import Issue, account_issues
 from millstream.protocol import errors
 
 if TYPE_CHECKING:
+    from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
     from millstream.broker.connection import Connection
     from millstream.broker.internal import InternalMessage
+    from millstream.broker.leaf.connection import LeafConnection
     from millstream.broker.options import Trust
     from millstream.broker.turns import Planned
 
@@ -129,8 +131,9 @@ class Registry:
         gone = self._broker.drop_account(name)
         for listener in self.listeners:
             guard.alone("following an account", listener, replace(known, removed=True))
-        for connection in list(gone.connections.values()) if gone is not None else ():
-            self._broker.close(connection, CloseReason.CLIENT_CLOSED)
+        if gone is not None:
+            for connection in (*gone.connections.values(), *gone.links.values()):
+                self._broker.close(connection, CloseReason.CLIENT_CLOSED)
         for importer in list(self._importers.get(name, ())):
             self._remake(importer)
 
@@ -248,9 +251,11 @@ class Registry:
         for exporter in {each.account for each in claimed}:
             self._importers.setdefault(exporter, set()).add(name)
         running = self._broker.put_account(account.options)
-        if running.connections and before is not None:
+        if (running.connections or running.links) and before is not None:
             check = _Check(self._broker, account, before)
             self._broker.renew_some(list(running.connections.values()), check.renew, rewires=True)
+            for link in _accepted_links(running):
+                check.check_link(link)
         self._set_timer(account)
         for listener in self.listeners:
             guard.alone("following an account", listener, account)
@@ -287,8 +292,9 @@ class Registry:
 
     def _expel(self, name: str) -> None:
         running = self._broker.accounts.get(name)
-        for connection in list(running.connections.values()) if running is not None else ():
-            self._broker.close(connection, CloseReason.AUTHENTICATION_EXPIRED, errors.ACCOUNT_EXPIRED)
+        if running is not None:
+            for connection in (*running.connections.values(), *_accepted_links(running)):
+                self._broker.close(connection, CloseReason.AUTHENTICATION_EXPIRED, errors.ACCOUNT_EXPIRED)
 
 
 class _Check:
@@ -323,6 +329,18 @@ class _Check:
             broker.close(connection, CloseReason.AUTHENTICATION_FAILURE)
         elif grant.has_default_permissions:
             connection.session.identity = replace(identity, permissions=self._account.permissions)
+
+    def check_link(self, link: LeafConnection) -> None:
+        """Close a leaf link that has to go, and one whose permissions change: it is then made anew."""
+        permissions = link.session.identity.permissions
+        self.renew(link)
+        if not link.closed and link.session.identity.permissions != permissions:
+            self._broker.close(link, CloseReason.CLIENT_CLOSED)
+
+
+def _accepted_links(account: Account) -> list[LeafConnection]:
+    """Return the leaf links that other servers have made: their users have tokens."""
+    return [link for link in account.links.values() if link.peer.remote is None]
 
 
 def _told(issues: list[Issue]) -> str:
