@@ -166,7 +166,7 @@ def test_an_account_without_links_has_plain_routes(broker: Broker) -> None:
 
 
 class _End:
-    """Has what the sums over links look at."""
+    """A link with a peer and nothing else."""
 
     def __init__(self, cluster: str, isolated: bool, spoke: bool) -> None:
         self.peer = Peer(cluster=cluster, isolated=isolated, spoke=spoke)
