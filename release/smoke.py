@@ -15,12 +15,13 @@ import tempfile
 import time
 import urllib.request
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MILLSTREAM: Final = str(Path(sys.executable).parent / "millstream")
 WAIT_S: Final = 60.0
@@ -37,9 +38,10 @@ def millstream(*arguments: str, fails: bool = False) -> str:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
+def server(folder: Path, *more: str) -> Iterator[str]:
     """Run a server with JetStream; the value is its address."""
     flags = [
+        *more,
         "-js",
         "-sd",
         str(folder / "store"),
@@ -110,10 +112,10 @@ def try_sql(address: str) -> None:
     assert '"9"' in shown, shown
 
 
-def try_lake(address: str) -> None:
-    """Import what commits to Iceberg tables."""
-    for module in ("pyiceberg.catalog.sql", "millstream.lake.table"):
-        import_module(module)
+def try_modules(*names: str) -> None:
+    """Import what an extra brings for tasks of Spark, which need more than this environment."""
+    for name in names:
+        import_module(name)
 
 
 def try_spark(address: str) -> None:
@@ -132,12 +134,106 @@ def try_spark(address: str) -> None:
     session.stop()
 
 
+def try_mcp(address: str) -> None:
+    """Say hello as an assistant does, and get the list of streams."""
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "smoke", "version": "0"},
+    }
+    said = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "list_streams", "arguments": {}},
+        },
+    ]
+    with subprocess.Popen(
+        [MILLSTREAM, "mcp", "-s", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for message in said:
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+        answers = (json.loads(line) for line in process.stdout)
+        answer = next(answer for answer in answers if answer.get("id") == 2)
+        assert "ORDERS" in json.dumps(answer), answer
+        process.stdin.close()
+        assert process.wait(WAIT_S) == 0
+
+
+def try_configured(extra: str) -> None:
+    """Check a configuration that needs an extra."""
+    millstream("serve", "-c", f"{extra}.conf", "-t")
+
+
+def try_otel(address: str) -> None:
+    """Start a server that sends metrics, and wait for some."""
+    try_configured("otel")
+    with HTTPServer(("127.0.0.1", 0), Collector) as collector, tempfile.TemporaryDirectory() as folder:
+        collector.timeout = WAIT_S
+        config = Path(folder) / "server.conf"
+        endpoint = f"http://127.0.0.1:{collector.server_port}"
+        config.write_text(f'millstream {{ otel {{ endpoint: "{endpoint}", interval: "1s" }} }}')
+        with server(Path(folder), "-c", str(config)):
+            collector.handle_request()
+    assert Collector.paths[:1] == ["/v1/metrics"], Collector.paths
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Accepts what is sent over OTLP, and remembers its paths."""
+
+    paths: Final[list[str]] = []
+
+    def do_POST(self) -> None:
+        """Accept spans or metrics."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.paths.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
 # What shows that an extra is there, and the command that names it if it is not.
-TRIES: Final = {"sql": try_sql, "gateway": try_gateway, "lake": try_lake, "spark": try_spark}
+TRIES: Final[dict[str, Callable[[str], None]]] = {
+    "sql": try_sql,
+    "gateway": try_gateway,
+    "lake": lambda address: try_modules("pyiceberg.catalog.sql", "millstream.lake.table"),
+    "spark": try_spark,
+    "avro": lambda address: try_modules("fastavro"),
+    "protobuf": lambda address: try_modules("google.protobuf.descriptor_pb2"),
+    "mcp": try_mcp,
+    "callout": lambda address: try_configured("callout"),
+    "oidc": lambda address: try_configured("oidc"),
+    "otel": try_otel,
+}
 NAMES_IT: Final = {
     "gateway": ["gateway"],
     "sql": ["sql", "select 1"],
     "spark": ["pipeline", "run", "pipeline.toml"],
+    "mcp": ["mcp"],
+    "callout": ["serve", "-c", "callout.conf", "-t"],
+    "oidc": ["serve", "-c", "oidc.conf", "-t"],
+    "otel": ["serve", "-c", "otel.conf", "-t"],
+}
+FILES: Final = {
+    "callout.conf": """
+        authorization {
+          users: [{user: "callout", password: "secret"}]
+          auth_callout {
+            issuer: "AAAACAQDAQCQMBYIBEFAWDANBYHRAEISCMKBKFQXDAMRUGY4DUPB776S"
+            auth_users: ["callout"]
+            xkey: "XAAACAQDAQCQMBYIBEFAWDANBYHRAEISCMKBKFQXDAMRUGY4DUPB7QO7"
+          }
+        }""",
+    "oidc.conf": 'authorization { oidc { issuer: "https://login.example.com", audience: "millstream" } }',
+    "otel.conf": 'millstream { otel { endpoint: "http://127.0.0.1:4318" } }',
 }
 PIPELINE: Final = """
 checkpoint = "checkpoints"
@@ -157,7 +253,8 @@ def main(extras: list[str]) -> None:
     """Try the package with these extras."""
     installed = list(TRIES) if "all" in extras else extras
     assert millstream("version").startswith("millstream ")
-    Path("pipeline.toml").write_text(PIPELINE)
+    for name, text in {"pipeline.toml": PIPELINE, **FILES}.items():
+        Path(name).write_text(text)
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as address:
         publish_and_consume(address)
         for extra, attempt in TRIES.items():
