@@ -361,14 +361,19 @@ def apply_limits(broker: Broker, connection: Connection) -> None:
     connection.permissions = PermissionSet(permissions) if permissions is not None else None
     connection.filters_deliveries = False  # until a subscription says otherwise
     connection.tracks_replies = permissions is not None and permissions.allow_responses is not None
-    limits = connection.account.configured.limits
+    apply_amounts(broker, connection)
+    if session.kind is ConnectionType.WEBSOCKET and connection.transport is not None:
+        connection.transport.max_payload = connection.parser.max_payload
+
+
+def apply_amounts(broker: Broker, connection: Connection) -> None:
+    """Apply the limits of server, account and user to a client or a link."""
+    session, limits = connection.session, connection.account.configured.limits
     session.max_subscriptions = _smaller(broker.options.max_subscriptions or -1, limits.max_subscriptions)
     connection.parser.max_payload = _smaller(broker.options.max_payload, limits.max_payload)
     if session.identity is not None and (grant := session.identity.grant) is not None:
         session.max_subscriptions = _smaller(session.max_subscriptions, grant.max_subscriptions)
         connection.parser.max_payload = _smaller(connection.parser.max_payload, grant.max_payload)
-    if session.kind is ConnectionType.WEBSOCKET and connection.transport is not None:
-        connection.transport.max_payload = connection.parser.max_payload
 
 
 def choose_path(broker: Broker, connection: Connection) -> None:

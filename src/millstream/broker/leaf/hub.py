@@ -23,7 +23,7 @@ from millstream.broker.auth import (
     Login,
 )
 from millstream.broker.close_reason import CloseReason
-from millstream.broker.handshake import plan_end, refusal_delay_s
+from millstream.broker.handshake import apply_amounts, plan_end, refusal_delay_s
 from millstream.broker.info import API_LEVEL, SERVER_VERSION
 from millstream.broker.leaf import compression, login
 from millstream.broker.leaf.remote import shown
@@ -132,7 +132,7 @@ class Hub:
             auth_required=True,
             tls_required=tls is not None,
             tls_verify=tls is not None and tls.verify,
-            max_payload=self._broker.options.max_payload,
+            max_payload=link.parser.max_payload,
             jetstream=identity.jetstream_domain is not None,
             client_id=link.cid,
             domain=identity.jetstream_domain or "",
@@ -269,6 +269,14 @@ class Hub:
         self._broker.observer.authentication_failed(link)
         self._broker.close(link, CloseReason.AUTHENTICATION_FAILURE, errors.AUTHORIZATION_VIOLATION)
 
+    def _refuse_one_more(self, link: LeafConnection, connect: login.LeafConnect) -> None:
+        """Refuse a link of an account that may not have more."""
+        if self._own is not None:
+            self._refuse(link, connect)
+        else:
+            text = errors.MAX_ACCOUNT_CONNECTIONS.decode()
+            self._leafs.violate(link, text, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED)
+
     def _decide(self, link: LeafConnection, connect: login.LeafConnect, identity: Identity | None) -> None:
         if identity is None:
             self._refuse(link, connect)
@@ -297,9 +305,7 @@ class Hub:
         link.keepalive.round_trip_s = max(self._broker.now() - link.session.started, 1e-9)
         self._replace_former(link)
         if account.has_all_links():
-            self._broker.close(
-                link, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED, errors.MAX_ACCOUNT_CONNECTIONS
-            )
+            self._refuse_one_more(link, connect)
             return
         permissions = identity.permissions or Permissions()
         try:
@@ -307,6 +313,7 @@ class Hub:
         except PermissionRuleError as error:
             self._leafs.violate(link, str(error))
             return
+        apply_amounts(self._broker, link)
         link.send(self._confirmation(link, permissions))
         self._leafs.admit(link, link_rules)
         plan_end(self._broker, link)

@@ -16,6 +16,7 @@ from millstream.base.descriptors import uses_kept
 from millstream.base.untracked import untrack
 from millstream.broker.backpressure import Backpressure
 from millstream.broker.close_reason import CloseReason
+from millstream.broker.handshake import apply_amounts
 from millstream.broker.keepalive import Keepalive
 from millstream.broker.leaf import compression, login, rules, spoke
 from millstream.broker.leaf.connection import LeafConnection
@@ -195,6 +196,7 @@ class Leafs:
         """Join a link that has logged in with its account; it is told everything in slices."""
         account = link.account
         link.take_rules(link_rules)
+        apply_amounts(self.broker, link)
         compression.trust(link)
         if link.peer.deflated:
             link.transport.max_payload = self.broker.options.max_payload * PACKED_MESSAGES
@@ -306,13 +308,14 @@ class Leafs:
         return self.options.compression if remote is None else remote.options.compression
 
     def _error(self, link: LeafConnection) -> None:
-        """End a link that the other server has refused; wait longer if it would refuse the next one too."""
+        """Log a refusal; a link that has logged in goes on, unless the other server ends it."""
         text = link.parser.argument().decode("utf-8", "replace").strip().strip("'")[:_MOST_TEXT]
         remote: Remote | None = link.peer.remote
-        _log.error("%s - Leafnode Error %s", link, quoted(text.encode()))
+        link.session.note_refusal(link, "Leafnode Error %s", quoted(text.encode()))
         if remote is not None:
             remote.refused(text)
-        self.broker.close(link, CloseReason.PARSE_ERROR)
+        if not link.ready:
+            self.broker.close(link, CloseReason.PARSE_ERROR)
 
     # -- subscriptions of the other server -----------------------------------------------------------
 
@@ -352,7 +355,8 @@ class Leafs:
             link.send(b"-ERR '%b'\r\n" % errors.too_many_tokens(subject))
             return
         if 0 <= link.session.max_subscriptions <= len(link.subscriptions):
-            self.violate(link, errors.MAX_SUBSCRIPTIONS.decode(), CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED)
+            link.session.note_refusal(link, "%s", errors.MAX_SUBSCRIPTIONS.decode())
+            link.send(b"-ERR '%b'\r\n" % errors.MAX_SUBSCRIPTIONS)
             return
         subscription = Subscription(link, subject, queue, key)
         untrack(subscription)

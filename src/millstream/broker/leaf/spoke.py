@@ -34,11 +34,12 @@ def take_info(leafs: Leafs, link: LeafConnection, info: login.LeafInfo) -> None:
         peer.info_seen = True
         peer.name = info.server_name or info.server_id
         peer.server_id, peer.cluster, peer.domain = info.server_id, info.cluster, info.domain
-        peer.max_payload = info.max_payload
         link.headers = link.parser.headers_allowed and info.headers
     urls = info.ws_connect_urls if peer.websocket else info.leafnode_urls
     if urls:
         remote.discovered(urls)
+    if info.max_payload > 0:
+        peer.max_payload = info.max_payload
     if info.import_ is not None:
         peer.imports = info.import_.as_rules()
     if info.export is not None:

@@ -304,6 +304,7 @@ class _Check:
         self._broker = broker
         self._account = account
         self._claims = account.claims
+        self._is_rewired = _wiring(before) != _wiring(account)
         changed = {key for key, scope in account.signers.items() if before.signers.get(key, scope) != scope}
         self._signers = account.signers.keys() - changed
         limit = account.options.limits.max_connections
@@ -331,11 +332,16 @@ class _Check:
             connection.session.identity = replace(identity, permissions=self._account.permissions)
 
     def check_link(self, link: LeafConnection) -> None:
-        """Close a leaf link that has to go, and one whose permissions change: it is then made anew."""
+        """Close a leaf link that has to go, or that is to be made anew by other rules."""
         permissions = link.session.identity.permissions
         self.renew(link)
-        if not link.closed and link.session.identity.permissions != permissions:
+        if self._is_rewired or link.session.identity.permissions != permissions:
             self._broker.close(link, CloseReason.CLIENT_CLOSED)
+
+
+def _wiring(account: ClaimedAccount) -> tuple[object, ...]:
+    """Return what a link was told of when it was made."""
+    return account.options.imports, account.options.exports, account.options.mappings
 
 
 def _accepted_links(account: Account) -> list[LeafConnection]:
