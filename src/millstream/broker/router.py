@@ -598,7 +598,7 @@ class SubjectSpace:
         """
         if route.queues or route.groups is not None or route.special or route.sliced:
             return -1
-        if size * len(route.plain) > _MOST_AT_ONCE:
+        if len(route.plain) > 1 and size * len(route.plain) > _MOST_AT_ONCE:
             return -1
         for target in route.plain:
             if not target.owner.takes_parts():

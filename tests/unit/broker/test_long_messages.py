@@ -44,6 +44,15 @@ def test_headers_are_left_out_for_those_who_cannot_read_them(broker: Broker) -> 
     assert client.heard() == b"MSG a 1 r %d\r\n%b\r\n" % (LONG, payload)
 
 
+def test_no_part_is_copied_for_a_single_receiver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = joined(broker, b"SUB a 1\r\n")
+    written: list[bytes] = []
+    monkeypatch.setattr(client.transport, "writelines", written.extend)
+    parts = [b"x" * (5 << 20), b"y" * (5 << 20)]
+    assert broker.publish_parts(broker.global_account, b"a", parts) == 1
+    assert [id(each) for each in written[1:-1]] == [id(each) for each in parts]
+
+
 def test_a_queue_group_gets_it_once(broker: Broker) -> None:
     clients = [joined(broker, b"SUB a workers 1\r\n") for _ in range(3)]
     assert broker.publish(broker.global_account, b"a", b"x" * LONG) == 1
