@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from millstream.base import guard
 from millstream.base.descriptors import uses_kept
 from millstream.base.ids import nonce
-from millstream.broker import handshake, options
+from millstream.broker import account_changes, handshake, options
 from millstream.broker.accounts import Account
 from millstream.broker.auth import BrokerAuthenticator, ClientAuthenticator, Decided, Login
 from millstream.broker.backpressure import Backpressure
@@ -27,13 +26,11 @@ from millstream.broker.close_reason import CloseReason
 from millstream.broker.commands import Commands
 from millstream.broker.connection import Connection, Tick
 from millstream.broker.departures import Departures
-from millstream.broker.fan_out import FanOut
 from millstream.broker.history import ClosedConnection
 from millstream.broker.imports import Imports
 from millstream.broker.info import ServerIdentity
 from millstream.broker.internal import CallbackSubscriber, InternalMessage, ServiceSubscriber
 from millstream.broker.keepalive import Keepalive
-from millstream.broker.mappings import account_mapping
 from millstream.broker.message_trace import MessageTraces
 from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions, ConnectionType
@@ -63,7 +60,6 @@ _log = logging.getLogger("millstream.broker")
 
 _FIRST_CID: Final = 5  # the numbers below it are the reference's internal clients
 _DEFAULT_CLOSED: Final = 10_000  # remembered when the options say 0, as in the reference
-_chance: Final = random.Random()  # for weighted mappings; seeding one takes longer than anything else here
 _LINGER_S: Final = 2.0  # for the last words to a client that is being closed
 
 
@@ -109,7 +105,8 @@ class Broker:
         )
         self.accounts: dict[str, Account] = {}
         self.built_in_mappings: dict[str, tuple[options.SubjectMapping, ...]] = {}  # by account
-        self.configure_accounts()
+        for account in account_changes.accounts_of(broker_options).values():
+            account_changes.put(self, account)
         self.imports = Imports(self)
         self.traces = MessageTraces(self)
         self.totals = ConnectionTotals()
@@ -181,48 +178,9 @@ class Broker:
             self._callouts = Callouts(self, self._keys or ServerKeys())
         self._callouts.ask(rules, login, done)
 
-    def configure_accounts(self) -> list[Account]:
-        """Apply the accounts in the options; return those that no longer exist."""
-        configured = {account.name: account for account in self.options.accounts}
-        configured.setdefault(
-            options.GLOBAL_ACCOUNT,
-            options.AccountOptions(name=options.GLOBAL_ACCOUNT, mappings=self.options.mappings),
-        )
-        system = self.options.system_account
-        if system:
-            configured.setdefault(system, options.AccountOptions(name=system))
-        if self.registry is not None:  # accounts that tokens describe
-            configured |= {name: account.options for name, account in self.registry.accounts.items()}
-        for account in configured.values():
-            self._configure_account(account)
-        gone = [running for name, running in self.accounts.items() if name not in configured]
-        for running in gone:
-            del self.accounts[running.name]
-        return gone
-
-    def _configure_account(self, account: options.AccountOptions) -> Account:
-        running = self.accounts.get(account.name)
-        if running is None:
-            is_system = account.name == self.options.system_account
-            running = Account(account, is_system=is_system, seed=random.getrandbits(31))
-            running.space.fan_out = FanOut(self, running.space)
-            self.accounts[account.name] = running
-        running.configured = account
-        running.space.traced = account.trace is not None
-        mappings = (
-            *account.mappings,
-            *self.built_in_mappings.get(account.name, ()),
-            *options.default_domain_mappings(self.options.default_js_domains.get(account.name, "")),
-        )
-        if mappings or running.space.mapping is not None:
-            running.space.mapping = account_mapping(mappings, _chance)
-            running.space.drop_all_routes()
-            running.mapped_subjects = tuple(mapping.source.encode() for mapping in mappings)
-        return running
-
     def put_account(self, account: options.AccountOptions) -> Account:
         """Apply the options of one account, which may be new; its clients are not checked."""
-        running = self._configure_account(account)
+        running = account_changes.put(self, account)
         self.imports.wire_account(running)
         return running
 

@@ -308,6 +308,7 @@ def _admit(broker: Broker, connection: Connection, identity: Identity) -> None:
                 errors.MAX_ACCOUNT_CONNECTIONS,
             )
             return
+        broker.imports.catch_up(account)
         previous = connection.account
         previous.discard(connection)
         account.add(connection)

@@ -25,6 +25,7 @@ import msgspec
 
 from millstream.base.complaints import Complaints
 from millstream.base.ids import secret_token
+from millstream.base.slices import Pieces
 from millstream.broker.options import Export, ExportKind, Import, ResponseType
 from millstream.broker.router import (
     REPLY_PREFIX,
@@ -210,6 +211,7 @@ class ServiceImport(Subscriber):
         imports = self._broker.imports
         if imports.hops >= _MAX_HOPS:
             return False
+        imports.catch_up(self.exporter)
         responses = imports.responses(self.exporter)
         measurement = self._measure(frame, source)
         reply = b""
@@ -246,6 +248,30 @@ class ServiceImport(Subscriber):
         return encode(client_info(self._broker, source, self._importer.name, detailed=self._share))
 
 
+class Wiring:
+    """The imports of one account, before they are in force."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.streams: list[StreamImport] = []
+        self.services: list[Subscription] = []
+        self.ours: list[Subscription] = []  # of the server itself, that get new shadows
+
+    def add(self, broker: Broker, configured: Import, exporter: Account, exports: tuple[Export, ...]) -> None:
+        """Add an import from an account with these exports; one that does not work is logged."""
+        try:
+            if configured.kind is ExportKind.STREAM:
+                self.streams.append(StreamImport(configured, exporter))
+            else:
+                export = export_of(exports, configured.subject)
+                service = ServiceImport(broker, self.account, exporter, configured, export)
+                self.services.append(service.subscription)
+        except TransformError as error:
+            _log.error(
+                "import of %s by account %s does not work: %s", configured.subject, self.account.name, error
+            )
+
+
 class Imports:
     """All imports of a broker, built from the configuration of its accounts."""
 
@@ -254,6 +280,7 @@ class Imports:
         self._responses: dict[str, Responses] = {}
         self._services: dict[Account, list[Subscription]] = {}  # by the importing account
         self._ours: dict[Subscription, Account] = {}  # of the server itself, that see what is imported
+        self._late: dict[Account, Wiring] = {}  # not in force yet
         self.hops = 0  # borders that the request being delivered has passed
         self.wire()
 
@@ -278,6 +305,7 @@ class Imports:
 
     def unwire(self, account: Account) -> None:
         """End the imports of an account."""
+        self._late.pop(account, None)
         account.stream_imports = []
         for subscription in self._services.pop(account, ()):
             account.space.unsubscribe(subscription)
@@ -287,25 +315,44 @@ class Imports:
         self.unwire(account)
         self._responses.pop(account.name, None)
 
-    def _wire(self, account: Account) -> None:
-        account.stream_imports = []
-        for configured in account.configured.imports:
-            try:
-                self._add(account, configured)
-            except TransformError as error:
-                _log.error(
-                    "import of %s by account %s does not work: %s", configured.subject, account.name, error
-                )
+    def exchange(self, wirings: list[Wiring]) -> None:
+        """Plan to give accounts the imports that were prepared; see ``catch_up``."""
+        for account in list(self._late):
+            self.catch_up(account)
+        self._late = {wiring.account: wiring for wiring in wirings}
+        for subscription, account in self._ours.items():
+            if account in self._late:
+                self._late[account].ours.append(subscription)
 
-    def _add(self, account: Account, configured: Import) -> None:
-        exporter = self._broker.accounts[configured.account]
-        if configured.kind is ExportKind.STREAM:
-            account.stream_imports.append(StreamImport(configured, exporter))
+    def catch_up(self, account: Account) -> None:
+        """Exchange the imports of an account if that is planned, before a client of it does anything."""
+        wiring = self._late.pop(account, None)
+        if wiring is None:
             return
-        export = _export_of(exporter, configured.subject)
-        service = ServiceImport(self._broker, account, exporter, configured, export)
-        account.space.subscribe(service.subscription)
-        self._services.setdefault(account, []).append(service.subscription)
+        self.unwire(account)
+        self._take(wiring)
+        self.renew_shadows(account, [each for each in wiring.ours if each in self._ours])
+
+    def catch_up_in_slices(self) -> Pieces[None]:
+        """Exchange the imports of all accounts for which that is planned."""
+        for account in list(self._late):
+            self.catch_up(account)
+            yield 1
+
+    def _wire(self, account: Account) -> None:
+        wiring = Wiring(account)
+        for configured in account.configured.imports:
+            exporter = self._broker.accounts[configured.account]
+            wiring.add(self._broker, configured, exporter, exporter.configured.exports)
+        self._take(wiring)
+
+    def _take(self, wiring: Wiring) -> None:
+        account = wiring.account
+        account.stream_imports = wiring.streams
+        if wiring.services:
+            self._services[account] = wiring.services
+            for subscription in wiring.services:
+                account.space.subscribe(subscription)
 
     def renew_shadows(self, account: Account, subscriptions: Iterable[Subscription]) -> None:
         """Replace the shadows of subscriptions by those of the present imports."""
@@ -356,8 +403,9 @@ class Imports:
         subscription.shadows = None
 
 
-def _export_of(exporter: Account, subject: str) -> Export:
-    for export in exporter.configured.exports:
+def export_of(exports: tuple[Export, ...], subject: str) -> Export:
+    """Return the export that a service import uses."""
+    for export in exports:
         if export.kind is ExportKind.SERVICE and is_subset(subject.encode(), export.subject.encode()):
             return export
     return Export(kind=ExportKind.SERVICE, subject=subject)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.slices import Pieces
 from millstream.broker.options import SubjectMapping
 from millstream.subjects.transform import WeightedMapping
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 _MOST_KNOWN: Final = 4096  # subjects of which it is kept what they become
 
 
-def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Callable[[bytes], bytes] | None:
-    """Return a function from published to delivered subject, or None if nothing is mapped.
+def account_mapping(
+    mappings: Sequence[SubjectMapping], generator: Random
+) -> Pieces[Callable[[bytes], bytes] | None]:
+    """Return a function from published to delivered subject, or None if nothing is mapped; works in pieces.
 
     The first mapping whose source covers the subject decides.  A message to be dropped (the weights may leave
     a rest) is mapped to the empty subject, which nobody can subscribe to.
@@ -28,6 +31,7 @@ def account_mapping(mappings: Sequence[SubjectMapping], generator: Random) -> Ca
         shares = [(destination.subject, destination.weight) for destination in mapping.destinations]
         start = re.split(r"[*>]", mapping.source, maxsplit=1)[0].encode()  # of all subjects that are covered
         rules.append((start, WeightedMapping(mapping.source, shares, generator=generator)))
+        yield 1
 
     known: dict[bytes, bytes] = {}  # where chance decides nothing
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.base import guard
 from millstream.base.slices import Pieces, finish
-from millstream.broker import handshake
+from millstream.broker import account_changes, handshake
 from millstream.broker.auth import BrokerAuthenticator, Candidate, Identity
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.options import BrokerOptions
@@ -29,6 +29,8 @@ from millstream.protocol import errors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from millstream.broker.account_changes import AccountChanges
+    from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
     from millstream.broker.connection import Connection
     from millstream.broker.router import Subscription
@@ -51,37 +53,37 @@ def apply_in_slices(
     broker: Broker, options: BrokerOptions, authenticator: BrokerAuthenticator
 ) -> Pieces[None]:
     """Apply `options`, whose `authenticator` may be made in another thread, and check clients in slices."""
+    changes, base = None, None
+    while changes is None or base is not broker.options:
+        base = broker.options
+        changes = yield from account_changes.prepare(broker, options)
     if broker.renewal is not None:
         finish(broker.renewal.run())  # or a client would never be checked against the options in between
-    renewal = broker.renewal = _exchange(broker, options, authenticator)
+    renewal, gone = _exchange(broker, options, authenticator, changes)
+    broker.renewal = renewal
     yield len(broker.connections)
+    yield from broker.imports.catch_up_in_slices()
+    for account in gone:
+        broker.imports.unwire(account)
+        yield 1
     yield from renewal.run()
 
 
-def _exchange(broker: Broker, options: BrokerOptions, authenticator: BrokerAuthenticator) -> Renewal:
-    """Put the options in force; all clients are outdated afterwards."""
+def _exchange(
+    broker: Broker, options: BrokerOptions, authenticator: BrokerAuthenticator, changes: AccountChanges
+) -> tuple[Renewal, list[Account]]:
+    """Put the options in force; returns the check of all clients, which are outdated, and gone accounts."""
     old, broker.options = broker.options, options
     previous, broker.authenticator = broker.authenticator, authenticator
-    access_changed = (old.authorization, old.accounts, old.mappings, old.websocket) != (
-        options.authorization,
-        options.accounts,
-        options.mappings,
-        options.websocket,
+    gone = changes.apply(broker)
+    access_changed = bool(changes.accounts or gone) or (
+        (old.authorization, old.mappings, old.websocket)
+        != (options.authorization, options.mappings, options.websocket)
     )
-    rewires = access_changed and _shared(old) != _shared(options)
-    if access_changed:
-        broker.configure_accounts()
-    if rewires:
-        guard.alone("renewing imports", broker.imports.wire)
     check = _Check(broker, previous, access_changed)
     renewal = Renewal(broker, check.finish)
-    renewal.add(list(broker.connections.values()), check.renew, rewires=rewires)
-    return renewal
-
-
-def _shared(options: BrokerOptions) -> list[object]:
-    """Return what accounts import and export."""
-    return [(each.name, each.imports, each.exports) for each in options.accounts]
+    renewal.add(list(broker.connections.values()), check.renew, rewires=bool(changes.wirings))
+    return renewal, gone
 
 
 class Renewal:
@@ -134,6 +136,7 @@ class Renewal:
             return
         _, check, rewires = pending
         try:
+            self._broker.imports.catch_up(connection.account)
             check(connection)
             if not connection.closed:
                 _refresh(self._broker, connection, rewires)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from millstream.base.clock import SystemClock
 from millstream.base.slices import Pieces, finish
+from millstream.broker import account_changes
 from millstream.broker.info import SERVER_VERSION
 from millstream.broker.options import ExportKind, Import, MapDestination, SubjectMapping
 from millstream.jsapi.names import API_ALL, domain_mappings
@@ -132,9 +133,10 @@ class JetStreamService:
         mappings = _domain_mappings(options.domain) if options.domain else ()
         names = broker.accounts.keys() - {broker.options.system_account}
         built_in = dict.fromkeys(names | options.accounts.keys(), mappings)
-        if built_in != broker.built_in_mappings:
-            broker.built_in_mappings = built_in
-            broker.configure_accounts()
+        before, broker.built_in_mappings = broker.built_in_mappings, built_in
+        for name in (before.keys() | built_in.keys()) & broker.accounts.keys():
+            if before.get(name) != built_in.get(name):
+                account_changes.put(broker, broker.accounts[name].configured)
 
     def _with_claimed(self, options: JetStreamOptions) -> JetStreamOptions:
         """Return the options with the accounts that tokens describe."""

@@ -38,7 +38,8 @@ def options(allowed: str, names: list[str] = NAMES, **more: Any) -> BrokerOption
 def begin(broker: Broker, new: BrokerOptions) -> Any:
     """Put options in force, and check no client."""
     pieces = reload.apply_in_slices(broker, new, ClientAuthenticator(new))
-    next(pieces)
+    while broker.options is not new:
+        next(pieces)
     return pieces
 
 
@@ -165,3 +166,67 @@ def test_a_mapping_that_is_added_applies_to_a_client_with_a_route() -> None:
     assert one.say(b"PUB a 0\r\n\r\n") == b"MSG b 1 0\r\n\r\n"
     reload.apply(broker, BrokerOptions())
     assert one.say(b"PUB a 0\r\n\r\n") == b""
+
+
+def _shared(local: str, *, chained: bool = False) -> tuple[AccountOptions, ...]:
+    """Accounts of which C calls a service of A as `local`; through B, if it is `chained`."""
+    export = Export(kind=ExportKind.SERVICE, subject="svc")
+    direct = Import(kind=ExportKind.SERVICE, account="A", subject="svc", to="" if chained else local)
+    through = Import(kind=ExportKind.SERVICE, account="B", subject="svc", to=local)
+    return (
+        AccountOptions(name="A", exports=(export,)),
+        AccountOptions(name="B", exports=(export,), imports=(direct,) if chained else ()),
+        AccountOptions(name="C", imports=(through if chained else direct,)),
+    )
+
+
+def _with_shared(accounts: tuple[AccountOptions, ...]) -> BrokerOptions:
+    users = tuple(User(name=each.name, password=each.name, account=each.name) for each in accounts)
+    return BrokerOptions(accounts=accounts, authorization=Authorization(users=users))
+
+
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("connected", [True, False], ids=["connected", "new"])
+def test_a_client_uses_the_new_imports_before_its_account_had_its_turn(
+    connected: bool, chained: bool
+) -> None:
+    old = _with_shared(_shared("old"))
+    broker = make_broker(accounts=old.accounts, authorization=old.authorization)
+    service = client(broker, "A")
+    service.say(b"SUB svc 1\r\n")
+    asker = client(broker, "C") if connected else None
+    pieces = begin(broker, _with_shared(_shared("new", chained=chained)))
+    asker = asker or client(broker, "C")
+    asker.transport.receive(b"PUB old 3\r\nold\r\nPUB new 3\r\nnew\r\n")
+    heard = service.heard()
+    assert heard.count(b"MSG svc 1") == 1
+    assert b"\r\nnew\r\n" in heard
+    finish(pieces)
+    asker.say(b"PUB new 3\r\nnew\r\n")
+    assert service.heard().count(b"MSG svc 1") == 1
+
+
+def test_a_reload_leaves_imports_alone_that_do_not_change() -> None:
+    new = _with_shared(_shared("svc"))
+    broker = make_broker(accounts=new.accounts, authorization=new.authorization)
+    before = dict(broker.imports._services)
+    others = (*new.accounts, AccountOptions(name="D", imports=new.accounts[2].imports))
+    more = replace(others[0], exports=(*others[0].exports, Export(kind=ExportKind.SERVICE, subject="x")))
+    reload.apply(broker, replace(new, accounts=(more, *others[1:])))
+    after = dict(broker.imports._services)
+    assert {account.name for account in after.keys() - before.keys()} == {"D"}
+    assert all(after[account] is subscriptions for account, subscriptions in before.items())
+    shared = Export(kind=ExportKind.SERVICE, subject="svc", response_threshold_s=7.0)
+    reload.apply(broker, replace(new, accounts=(replace(more, exports=(shared,)), *others[1:])))
+    assert all(broker.imports._services[account] is not after[account] for account in after)
+
+
+def test_imports_that_still_wait_are_there_when_the_next_reload_begins() -> None:
+    first = _with_shared(_shared("old"))
+    broker = make_broker(accounts=first.accounts, authorization=first.authorization)
+    service, asker = client(broker, "A"), client(broker, "C")
+    service.say(b"SUB svc 1\r\n")
+    begin(broker, _with_shared(_shared("new")))
+    finish(begin(broker, replace(_with_shared(_shared("new")), max_payload=100)))
+    asker.say(b"PUB old 0\r\n\r\nPUB new 0\r\n\r\n")
+    assert service.heard().count(b"MSG svc 1") == 1
