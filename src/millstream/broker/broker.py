@@ -405,6 +405,8 @@ class Broker:
         session.reason = reason
         session.stop_auth_timer()
         closed = ClosedConnection.of(connection, time.time_ns())
+        if len(self.closed) == self.closed.maxlen:
+            self.departures.drop_records(self.closed.popleft().ended)
         self.closed.append(closed)
         guard.alone("ending subscriptions", self.departures.leave, connection, closed.ended)
         connection.account.discard(connection)

@@ -40,8 +40,8 @@ class Departures:
 
     # -- subscriptions ----------------------------------------------------------------------------
 
-    def leave(self, connection: Connection, records: list[SubscriptionRecord]) -> None:
-        """End all subscriptions of a closed connection; `records` gets one of each, newest first."""
+    def leave(self, connection: Connection, records: list[SubscriptionRecord] | None) -> None:
+        """End all subscriptions of a closed connection; `records`, if any, gets one of each, newest first."""
         if len(connection.subscriptions) <= AT_ONCE:
             self._broker.subscriptions.remove_newest(connection, AT_ONCE, records)
             return
@@ -51,9 +51,9 @@ class Departures:
     def move(self, connection: Connection, then: Callable[[], None]) -> bool:
         """End all subscriptions of a connection that stays; return False if `then` is called later."""
         if len(connection.subscriptions) <= AT_ONCE:
-            self._broker.subscriptions.remove_newest(connection, AT_ONCE, [])
+            self._broker.subscriptions.remove_newest(connection, AT_ONCE, None)
             return True
-        self._broker.turns.in_slices("ending subscriptions", self._end_subscriptions(connection, [], then))
+        self._broker.turns.in_slices("ending subscriptions", self._end_subscriptions(connection, None, then))
         return False
 
     def _hide(self, connection: Connection) -> None:
@@ -65,13 +65,18 @@ class Departures:
     def _end_subscriptions(
         self,
         connection: Connection,
-        records: list[SubscriptionRecord],
+        records: list[SubscriptionRecord] | None,
         then: Callable[[], None] | None = None,
     ) -> Pieces[None]:
         while self._broker.subscriptions.remove_newest(connection, _PIECE, records):
             yield _PIECE
         if then is not None:
             then()
+
+    def drop_records(self, records: list[SubscriptionRecord]) -> None:
+        """Free the records of a connection that nobody asks about any more."""
+        if len(records) > AT_ONCE:
+            self._broker.turns.in_slices("forgetting subscriptions", _shorten(records))
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -117,3 +122,9 @@ class Departures:
             guard.alone("ending a connection", self._broker.part, connection)
         else:
             guard.alone("ending a connection", self._broker.forget, connection, reason)
+
+
+def _shorten(records: list[SubscriptionRecord]) -> Pieces[None]:
+    while records:
+        del records[-_PIECE:]
+        yield _PIECE

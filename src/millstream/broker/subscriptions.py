@@ -112,16 +112,19 @@ class Subscriptions:
         connection.subscriptions.remove(subscription.sid)
         self._end(connection, subscription)
 
-    def remove_newest(self, connection: Connection, count: int, records: list[SubscriptionRecord]) -> bool:
+    def remove_newest(
+        self, connection: Connection, count: int, records: list[SubscriptionRecord] | None
+    ) -> bool:
         """Remove up to `count` subscriptions, roughly the newest first; return False when none is left.
 
-        Appends a record of each to `records`.  One that cannot be ended is reported, and the others are
-        removed.
+        Appends a record of each to `records`, if any.  One that cannot be ended is reported, and the others
+        are removed.
         """
         held: WideMap = connection.subscriptions
         while count > 0 and len(held) > 0:
             subscription = held.take_one()
-            records.append(record_of(subscription))
+            if records is not None:
+                records.append(record_of(subscription))
             try:
                 self._end(connection, subscription)
             except Exception as error:

@@ -226,7 +226,7 @@ class Leafs:
         link.account.links.pop(link.cid, None)
         if link.links is not None:
             link.links.drop(link)
-            guard.alone("ending subscriptions", self.broker.departures.leave, link, [])
+            guard.alone("ending subscriptions", self.broker.departures.leave, link, None)
             link.links.finish(link)
         _log.info("%s - Leafnode connection closed: %s - Account: %s", link, reason.value, link.account.name)
         if was_ready:
