@@ -16,6 +16,8 @@ import pytest
 from millstream.base.build import pure_requested
 from millstream.broker import reload
 from millstream.broker.auth import ClientAuthenticator
+from millstream.broker.options import AccountOptions, Export, ExportKind, Import
+from millstream.jetstream.consumers.saved_state import OpenLetter
 from millstream.server.monitor.accountz import AccountzOptions, account_statz, accountz
 from millstream.server.monitor.connz import ConnzOptions, connz
 from millstream.server.monitor.exposition import table_text
@@ -138,6 +140,17 @@ def write_checkpoint(site: Site) -> None:
     assert journal.checkpointing
     site.loop.run_ready()
     assert not journal.checkpointing
+
+
+def open_letters(site: Site, scale: int) -> None:
+    """Dead letters that are not durable in their stream."""
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
+    config = {"durable_name": "d", "ack_policy": "explicit"}
+    site.ask("CONSUMER.DURABLE.CREATE.M.d", {"stream_name": "M", "config": config})
+    journal: Any = site.account.stream("M").consumers.journal
+    for number in range(50 * scale):
+        journal.put_letter(OpenLetter("d", 1, number, "letters", number, b"dead", b"", b""))
+    site.loop.run_ready()
 
 
 def change_consumer(site: Site, **config: Any) -> None:
@@ -295,6 +308,24 @@ def reload_options(site: Site) -> None:
     assert all(each.parser.max_payload == 5000 for each in site.broker.connections.values())
 
 
+def importers(site: Site, scale: int) -> None:
+    """Many accounts that import a service."""
+    reload_accounts(site, 5 * scale, "svc.*")
+
+
+def reload_accounts(site: Site, count: int, exported: str) -> None:
+    """Reload a configuration with so many accounts that import one subject."""
+    service = Export(kind=ExportKind.SERVICE, subject=exported)
+    imported = Import(kind=ExportKind.SERVICE, account="X", subject=exported)
+    many = (AccountOptions(name=f"A{number}", imports=(imported,)) for number in range(count))
+    accounts = (AccountOptions(name="X", exports=(service,)), *many)
+    new = msgspec.structs.replace(site.broker.options, accounts=accounts)
+    pieces = reload.apply_in_slices(site.broker, new, ClientAuthenticator(new))
+    site.broker.turns.in_slices("reload", pieces)
+    site.loop.run_ready()
+    assert len(site.broker.accounts) == count + 3
+
+
 def _consumer(**config: Any) -> Any:
     return {"stream_name": "M", "config": {"durable_name": "new", "ack_policy": "explicit", **config}}
 
@@ -398,6 +429,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("all are refused", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"-NAK")),
     ("all are terminated", partial(taken, policy="explicit"), lambda site: say_of_each(site, b"+TERM")),
     ("a checkpoint of what is not acknowledged", partial(taken, policy="explicit"), write_checkpoint),
+    ("a checkpoint of dead letters", open_letters, write_checkpoint),
     (
         "another time for acks",
         partial(taken, policy="explicit"),
@@ -434,6 +466,9 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("a message to many subscriptions", listeners, publish_wide),
     ("a message to many clients", audience, publish_wide),
     ("a reload with many clients", audience, reload_options),
+    ("accounts come", importers, lambda site: reload_accounts(site, 1000, "svc.*")),
+    ("imports change", importers, lambda site: reload_accounts(site, 500, "other.*")),
+    ("accounts go", importers, lambda site: reload_accounts(site, 0, "svc.*")),
     (
         "a subscriber leaves",
         subscriptions,

@@ -123,7 +123,7 @@ class Journal(Committing):
         self._size = 0  # of the last one
         self._untidy = False  # something is damaged: have everything twice again
         self._begun = self._previous = self.log.first_seq  # where this one and the last one begin
-        self._left: Iterator[Alive] | None = None  # consumers that it has not written
+        self._left: Iterator[Alive | int] | None = None  # consumers and letters that it has not written
         self._writing = False  # a slice of it
         self._copied = ""  # the consumer whose state is being copied for it
         self._copy = StateCopy()
@@ -326,29 +326,35 @@ class Journal(Committing):
         """
         if self.checkpointing:
             return
-        self._left = iter(consumers)
+        self._left = self._everything(consumers)
         self._begun = self._next_seq()
         self._written = self._size = 0
         self._untidy = False
         self._write_slice()
 
+    def _everything(self, consumers: Iterable[Alive]) -> Iterator[Alive | int]:
+        yield from consumers
+        yield from list(self.letters)  # later ones are behind the beginning of the checkpoint anyway
+
     def _write_slice(self) -> None:
         assert self._left is not None
         slices.begin(self._world, "checkpoint of consumers", self._write_some(self._left))
 
-    def _write_some(self, left: Iterator[Alive]) -> Pieces[None]:
+    def _write_some(self, left: Iterator[Alive | int]) -> Pieces[None]:
         self._writing = True
         size = self._size
         try:
             for each in left:
-                yield from self._write_again(each)
+                if isinstance(each, int):
+                    self._write_letter(each)
+                    yield 1
+                else:
+                    yield from self._write_again(each)
                 if self._left is not left:
                     return  # the journal was closed
                 if self._size - size >= self._slice_size:
                     break
             else:
-                for number, letter in self.letters.items():
-                    self._put(encode_letter(number, letter))
                 self._put(encode_checkpoint(self._begun))
                 self._left = None
                 self._last = self.log.last_seq
@@ -375,6 +381,14 @@ class Journal(Committing):
             self._copy.clear()
         self._put(entry)
         self._size += record_size(len(_SUBJECT), 0, len(entry))
+
+    def _write_letter(self, number: int) -> None:
+        """Write a letter once more, unless it was stored meanwhile."""
+        letter = self.letters.get(number)
+        if letter is not None:
+            entry = encode_letter(number, letter)
+            self._put(entry)
+            self._size += record_size(len(_SUBJECT), 0, len(entry))
 
     def _go_on_with_checkpoint(self) -> None:
         if self._left is not None:

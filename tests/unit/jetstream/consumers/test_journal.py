@@ -9,6 +9,7 @@ import pytest
 
 from millstream.jetstream.consumers.entries import encode_config
 from millstream.jetstream.consumers.journal import Alive, Changes, Journal
+from millstream.jetstream.consumers.saved_state import OpenLetter
 from millstream.jsapi.consumer_types import ConsumerState
 from millstream.store.errors import StoreError
 from tests.kits.crashfs import CrashFileSystem, Keep
@@ -382,6 +383,32 @@ def test_a_checkpoint_is_written_a_slice_at_a_time() -> None:
     assert set(found) == {*names, "new"} - {"c48"}
     assert set(found["c0"].state.pending) == {2}
     assert found["c49"].torn is False
+
+
+def letter(sseq: int) -> OpenLetter:
+    return OpenLetter("c", CREATED, sseq, "the stream of letters", sseq, b"dead", b"", b"x" * 100)
+
+
+def test_a_checkpoint_has_the_letters_that_are_not_stored_when_their_turn_comes() -> None:
+    desk = Desk(slice_size=1000)
+    desk.create("c")
+    numbers = [desk.journal.put_letter(letter(sseq)) for sseq in range(1, 101)]
+    desk.settle()
+    before = len(desk.fs.transcript)
+    desk.journal.checkpoint([alive("c", ConsumerState())])
+    assert desk.journal.checkpointing
+    stored, late = numbers[-10:], letter(101)
+    for number in stored:
+        desk.journal.letter_stored(number)
+    numbers.append(desk.journal.put_letter(late))
+    desk.settle()
+    assert not desk.journal.checkpointing
+    assert desk.fs.transcript[before:].count("sync 0000000001.log") > 5
+    open_letters = {number: each for number, each in desk.journal.letters.items() if number not in stored}
+    assert list(open_letters) == [number for number in numbers if number not in stored]
+    desk.checkpoint("c")
+    desk.checkpoint("c")
+    assert desk.after_power_cut().journal.letters == open_letters
 
 
 def test_a_checkpoint_leaves_out_consumers_that_were_deleted_or_made_again() -> None:
