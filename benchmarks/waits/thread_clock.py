@@ -1,4 +1,4 @@
-"""``python -m benchmarks.waits.thread_clock serve …``: our server with clocks that a busy machine does not disturb.
+"""``python -m benchmarks.waits.thread_clock serve …``: our server with clocks that no other process disturbs.
 
 The watchdog is on the clock of its thread: it records the processor time of a step, whatever else the machine
 does meanwhile.  Time in which the loop waits for the disk or for the interpreter lock is left out.
