@@ -186,16 +186,16 @@ class FrameReader:
         return held
 
 
-def read_sound_frames(data: bytes) -> tuple[bytes, int]:
+def read_sound_frames(data: bytes, most: int) -> tuple[bytes, int]:
     """Return what can be read of an S2 stream, and how many bytes of it are damaged.
 
     The content of a damaged frame may be altered, with zeros in place of what is missing. A frame with a
-    damaged length also costs what follows.
+    damaged length also costs what follows.  Raises ArchiveError for a content of more than `most` bytes.
     """
     reader = FrameReader()
     reader.begin()
     pieces: list[bytes] = []
-    damaged = at = 0
+    damaged = at = size = 0
     while at < len(data):
         try:
             end = reader.end_of_frame(data, at)
@@ -209,6 +209,9 @@ def read_sound_frames(data: bytes) -> tuple[bytes, int]:
             pieces.append(_damaged_content(data[at], data[at + _HEAD : end]))
             damaged += end - at
         at = end
+        size += len(pieces[-1])
+        if size > most:
+            raise ArchiveError(f"its content is larger than {most} bytes")
     return b"".join(pieces), damaged
 
 

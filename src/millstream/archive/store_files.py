@@ -6,8 +6,8 @@
         obs/<consumer>/meta.inf, meta.sum, o.dat [, meta.key]      a consumer (``old_consumers``)
         __new_msgs__                                       a purge that did not end: it replaces `msgs`
 
-Files are opened for reading only.  Every method raises ArchiveError for what cannot be read.  Not here: what
-is done about damage.
+Files are opened for reading only.  Every method raises ArchiveError for what cannot be read, and for blocks
+larger than any server writes: a few bytes can decompress to very many.  Not here: what is done about damage.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from millstream.jsapi.stream_types import StreamConfig
 _BLOCK: Final = re.compile(r"([0-9]{1,9})\.blk")
 _COMPRESSED: Final = b"cmp"
 _S2: Final = 1
+_LARGEST_BLOCK: Final = 256 * 1024 * 1024  # nats-server begins a new one after 8 MiB; a message may have 64
 _NO_CHECKSUM: Final = bytes(HASH_SIZE)  # the last eight bytes of a block without records
 
 _Config = TypeVar("_Config", StreamConfig, ConsumerConfig)
@@ -116,7 +117,7 @@ class NatsServerStream:
             at += 1
         if data[3] != _S2 or len(data) - at - 1 < HASH_SIZE:
             raise ArchiveError("its compression is unknown")
-        content, damaged = read_sound_frames(data[at + 1 : -HASH_SIZE])
+        content, damaged = read_sound_frames(data[at + 1 : -HASH_SIZE], _LARGEST_BLOCK)
         return BlockContent(content + data[-HASH_SIZE:], damaged)
 
     def index(self, blocks: list[StoredBlock]) -> tuple[StreamIndex | None, bool]:
@@ -187,6 +188,8 @@ class NatsServerStream:
         return self._keys.asset_key(self.account, context, _read(path))
 
     def _block_bytes(self, block: StoredBlock) -> bytes:
+        if block.size > _LARGEST_BLOCK:
+            raise ArchiveError(f"it is larger than {_LARGEST_BLOCK} bytes")
         folder = os.path.dirname(block.path)
         key = self._asset_key(folder, f"{self.name}:{block.number}", f"{block.number}.key")
         data = _read(block.path)

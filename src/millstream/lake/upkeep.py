@@ -257,9 +257,12 @@ def _named(table: "Table") -> set[str]:
 
 
 def _delete(table: "Table", paths: Iterable[str]) -> None:
-    """Delete files below the table's location; one that is gone already is no error."""
+    """Delete files below the table's location; one that is gone already is no error.
+
+    Paths come from metadata that others may have written, so those that lead upwards are left alone.
+    """
     root = table.location().rstrip("/") + "/"
     for path in paths:
-        if path.startswith(root):
+        if path.startswith(root) and ".." not in path.removeprefix(root).split("/"):
             with contextlib.suppress(FileNotFoundError, OSError):
                 table.io.delete(path)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from millstream.archive import store_files
 from millstream.archive.frames import S2_START, PackLevel, s2_frames
 from millstream.archive.store_files import NatsServerStream, stored_streams
 from millstream.archive.store_keys import StoreKeys
@@ -154,6 +155,25 @@ def test_a_flipped_byte_of_a_compressed_block_costs_what_it_hit(unpacked: Path) 
         kept.append(mine.messages)
         shutil.rmtree(unpacked.parent / "ours")
     assert sorted(kept)[len(kept) // 2] > len(told) // 2
+
+
+def test_a_block_that_decompresses_to_too_much_costs_itself(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = largest(unpacked)
+    frames = S2_START + s2_frames(bytes(3 * 2**20), PackLevel.FAST)
+    Path(stream.blocks()[0].path).write_bytes(b"cmp\1\1" + frames + bytes(8))
+    monkeypatch.setattr(store_files, "_LARGEST_BLOCK", 2 * 2**20)
+    mine = next(each for each in adopted(unpacked).streams if each.stream == stream.name)
+    assert [each.reason for each in mine.damage] == ["its content is larger than 2097152 bytes"]
+
+
+def test_a_file_larger_than_any_block_costs_itself(unpacked: Path) -> None:
+    stream = largest(unpacked)
+    with open(stream.blocks()[0].path, "r+b") as file:
+        file.truncate(2**40)  # sparse
+    mine = next(each for each in adopted(unpacked).streams if each.stream == stream.name)
+    assert [each.reason for each in mine.damage] == ["it is larger than 268435456 bytes"]
 
 
 def test_a_lost_configuration_costs_its_stream_alone(unpacked: Path) -> None:

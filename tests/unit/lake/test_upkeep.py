@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 from millstream.lake.errors import LakeError
 from millstream.lake.places import local_path
 from millstream.lake.table import LakeTable
-from millstream.lake.upkeep import expire, merge_files, remove_orphans
+from millstream.lake.upkeep import _delete, expire, merge_files, remove_orphans
 from tests.kits.lake import FORM, SIZE, add, files_of, rows, sequences
 from tests.unit.lake.test_commits import Faulty, catalog, faults, settings, table
 
@@ -138,3 +138,17 @@ def test_files_of_an_older_schema_are_merged_with_new_ones(catalog: Catalog, tab
     found = table.load().scan().to_arrow()
     assert found.column("seq").to_pylist() == list(range(1, 21))
     assert found.column("price").null_count == 20
+
+
+def test_paths_that_lead_out_of_the_table_are_not_removed(table: LakeTable) -> None:
+    """Metadata of others may name any file."""
+    loaded = table.load()
+    outside = root(table).parent / "precious.parquet"
+    outside.write_bytes(b"x")
+    inside = root(table) / "data" / "old.parquet"
+    inside.parent.mkdir(exist_ok=True)
+    inside.write_bytes(b"x")
+    above = loaded.location().rstrip("/")
+    _delete(loaded, [f"{above}/data/../../{outside.name}", f"{above}/data/old.parquet"])
+    assert outside.exists()
+    assert not inside.exists()

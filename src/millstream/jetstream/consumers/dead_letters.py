@@ -34,6 +34,7 @@ from millstream.jsapi import letter_headers as names
 from millstream.jsapi.consumer_types import ConsumerConfig, DeadLetterState
 from millstream.jsapi.enums import AckPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
+from millstream.jsapi.limits import MAX_HEADER_BYTES
 from millstream.jsapi.names import METADATA_DEAD_LETTER
 from millstream.protocol import headers
 from millstream.store.errors import StoreError
@@ -53,6 +54,7 @@ _log = logging.getLogger("millstream.jetstream")
 _NS: Final = 1_000_000_000
 _FIRST_RETRY_NS: Final = 2 * _NS
 _LAST_RETRY_NS: Final = 60 * _NS
+_LONGEST_REASON: Final = 1024  # letters of a client's reason
 MAX_DELIVER: Final = "max_deliver"
 TERMINATED: Final = "terminated"
 TOO_LARGE: Final = "too_large"
@@ -231,17 +233,21 @@ class LetterWriter:
         """Return the headers of the letter in `_record`: the publisher's, the origin, and the reason."""
         consumer, record = self._consumer, self._record
         published = headers.read_pairs(record.headers())
-        pairs = [pair for pair in published if names.is_own_header(pair[0])]
-        pairs += [
+        reason = " ".join(message.reason[:_LONGEST_REASON].split())
+        ours = [
             (names.ORIG_STREAM, consumer.stream.name),
             (names.ORIG_SEQ, str(message.sseq)),
             (names.ORIG_TIME, format_time(record.timestamp)),
             (names.ORIG_SUBJECT, headers.text_of(record.subject())),
             (names.DLQ_CONSUMER, consumer.name),
             (names.DLQ_DELIVERIES, str(consumer.ledger.deliveries(message.sseq) - message.unsent)),
-            (names.DLQ_REASON, " ".join(message.reason.split())),
         ]
-        return headers.make_text(pairs)
+        pairs = [pair for pair in published if names.is_own_header(pair[0])]
+        block = headers.make_text([*pairs, *ours, (names.DLQ_REASON, reason)])
+        if len(block) <= MAX_HEADER_BYTES:
+            return block
+        reason += f"; its {len(pairs)} headers are too long for a letter"
+        return headers.make_text([*ours, (names.DLQ_REASON, reason)])
 
     def _find_target(self) -> Stream:
         """Return the stream of the letters; raise ApiError if it cannot keep them."""

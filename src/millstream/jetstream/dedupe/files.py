@@ -121,7 +121,10 @@ class IdFiles:
             tables = file.read(count * ENTRY_SIZE, size)
             if checksum(tables) != crc:
                 raise StoreError("read", path, "its index is damaged")
-            generation = Generation(path, file, tables, buckets, count, first_id, last_id, last_ns)
+            try:
+                generation = Generation(path, file, tables, buckets, count, first_id, last_id, last_ns)
+            except ValueError as error:  # nobody but a forger makes such a file
+                raise StoreError("read", path, str(error)) from None
             return IdFile(first, last, generation), key
         except BaseException:
             file.close()

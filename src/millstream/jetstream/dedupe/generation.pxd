@@ -41,5 +41,9 @@ cdef class Generation:
     )
     cpdef bytes entries_in(self, Py_ssize_t first, Py_ssize_t end)
 
+@cython.locals(
+    p="const unsigned char*", before="unsigned long long", start="unsigned long long", bucket=Py_ssize_t,
+)
+cdef bint _rises(bytes tables, Py_ssize_t buckets, unsigned long long count) noexcept
 @cython.locals(value="unsigned long long")
 cdef unsigned long long _read4(const unsigned char* p, Py_ssize_t at) noexcept nogil

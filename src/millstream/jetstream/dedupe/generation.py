@@ -51,8 +51,10 @@ class Generation:
         last_seq: int,
         last_ns: int,
     ) -> None:
-        if len(tables) != buckets * (INDEX_SIZE + LINE_SIZE):
+        if buckets < 1 or len(tables) != buckets * (INDEX_SIZE + LINE_SIZE):
             raise ValueError("the tables have another size")
+        if not _rises(tables, buckets, count):
+            raise ValueError("the index leads to no entries")
         self.name = name
         self.file = file
         self.buckets = buckets
@@ -154,6 +156,18 @@ class Generation:
     def mend(self, bucket: int, entries: bytes) -> None:
         """Use these entries instead of those of a damaged bucket."""
         self.mended[bucket] = entries
+
+
+def _rises(tables: bytes, buckets: int, count: int) -> bool:
+    """Return True if the entries of each bucket follow those of the one before, and all exist."""
+    p = tables
+    before = 0
+    for bucket in range(buckets):
+        start = read_little(p, bucket * _INDEX, 4)
+        if start < before or start > count or (bucket == 0 and start > 0):
+            return False
+        before = start
+    return True
 
 
 def _read4(p: bytes, at: int) -> int:

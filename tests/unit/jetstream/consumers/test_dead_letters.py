@@ -71,6 +71,28 @@ def test_a_term_makes_a_letter_and_is_confirmed_when_it_is_kept(site: LetterSite
     assert site.origins() == [1]
 
 
+def test_a_long_reason_is_cut(site: LetterSite) -> None:
+    site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    ((_, ack),) = site.take()
+    site.say(ack, b"+TERM " + b"why " * 30_000)
+    ((_, found),) = site.letters()
+    assert found[names.DLQ_REASON].startswith("terminated: why why ")
+    assert len(found[names.DLQ_REASON]) < 1100
+
+
+@pytest.mark.parametrize("value", [b"v" * 65_400, b"\xe9" * 40_000], ids=["long", "Latin-1"])
+def test_headers_that_leave_no_room_for_those_of_a_letter(site: LetterSite, value: bytes) -> None:
+    site.world.send(b"orders.new", b"body", headers=b"NATS/1.0\r\nTrace: 7\r\nLong: %b\r\n\r\n" % value)
+    site.world.settle()
+    spend(site)
+    ((payload, found),) = site.letters()
+    assert payload == b"body"
+    assert found[names.DLQ_REASON] == "max_deliver; its 2 headers are too long for a letter"
+    assert found[names.ORIG_SEQ] == "1"
+    assert "error" not in site.info()["dead_letters"]
+
+
 def test_a_message_larger_than_any_request_makes_a_letter() -> None:
     site = LetterSite()
     site.set_up(max_bytes=200)

@@ -7,9 +7,10 @@ import random
 
 import pytest
 
+from millstream.base.checksum import crc32c
 from millstream.base.siphash import KEY_SIZE
 from millstream.jetstream.dedupe.builder import Builder, buckets_for, first_hash_of
-from millstream.jetstream.dedupe.files import GivenUp, IdFile, IdFiles
+from millstream.jetstream.dedupe.files import _END, _MAGIC, GivenUp, IdFile, IdFiles
 from millstream.jetstream.dedupe.generation import DamagedIds
 from millstream.jetstream.dedupe.window import Dedupe
 from millstream.store.fs import MemoryFileSystem
@@ -215,3 +216,33 @@ def test_only_buckets_of_the_file_are_added() -> None:
         Builder(3).add(b"", 2, 4)
     with pytest.raises(ValueError, match="no such buckets"):
         Builder(3).add(b"x", 0, 3)
+
+
+@pytest.mark.parametrize("starts", [{3: 2**31}, {3: 0}, {0: 1}], ids=["behind the end", "falling", "late"])
+def test_a_forged_index_leads_nowhere(starts: dict[int, int]) -> None:
+    """Checksums find accidents and not forgers, and no file may lead out of the memory of its entries."""
+    fs = MemoryFileSystem()
+    files = IdFiles(fs, FOLDER, "me")
+    written(files, 1, 1, 1000)
+    file = fs.open(f"{FOLDER}/0000000001-0000000001.ids", create=False)
+    data = bytearray(file.read(0, file.size()))
+    index, end = 32 * 999, len(data) - _END.size
+    for bucket, start in starts.items():
+        data[index + 8 * bucket : index + 8 * bucket + 4] = start.to_bytes(4, "little")
+    data[-8:-4] = crc32c(bytes(data[index:end])).to_bytes(4, "little")
+    data[-4:] = crc32c(bytes(data[end:-4])).to_bytes(4, "little")
+    file.overwrite(0, bytes(data))
+    loaded = files.load(["0000000001-0000000001.ids"], 10_000)
+    assert loaded.files == []
+    assert "the index leads to no entries" in loaded.damaged[0]
+
+
+def test_a_forged_file_without_buckets() -> None:
+    fs = MemoryFileSystem()
+    fs.make_folder(FOLDER)
+    end = _END.pack(_MAGIC, 0, 0, 1, 9, 9, KEY, b"me".ljust(32, b"\0"), crc32c(b""), 0)[:-4]
+    name = "0000000001-0000000001.ids"
+    fs.open(f"{FOLDER}/{name}", create=True).append(end + crc32c(end).to_bytes(4, "little"))
+    loaded = IdFiles(fs, FOLDER, "me").load([name], 10_000)
+    assert loaded.files == []
+    assert "the tables have another size" in loaded.damaged[0]
