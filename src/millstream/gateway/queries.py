@@ -29,7 +29,28 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 _FIRST_BYTES: Final = 256 * 1024  # gathered before an answer begins, so that most errors have their status
+_ENDING_S: Final = 1.0  # for the end of a process whose time is over
 _PACKAGES: Final = ("duckdb", "pyarrow")
+
+
+class _Place:
+    """The place of a query among those at once, until its process has ended.
+
+    The process ends with the query's time at the latest, so a caller that takes no more of the result holds
+    no place for longer.
+    """
+
+    def __init__(self, taken: set[_Place], time_s: float) -> None:
+        self._taken = taken
+        taken.add(self)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(time_s + _ENDING_S, self.free) if time_s else None
+
+    def free(self) -> None:
+        """Let another query have the place."""
+        self._taken.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class QueryDesk:
@@ -38,7 +59,7 @@ class QueryDesk:
     def __init__(self, limits: Limits, tables: TableDesk) -> None:
         self._limits = limits
         self._tables = tables
-        self._running = 0
+        self._taken: set[_Place] = set()  # by the queries that run
         self._threads: ThreadPoolExecutor | None = None
 
     async def pieces(
@@ -53,9 +74,9 @@ class QueryDesk:
             raise NotInstalled(f"this gateway has no {' and '.join(missing)}: pip install 'millstream[sql]'")
         if not self._limits.sql_queries:
             raise PermissionDenied("SQL is switched off on this gateway; see gateway.limits.sql_queries")
-        if self._running >= self._limits.sql_queries:
+        if len(self._taken) >= self._limits.sql_queries:
             raise Overloaded(f"{self._limits.sql_queries} queries run already; try again")
-        self._running += 1
+        place = _Place(self._taken, self._limits.sql_time_s)
         running: RunningQuery | None = None
         try:
             running, writer = await self._start(query, media_type, options, rows, is_own)
@@ -75,7 +96,7 @@ class QueryDesk:
             if running.statistics.truncated and not media_type.endswith("/json"):
                 raise Unprocessable(f"the result has more than {running.statistics.rows:,} rows")
         finally:
-            self._running -= 1
+            place.free()
             if running is not None:
                 running.cancel()
                 try:
