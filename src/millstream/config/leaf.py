@@ -69,7 +69,6 @@ _MODES: Final = {  # by what may be written
 }
 _MOST_THRESHOLDS: Final = 4
 _URL_SCHEMES: Final = ("nats://", "nats-leaf://", "leaf://", "tls://", "nats+tls://", *_WEBSOCKET)
-_PROXY_SCHEMES: Final = ("http", "https")
 
 
 def read_leaf(entry: TreeEntry, notes: Notes) -> LeafOptions | None:
@@ -199,8 +198,12 @@ def _read_proxy_url(entry: TreeEntry, notes: Notes) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise refused(entry, "the URL of the proxy is not valid") from None
-    if parts.scheme not in _PROXY_SCHEMES:
-        raise refused(entry, f"proxy URL scheme must be http or https, got: {parts.scheme}")
+    if parts.scheme == "https":
+        raise refused(
+            entry, "a proxy is not reached over TLS: its password would go out in clear; use http"
+        )
+    if parts.scheme != "http":
+        raise refused(entry, f"proxy URL scheme must be http, got: {parts.scheme}")
     if not host:
         raise refused(entry, "proxy URL must specify a host")
     return url

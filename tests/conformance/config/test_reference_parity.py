@@ -192,6 +192,7 @@ UNSUPPORTED_HERE = [
 
 # Mistakes that nats-server does not notice.
 STRICTER_HERE = [
+    'leafnodes { remotes: [ { url: "ws://h:1", proxy { url: "https://proxy:443" } } ] }',
     "{ port: 4222\n",
     "tls {}",
     "port: 70000",

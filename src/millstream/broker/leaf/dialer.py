@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from millstream.broker.leaf.websocket import WebSocketToHub
 
 LEAF_PORT: Final = 7422
-_PROXY_PORTS: Final = {"http": 80, "https": 443}
+_PROXY_PORT: Final = 80
 _MOST_INFO: Final = 64 * 1024  # bytes of the hub's first line
 _MOST_ANSWER: Final = 64 * 1024  # of a proxy
 _READ: Final = 4096
@@ -159,7 +159,7 @@ async def _open(
     async with asyncio.timeout(proxy.timeout_s or options.dial_timeout_s):
         place = urlsplit(proxy.url)
         assert place.hostname is not None
-        sock = await _connect(loop, place.hostname, place.port or _PROXY_PORTS[place.scheme])
+        sock = await _connect(loop, place.hostname, place.port or _PROXY_PORT)
         try:
             await _tunnel(loop, sock, address, proxy)
         except BaseException:
