@@ -199,9 +199,7 @@ def _read_proxy_url(entry: TreeEntry, notes: Notes) -> str:
     except ValueError:
         raise refused(entry, "the URL of the proxy is not valid") from None
     if parts.scheme == "https":
-        raise refused(
-            entry, "a proxy is not reached over TLS: its password would go out in clear; use http"
-        )
+        raise refused(entry, "a proxy is not reached over TLS: its password would go out in clear; use http")
     if parts.scheme != "http":
         raise refused(entry, f"proxy URL scheme must be http, got: {parts.scheme}")
     if not host:
