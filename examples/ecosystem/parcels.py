@@ -13,7 +13,7 @@ SERVER = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
 broker = NatsBroker(SERVER)
 app = FastStream(broker)
-stream = JStream(name="PARCELS", subjects=["parcels.>"])
+stream = JStream(name="SHIPPING", subjects=["shipping.>"])
 
 
 class Order(BaseModel):
@@ -22,9 +22,9 @@ class Order(BaseModel):
 
 
 @broker.subscriber(
-    "parcels.ordered", stream=stream, durable="packers", pull_sub=True, ack_policy=AckPolicy.REJECT_ON_ERROR
+    "shipping.ordered", stream=stream, durable="packers", pull_sub=True, ack_policy=AckPolicy.REJECT_ON_ERROR
 )
-@broker.publisher("parcels.packed", stream="PARCELS")
+@broker.publisher("shipping.packed", stream="SHIPPING")
 async def pack(order: Order) -> str:
     """Return what is published: an order that cannot be read is terminated, not delivered for ever."""
     return f"parcel {order.number}: {len(order.items)} items"

@@ -77,11 +77,11 @@ async def test_faststream_packs_and_terminates_what_it_cannot_read(
 
     async with parcels.broker:
         await parcels.broker.start()
-        await parcels.broker.publish({"number": "none"}, "parcels.ordered")
-        await parcels.broker.publish({"number": 7, "items": ["a", "b"]}, "parcels.ordered")
+        await parcels.broker.publish({"number": "none"}, "shipping.ordered")
+        await parcels.broker.publish({"number": 7, "items": ["a", "b"]}, "shipping.ordered")
         async with (
             await millstream.client.connect(server) as client,
-            client.ordered("PARCELS", subjects="parcels.packed") as packed,
+            client.ordered("SHIPPING", subjects="shipping.packed") as packed,
         ):
             async with asyncio.timeout(PATIENCE_S):
                 message = await anext(aiter(packed))
