@@ -6,6 +6,7 @@ fails the build: only ``MILLSTREAM_PURE=1`` gives a package without compiled mod
 """
 
 import ctypes
+import multiprocessing
 import os
 import runpy
 import signal
@@ -131,7 +132,9 @@ class Compile(build_ext):
             make_whole(path, lambda unfinished: link(objects, unfinished, **options))
 
         self.compiler.link_shared_object = link_whole
-        with ProcessPoolExecutor(self.parallel, initializer=end_with_parent) as self.translators:
+        # A fork is a child of this process and ends with it.  From Python 3.14 on, others are the default.
+        fork = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(self.parallel, fork, end_with_parent) as self.translators:
             self.translators.submit(cythonize, [], **TRANSLATION).result()  # forks before there are threads
             super().build_extensions()
 

@@ -19,7 +19,8 @@ from millstream.base.errors import MillstreamError
 _SECOND: Final = 1_000_000_000
 _MINUTES_OF_HOUR: Final = 60
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
-_UTC: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
+# Not 24:00, which Python reads from 3.14 on, and Go does not.
+_UTC: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?!24)[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _ZONE: Final = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 _FRACTION: Final = re.compile(r"[.,]([0-9]+)")

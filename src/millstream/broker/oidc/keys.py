@@ -158,6 +158,7 @@ def _fetch(url: str, options: OidcOptions) -> bytes:
                     raise OidcError(f"{url} takes too long")
             return bytes(body)
     except urllib.error.HTTPError as error:
+        error.close()
         raise OidcError(f"{url} answers {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise OidcError(f"{url}: {getattr(error, 'reason', error)}") from None

@@ -225,6 +225,7 @@ class UrlTokens(Tokens):
             ) as response:
                 body = response.read(MAX_TOKEN_BYTES + 1)
         except urllib.error.HTTPError as error:
+            error.close()
             raise TokenError(f'could not fetch <"{shown}">: {error.code} {error.reason}') from None
         except (OSError, http.client.HTTPException, TlsFileError, ValueError) as error:
             reason = getattr(error, "reason", error)

@@ -56,7 +56,8 @@ def _get(url: str) -> dict[str, Any]:
         with urlopen(url, timeout=_WAIT_S) as answer:
             data = answer.read(_MOST_BYTES)
     except HTTPError as error:  # a failed health check has a body, too
-        data = error.read(_MOST_BYTES)
+        with error:
+            data = error.read(_MOST_BYTES)
     fields = json.loads(data)
     if not isinstance(fields, dict):
         raise ValueError("the answer is no JSON object")
