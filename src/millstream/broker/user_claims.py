@@ -31,11 +31,13 @@ def identity_of(
     connection_types: frozenset[ConnectionType] | None,
     host: str,
 ) -> Identity:
-    """Return the identity of a user who may log in now; raise ClaimsError outside of its hours.
+    """Return the identity of a user who may log in now; raise ClaimsError for one who may not.
 
     `default` are the permissions of a user without any of its own.
     """
     token = user.token
+    if limits.proxy_required:  # no proxy can prove itself here
+        raise ClaimsError("proxy is required")
     until = _hours_end(limits)
     if until is not None and until <= 0:
         _log.error("%s - Outside connect times", host)

@@ -28,6 +28,7 @@ from millstream.claims.types import (
     Scope,
     TimeRange,
     UserClaims,
+    UserLimits,
 )
 
 _WHOLE: Final = 100  # percent
@@ -276,24 +277,28 @@ def _overlaps(kind: str, subjects: list[str]) -> Iterator[str]:
 
 
 def _user_problems(claims: UserClaims) -> Iterator[str]:
-    body = claims.body
-    yield from _permission_problems(body)
-    for network in body.networks:
+    yield from _permission_problems(claims.body)
+    yield from reach_problems(claims.body)
+    if claims.issuer_account and not is_key(claims.issuer_account, KeyKind.ACCOUNT):
+        yield "account_id is not an account public key"
+
+
+def reach_problems(limits: UserLimits) -> Iterator[str]:
+    """Yield what is wrong with the networks that a user may come from, and with its hours."""
+    for network in limits.networks:
         try:
             if "/" not in network:
                 raise ValueError
             ipaddress.ip_network(network, strict=False)
         except ValueError:
             yield f'invalid cidr "{network}" in user src limits'
-    for span in body.times:
+    for span in limits.times:
         yield from _time_range_problems(span)
-    if body.times_location:
+    if limits.times_location:
         try:
-            ZoneInfo(body.times_location)
+            ZoneInfo(limits.times_location)
         except (ValueError, OSError, KeyError):
-            yield f"could not parse iana time zone by name: unknown time zone {body.times_location}"
-    if claims.issuer_account and not is_key(claims.issuer_account, KeyKind.ACCOUNT):
-        yield "account_id is not an account public key"
+            yield f"could not parse iana time zone by name: unknown time zone {limits.times_location}"
 
 
 def _time_range_problems(span: TimeRange) -> Iterator[str]:

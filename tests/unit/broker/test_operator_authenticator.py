@@ -3,13 +3,15 @@
 import time
 from typing import Any
 
+import pytest
+
 from millstream.broker.auth import Candidate, ClientCredentials, Decided, Login
 from millstream.broker.callout import CalloutRules
 from millstream.broker.operator.account import claimed_account
 from millstream.broker.operator.authenticator import OperatorAuthenticator
 from millstream.broker.options import Trust
 from millstream.claims.decode import read_account
-from tests.kits.operator import Account, Operator, User
+from tests.kits.operator import UNLIMITED, Account, Key, Operator, User
 
 OPERATOR = Operator("unit")
 TRUST = Trust(keys=(OPERATOR.key.public,))
@@ -82,3 +84,20 @@ def test_users_of_a_callout_are_not_decided_about_here() -> None:
     assert other is not None
     assert other.ask is not None
     assert other.verify() is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"times": [{"start": "25:99", "end": "soon"}]},
+        {"times_location": "Nowhere/At_all", "times": [{"start": "00:00:00", "end": "23:59:59"}]},
+        {"src": ["300.1.2.3/99"]},
+        {"proxy_required": True},
+    ],
+    ids=["hours", "zone", "network", "proxy"],
+)
+def test_a_template_that_cannot_be_applied_refuses_the_user(template: dict[str, Any]) -> None:
+    key = Key("A", "scoped")
+    scope = {"kind": "user_scope", "key": key.public, "template": {**UNLIMITED, **template}}
+    scoped = OPERATOR.account("C", signing_keys=[scope])
+    assert candidate(scoped.user("ann", signer=key, scoped=True), scoped) is None

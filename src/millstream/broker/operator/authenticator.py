@@ -107,8 +107,6 @@ class OperatorAuthenticator:
 
     def _candidate(self, credentials: ClientCredentials) -> Candidate:
         user = self._token(credentials.jwt)
-        if user.body.proxy_required:
-            raise ClaimsError("proxy is required")
         if issues := user_issues(user):
             raise ClaimsError(f"User JWT no longer valid: {'; '.join(each.description for each in issues)}")
         pinned = self._trust.pinned_accounts

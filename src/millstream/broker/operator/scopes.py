@@ -8,6 +8,7 @@ from millstream.broker.operator.account import ClaimedAccount
 from millstream.claims.templates import filled
 from millstream.claims.token import ClaimsError
 from millstream.claims.types import UserClaims, UserLimits
+from millstream.claims.validation import reach_problems
 
 _NOTHING: Final = UserLimits()
 _SCOPED_FIELDS: Final = UserLimits.__struct_fields__
@@ -23,6 +24,8 @@ def limits_of(user: UserClaims, account: ClaimedAccount) -> UserLimits:
         return user.body
     if any(getattr(user.body, name) != getattr(_NOTHING, name) for name in _SCOPED_FIELDS):
         raise ClaimsError("User JWT is not valid: scoped users require no permissions or limits set")
+    for problem in reach_problems(scope.template):  # nobody has checked these
+        raise ClaimsError(f"User JWT is not valid: template of its signing key: {problem}")
     try:
         return filled(scope.template, user, account.claims)
     except ClaimsError as error:
