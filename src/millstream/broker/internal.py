@@ -45,6 +45,10 @@ class CallbackSubscriber(Subscriber):
     def __init__(self, callback: Callable[[InternalMessage], None]) -> None:
         self._callback = callback
 
+    def let_go(self) -> None:
+        """Forget the function, which may refer to this subscriber, after the subscription has ended."""
+        self._callback = _ignore
+
     def deliver(self, target: Target, frame: "Frame", source: Subscriber | None) -> bool:
         try:
             self._callback(
@@ -111,6 +115,10 @@ def refuse_deputy(subject: bytes) -> None:
         subject[:_SHOWN],
         level=logging.WARNING,
     )
+
+
+def _ignore(_: InternalMessage) -> None:
+    """Drop a message that was on its way when its subscription ended."""
 
 
 class CaptureSubscriber(Subscriber):

@@ -115,8 +115,9 @@ class BaseWebSocket(asyncio.Protocol, asyncio.Transport):
     def connection_lost(self, exc: Exception | None) -> None:
         self._state = WebSocketState.CLOSING
         self._stop_timer()
-        if self._client is not None:
-            self._client.connection_lost(exc or self._failure)
+        client, self._client = self._client, None
+        if client is not None:
+            client.connection_lost(exc or self._failure)
 
     def pause_writing(self) -> None:
         if self._client is not None:

@@ -83,6 +83,7 @@ class Cycle:
             raise
         finally:
             self._callbacks = None
+            self.scope.pop("extensions", None)  # which refer to this
             if self._task is not None:
                 tasks.discard(self._task)
                 self._task = None

@@ -142,6 +142,7 @@ class AccountJetStream:
             if not isinstance(error, Exception):
                 error = StoreError("create", config.name, "the server stops")
             stream.refuse_waiting(error)
+            stream.let_go()
             raise
         finally:
             self._beginning.discard(stream)
@@ -178,6 +179,7 @@ class AccountJetStream:
         _log.error("account %s: stream %s is not created: %s", self.name, stream.name, error)
         self._undo_start(stream)
         stream.refuse_waiting(error)
+        stream.let_go()
 
     def configs(self) -> StreamConfigs:
         return self._configs
@@ -275,6 +277,8 @@ class AccountJetStream:
             stream.consumers.go_on()
             raise
         yield from stream.consumers.tell_ended()
+        if stream not in self._beginning:  # else who makes it refuses its publishers, and lets go
+            stream.let_go()
 
     def _delete(self, stream: Stream) -> None:
         self.committer.wait(stream)

@@ -7,9 +7,10 @@ cycles.  A full collection visits each object of the process and blocks the loop
 So automatic collections cover young objects only, a few thousand at a time.  Old ones are collected when
 some have grown old in the last second.  If that took long, or if they are too many, they are set aside
 (``gc.freeze``, which takes microseconds however many they are): later collections do not visit them.  They
-are still freed when nothing refers to them; only a cycle that is dropped after that stays, such as a consumer
-that is deleted.  Such cycles are looked for when nobody has asked the server for anything for a minute, at
-most once an hour, and after some seconds already if much more is set aside than the last time.
+are still freed when nothing refers to them; only a cycle that is dropped after that stays.  What ends often,
+such as a consumer or a stream, breaks its cycles, too (``let_go``).  Others are looked for when nobody has
+asked the server for anything for a minute, at most once an hour, and after some seconds already if much more
+is set aside than the last time.
 
 Python counts new objects less freed ones.  Where clients come while others leave, or timers replace others,
 tens of thousands of objects are young before it starts a collection.  So a collection sets them aside, too,

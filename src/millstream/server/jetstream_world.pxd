@@ -7,6 +7,13 @@ cdef class AccountWorld:
     cdef readonly object steady_ns
     cdef readonly object spans
 
+cdef class _Listener:
+    cdef public object subscription
+    cdef object _broker
+    cdef object _account
+    cdef object _callback
+    cdef str _place
+
 cdef class SourceRequester:
     cdef object _broker
     cdef object _account

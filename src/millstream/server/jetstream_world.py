@@ -162,35 +162,12 @@ class AccountWorld:
         queue: bytes | None,
         responder: Responder | None = None,
     ) -> Subscription:
-        watchdog = self._broker.turns.watchdog
-        place = f"a request to {subject.decode(errors='replace')}"
-
-        def call(message: InternalMessage) -> None:
-            client = None if message.source is OURSELVES else message.source
-            requester = SourceRequester(self._broker, self._account, client)
-            request = ClientRequest(
-                message.subject, message.reply, message.headers, message.payload, requester
-            )
-            if client is None:  # we sent it, and are in the middle of something
-                self._broker.turns.soon(answer, request)
-            else:
-                answer(request)
-
-        def answer(request: ClientRequest) -> None:
-            if subscription.closed:
-                return
-            began = watchdog.began()
-            if not guard.alone(place, callback, request):
-                request.answer(b"", headers=_FAILED)
-            took = watchdog.since(began)
-            if took > PART_S:
-                watchdog.part_ended(took, _name_of(request.subject))
-
-        owner = kind(call)
+        listener = _Listener(self._broker, self._account, subject, callback)
+        owner = kind(listener.hear)
         if responder is not None:
-            owner = ServiceSubscriber(call, responder, AnswerOutlet(self._account.space))
-        subscription = Subscription(owner, subject, queue, b"")
-        return subscription
+            owner = ServiceSubscriber(listener.hear, responder, AnswerOutlet(self._account.space))
+        listener.subscription = Subscription(owner, subject, queue, b"")
+        return listener.subscription
 
     def release(self, handle: Any) -> None:
         if isinstance(handle, _Watch):
@@ -198,6 +175,8 @@ class AccountWorld:
             return
         self._broker.unsubscribe(self._account, handle)
         self._broker.imports.forget_ours(handle)
+        if isinstance(handle.owner, CallbackSubscriber):
+            handle.owner.let_go()
 
     def outlet(self, subject: bytes, queue: bytes | None = None) -> Outlet:
         return outlet_to(self._broker.imports, self._account, subject, queue)
@@ -208,6 +187,39 @@ class AccountWorld:
     def watch(self, subject: bytes, changed: Callable[[], None]) -> _Watch:
         self._account.space.watch(subject, changed)
         return _Watch(subject, changed)
+
+
+class _Listener:
+    """Passes the messages of one subscription to a function as requests; answers those that it fails at."""
+
+    def __init__(
+        self, broker: Broker, account: Account, subject: bytes, callback: Callable[[ClientRequest], None]
+    ) -> None:
+        self.subscription: Subscription
+        self._broker = broker
+        self._account = account
+        self._callback = callback
+        self._place = f"a request to {subject.decode(errors='replace')}"
+
+    def hear(self, message: InternalMessage) -> None:
+        client = None if message.source is OURSELVES else message.source
+        requester = SourceRequester(self._broker, self._account, client)
+        request = ClientRequest(message.subject, message.reply, message.headers, message.payload, requester)
+        if client is None:  # we sent it, and are in the middle of something
+            self._broker.turns.soon(self._answer, request)
+        else:
+            self._answer(request)
+
+    def _answer(self, request: ClientRequest) -> None:
+        if self.subscription.closed:
+            return
+        watchdog = self._broker.turns.watchdog
+        began = watchdog.began()
+        if not guard.alone(self._place, self._callback, request):
+            request.answer(b"", headers=_FAILED)
+        took = watchdog.since(began)
+        if took > PART_S:
+            watchdog.part_ended(took, _name_of(request.subject))
 
 
 class _Watch(NamedTuple):

@@ -29,7 +29,7 @@ from millstream.store.index import SubjectIndex
 from millstream.store.log_commits import LogCommits
 from millstream.store.log_reader import LogReader
 from millstream.store.log_removal import LogRemoval
-from millstream.store.log_repair import LogRepair
+from millstream.store.log_repair import NO_REPAIR, LogRepair
 from millstream.store.log_state import LogState
 from millstream.store.log_upkeep import LogUpkeep
 from millstream.store.log_writer import LogAppender
@@ -321,6 +321,7 @@ class Log:
     def close(self) -> None:
         """Close all files, after a running commit has ended."""
         self.commits.close()
+        self.reader.repair = NO_REPAIR
 
     # -- what was removed leaves the disk (see ``log_upkeep``) ----------------------------------------
 

@@ -24,7 +24,7 @@ from millstream.store.stretches import LOST, NOT_THERE, Stretches
 from millstream.subjects.match import matches
 
 if TYPE_CHECKING:
-    from millstream.store.log_repair import LogRepair
+    from millstream.store.log_repair import LogRepair, NoRepair
     from millstream.store.waypoints import Waypoints  # noqa: F401 - a type of the .pxd
 
 _CLOSE = 8  # subjects of a segment for each message that is looked at before all subjects are
@@ -42,7 +42,7 @@ class LogReader:
     def __init__(self, state: LogState, chain: SegmentChain, index: SubjectIndex) -> None:
         self.stretches = Stretches(chain.tables)
         self.scratch = Record()  # for what is looked at and not handed out
-        self.repair: LogRepair = None  # type: ignore[assignment]  # the log sets it: it reads, too
+        self.repair: LogRepair | NoRepair = None  # type: ignore[assignment]  # the log sets it: it reads, too
         self._state = state
         self._chain = chain
         self._index = index

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from typing import Final
 
 from millstream.store.commit import segment_path
 from millstream.store.index import SubjectIndex
@@ -143,6 +144,22 @@ class LogRepair:
                 state.with_headers += segment.has_headers(ordinal)
                 ordinal = segment.next_live(ordinal + 1)
         self._removal.advance_first(state.first_seq)
+
+
+class NoRepair:
+    """The repair of a log that is closed: damage that a late reader finds in it concerns nobody.
+
+    Reader and repair refer to each other; in this way, a closed log needs no garbage collector.
+    """
+
+    def came_back(self, segment: Segment, found: Segment | None) -> None: ...
+
+    def was_erased(self, seq: int) -> None: ...
+
+    def report_damage(self, segment: Segment, ordinal: int) -> None: ...
+
+
+NO_REPAIR: Final = NoRepair()
 
 
 def _missing(found: Segment, first: int, last: int, gone: set[int]) -> list[int]:

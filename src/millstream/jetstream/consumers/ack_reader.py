@@ -42,6 +42,12 @@ class AckSink(Inlet):
         self._told = False
         self._numbers = AckNumbers()
 
+    def let_go(self) -> None:
+        """Forget the consumer, which has ended; later responses have no effect."""
+        self.plain = False
+        self.spans = self.release = None
+        self._slow, self._settled = _ignore, _nothing
+
     def take_at(self, buf: bytes, start: int, size: int, frame: Frame) -> None:
         """Receive a message on the consumer's ack subjects; the frame must not be kept."""
         ack = self._numbers
@@ -90,6 +96,12 @@ class AckSink(Inlet):
         owed = self._owed
         self._owed = []
         return owed
+
+
+def _ignore(sseq: int, dseq: int, deliveries: int, payload: bytes, reply: bytes) -> None: ...
+
+
+def _nothing() -> None: ...
 
 
 def _says_ack(frame: Frame) -> bool:

@@ -25,13 +25,14 @@ from millstream.jetstream.consumers.config import paused
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jetstream.consumers.dead_letters import LetterWriter, letters_of
 from millstream.jetstream.consumers.delivery import Delivery
+from millstream.jetstream.consumers.delivery_mode import ENDED
 from millstream.jetstream.consumers.delivery_spans import ConsumerSpans
 from millstream.jetstream.consumers.expiry import LONGEST_WAIT_NS, Expiry
 from millstream.jetstream.consumers.feed import Feed
 from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.key_order import KeyOrder, key_order_of
 from millstream.jetstream.consumers.ledger import Ledger
-from millstream.jetstream.consumers.pause import PauseTimer
+from millstream.jetstream.consumers.pause import PauseTimer, pause_left_ns
 from millstream.jetstream.consumers.pull_delivery import PullDelivery
 from millstream.jetstream.consumers.push_delivery import PushDelivery
 from millstream.jetstream.consumers.start import Start, find_rest, find_start
@@ -201,6 +202,17 @@ class Consumer:
         if self.spans is not None:
             self.spans.stop()
 
+    def let_go(self) -> None:
+        """Separate the consumer, which has ended for good, from its parts, which refer to it.
+
+        Otherwise they would stay until the garbage collector finds the cycle.  Its info can still be read.
+        """
+        self.feed.let_go()
+        self.acknowledging.sink.let_go()
+        self.delivery.spans = self.spans = self.letters = None
+        self.mode = ENDED
+        self.expiry = self.acknowledging = self.pauses = self.inactivity = None  # type: ignore[assignment]
+
     # -- delivering -------------------------------------------------------------------------------
 
     def wake(self) -> None:
@@ -309,7 +321,7 @@ class Consumer:
 
     @property
     def paused(self) -> bool:
-        return self.pauses.left_ns > 0
+        return pause_left_ns(self) > 0
 
     def pause(self, until: Time | None) -> None:
         """Pause deliveries until that time; None resumes them."""
@@ -405,7 +417,7 @@ class Consumer:
             info.delivered.last_active = Time(self.last_delivery_ns + was_set)
         if self.last_ack_ns:
             info.ack_floor.last_active = Time(self.last_ack_ns + was_set)
-        if left := self.pauses.left_ns:
+        if left := pause_left_ns(self):
             info.paused = True
             info.pause_remaining = left
         if self.letters is not None:

@@ -183,15 +183,15 @@ class LetterWriter:
             self._settle(message)
 
         stored = consumer.keeper.keep_letter(letter, settled)
+        target.on_outcome(partial(self._after_commit, target, stored))
 
-        def outcome(error: StoreError | None) -> None:
-            if error is not None and self._account.streams.get(target.name) is target:
-                target.waiters.on_outcome(outcome)  # a timer tries its commit again
-                return
-            self._stored += 1
-            stored()
-
-        target.on_outcome(outcome)
+    def _after_commit(self, target: Stream, stored: Callable[[], None], error: StoreError | None) -> None:
+        """Record that a letter is stored; after an error, wait for the next commit of its stream."""
+        if error is not None and self._account.streams.get(target.name) is target:
+            target.waiters.on_outcome(partial(self._after_commit, target, stored))  # a timer tries it again
+            return
+        self._stored += 1
+        stored()
 
     def _try_later(self, sseq: int) -> None:
         """Let a message wait until its letter may be stored, or until it is delivered again."""
@@ -201,7 +201,8 @@ class LetterWriter:
     def _settle(self, message: Condemned) -> None:
         self._consumer.last_ack_ns = self._consumer.world.steady_ns()
         for reply in self._owed.pop(message.sseq, ()):
-            self._consumer.acknowledging.answer_when_durable(reply)
+            if self._consumer.running:
+                self._consumer.acknowledging.answer_when_durable(reply)
         guard.alone("telling of a dead letter", message.tell)
         self._consumer.unblock()
 

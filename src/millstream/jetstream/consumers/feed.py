@@ -104,6 +104,10 @@ class Feed:
         self._record.buf = b""
         self._delivery.release()
 
+    def let_go(self) -> None:
+        """Forget the consumer, which has ended."""
+        self._given_up = self._missing = _ignore
+
     def choose(self, patterns: tuple[bytes, ...]) -> None:
         """Continue from here with other subjects."""
         self.patterns = patterns
@@ -410,3 +414,6 @@ class Feed:
     def _note(self, size: int) -> None:
         self.sent += 1
         self.sent_bytes += size
+
+
+def _ignore(sseq: int) -> None: ...

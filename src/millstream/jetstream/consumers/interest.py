@@ -11,7 +11,7 @@ the result wrong.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import slices
@@ -22,7 +22,7 @@ from millstream.subjects.filter_index import FilterIndex
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
-    from millstream.jetstream.consumers.manager import ConsumerManager
+    from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
@@ -39,9 +39,9 @@ class Held(NamedTuple):
 class Interest:
     """The interest of all consumers of one stream."""
 
-    def __init__(self, manager: ConsumerManager) -> None:
-        self._manager = manager
-        self._stream = manager.stream
+    def __init__(self, stream: Stream, consumers: Mapping[str, Consumer]) -> None:
+        self._stream = stream
+        self._consumers = consumers  # by name
         self.index = FilterIndex()  # of consumers
         self._released: set[int] = set()  # removed after acks; consumers have not been told
         self._refiltered = False  # a consumer may have pending messages that its filters do not match
@@ -57,7 +57,7 @@ class Interest:
 
     def wants(self, subject: bytes) -> bool:
         """Return True if a consumer would get a message on `subject`; ``>`` means any message."""
-        return bool(self._manager if subject == b">" else self.index.find(subject))
+        return bool(self._consumers if subject == b">" else self.index.find(subject))
 
     def joined(self, consumer: Consumer) -> None:
         self.index.add(consumer.patterns, consumer)
@@ -144,7 +144,7 @@ class Interest:
     def given_back(self, held: Held) -> None:
         """Remove what only a deleted or changed consumer needed."""
         if self._stream.config.retention is RetentionPolicy.INTEREST:
-            if not self._manager:
+            if not self._consumers:
                 self._stream.log.remove_below(self._stream.log.last_seq + 1)
                 self._stream.account.committer.dirty(self._stream)
                 return
@@ -153,7 +153,7 @@ class Interest:
 
     def recovered(self) -> None:
         """Remove messages after a restart whose acks survived but whose removal did not."""
-        log, consumers = self._stream.log, self._manager.values()
+        log, consumers = self._stream.log, self._consumers.values()
         if self._rules and consumers:
             last = max(consumer.ledger.delivered_sseq for consumer in consumers)
             interest = self._stream.config.retention is RetentionPolicy.INTEREST
@@ -161,7 +161,7 @@ class Interest:
 
     def retention_changed(self) -> None:
         """Check all messages after the retention changed."""
-        if self._rules and self._manager:
+        if self._rules and self._consumers:
             self._look_through(self._stream.log.first_seq, self._stream.log.last_seq)
 
     def stop(self) -> None:
@@ -170,6 +170,10 @@ class Interest:
         self._singles = []
         self._released.clear()
         self._needed_by = None
+
+    def let_go(self, stream: Stream) -> None:
+        """Use another reference to the stream from now on, which is a weak one."""
+        self._stream = stream
 
     def _look_through(self, first: int, last: int) -> None:
         """Start checking a range of messages, and remove those that nobody needs."""
@@ -189,7 +193,7 @@ class Interest:
                 if subject is not None and not self._is_needed(sseq, subject) and self._may_go(subject):
                     stream.log.remove(sseq)
                     stream.account.committer.dirty(stream)
-                yield max(len(self._manager), _COST)
+                yield max(len(self._consumers), _COST)
         except StoreError as error:
             _log.error("stream %s: messages could not be removed: %s", stream.name, error)
         finally:

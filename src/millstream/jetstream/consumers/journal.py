@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import slices
@@ -247,17 +248,17 @@ class Journal(Committing):
 
     def when_kept(self, callback: Callable[[], None]) -> None:
         """Call back when everything so far is durable, after however many attempts, or at the end."""
-
-        def outcome(error: StoreError | None) -> None:
-            if error is not None and not self.closed:
-                self.waiters.on_outcome(outcome)  # without another commit: a timer tries again
-            else:
-                callback()
-
         if self.closed:
             callback()
         else:
-            self.on_outcome(outcome)
+            self.on_outcome(partial(self._tell_if_kept, callback))
+
+    def _tell_if_kept(self, callback: Callable[[], None], error: StoreError | None) -> None:
+        if error is not None and not self.closed:
+            # Without another commit: a timer tries again.
+            self.waiters.on_outcome(partial(self._tell_if_kept, callback))
+        else:
+            callback()
 
     def _whole(self, name: str, known: _Known, text: bytes, state: ConsumerState, reserved: int) -> bytes:
         known.link += 1

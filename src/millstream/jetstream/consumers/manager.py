@@ -6,9 +6,10 @@ does not wait: only those *awaiting commit* are notified of one.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from millstream.base import guard, slices
 from millstream.base.build import pure_requested
@@ -53,11 +54,11 @@ class ConsumerManager(Mapping[str, Consumer]):
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.awaiting_commit = stream.awaiting_commit
-        self.interest = Interest(self)
         self.count = 0  # without those that mirrors and sources use
         self.counted = 0  # also without those that sources will keep: what limits are about
         self.journal: Journal | None = None
         self._by_name: dict[str, Consumer] = {}
+        self.interest = Interest(stream, self._by_name)
         self._touched: list[Keeper] = []
         self._gathering: list[LastOfEach] = []  # of consumers that are being made
         self._ended: list[Consumer] = []  # consumers that were stopped because their stream is being deleted
@@ -126,6 +127,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         consumer.keeper.delete()
         self.interest.given_back(self.interest.held_by(consumer))
         consumer.advisories.deleted()
+        consumer.let_go()
         self.checkpoint_if_due()
 
     def on_outcome(self, callback: Callable[[StoreError | None], None]) -> None:
@@ -289,7 +291,15 @@ class ConsumerManager(Mapping[str, Consumer]):
         for consumer in ended:
             consumer.mode.deleted()
             consumer.advisories.deleted()
+            consumer.let_go()
             yield _ENDING_COST
+
+    def let_go(self) -> None:
+        """Refer to the stream, which was deleted, only as long as somebody else does."""
+        self.stream = weak = cast("Stream", weakref.proxy(self.stream))
+        self.interest.let_go(weak)
+        self._touched.clear()
+        self._waiting_to_pass = None
 
     def forget(self) -> None:
         """Drop all consumers of a stream whose restore failed; no client knows them."""
@@ -298,6 +308,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         self.count = self.counted = 0
         for consumer in self._by_name.values():
             self.interest.left(consumer)
+            consumer.let_go()
         self._by_name.clear()
         if self.journal is not None:
             self.journal.abandon()

@@ -12,6 +12,12 @@ _NS: Final = 1_000_000_000
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 
 
+def pause_left_ns(consumer: Consumer) -> int:
+    """Return the remaining time of a consumer's pause; 0 if there is none."""
+    until = consumer.config.pause_until
+    return max(int(until) - consumer.world.now_ns(), 0) if until is not None else 0
+
+
 class PauseTimer:
     """The pause of one consumer."""
 
@@ -19,16 +25,10 @@ class PauseTimer:
         self._consumer = consumer
         self._timer: Cancel | None = None
 
-    @property
-    def left_ns(self) -> int:
-        """Return the remaining time; 0 if there is no pause."""
-        until = self._consumer.config.pause_until
-        return max(int(until) - self._consumer.world.now_ns(), 0) if until is not None else 0
-
     def start(self) -> None:
         """Set the timer for the end of the pause."""
         self.stop()
-        left = self.left_ns
+        left = pause_left_ns(self._consumer)
         if left > 0:
             delay_s = min(left / _NS, _LONGEST_TIMER_S)
             self._timer = self._consumer.world.call_later(delay_s, self._ended)
@@ -41,7 +41,7 @@ class PauseTimer:
     def changed(self) -> None:
         """Apply a changed end of the pause."""
         self.start()
-        self._tell(paused=self.left_ns > 0)
+        self._tell(paused=pause_left_ns(self._consumer) > 0)
 
     def _ended(self) -> None:
         self._timer = None

@@ -81,6 +81,7 @@ class Keeper:
     def abandon(self) -> None:
         """Stop recording: the journal is closed, or the consumer was removed from it."""
         self._closed = True
+        self._wake = None
         self.planned = False  # who calls ``write`` looks at that
 
     # -- what happened ----------------------------------------------------------------------------

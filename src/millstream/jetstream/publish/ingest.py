@@ -109,6 +109,13 @@ class Ingest:
         self._disappointed = False  # the message expects another sequence
         self._last = 0  # which would have been right
 
+    def let_go(self) -> None:
+        """Forget the stream, which was deleted; a message on its way to it is dropped."""
+        self.fast_path = False
+        self.limit = self.hold = self.weigh = self.counters = self.expiry = None
+        self.transform = self.roll_up = self.spans = None
+        self._dirty, self._slow = _nothing, _ignore
+
     def take(self, subject: bytes, frame: Frame) -> None:
         """Receive a message on one of the stream's subjects; the frame must not be kept."""
         if self.spans is None or frame.header_size <= 0:
@@ -424,3 +431,9 @@ class Ingest:
         self._told = False
         self._untold = untold
         return acks
+
+
+def _nothing() -> None: ...
+
+
+def _ignore(subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None: ...

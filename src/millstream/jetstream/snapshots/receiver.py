@@ -227,6 +227,7 @@ class Receiving:
     def _end(self, error: Exception | None) -> None:
         self._stop_waiting()
         self._over = True
+        self._error = None  # its traceback refers to this
         if error is None:
             self._tell_end(self._reply, self._received, None)
             return

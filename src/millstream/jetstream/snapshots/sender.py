@@ -185,6 +185,7 @@ class Sending:
         self._stop_timer()
         self._world.release(self._acks)
         self._world.release(self._watch)
+        self._acks = self._watch = None
         if not self._producing:
             self._contents.close()
         self._world.publish(self._subject, b"", headers=headers)

@@ -84,6 +84,7 @@ def put_in_place(account: AccountJetStream, staging: Staging, config: StreamConf
     except Exception:
         stream.stop()
         stream.consumers.forget()
+        stream.let_go()
         raise
     journal = stream.consumers.journal
     if journal is not None:

@@ -128,6 +128,7 @@ class Inflow:
     def stop(self) -> None:
         self._step(InflowEvent.STOP)
         self._let_go()
+        self.intake.let_go()
 
     def remove(self) -> None:
         """Stop for good: the configuration lost the origin.  Delete the consumer unless the user made it."""

@@ -124,6 +124,11 @@ class OriginIntake:
             self.on_control(frame.headers(), frame.reply())
         return True
 
+    def let_go(self) -> None:
+        """Forget who is told of messages: nothing comes any more."""
+        self.on_control = self.on_gap = self.on_sign = None
+        self._store = _refuse
+
     def interrupt(self) -> None:
         """Close, because a message is missing or was refused, and call ``on_gap``."""
         self.close()
@@ -248,3 +253,7 @@ class SourceIntake(OriginIntake):
             self._ingest.limit(subject)
         self._ingest.tell()
         return True
+
+
+def _refuse(subject: bytes, block: bytes, payload: bytes, seq: int, timestamp: int) -> bool:
+    return False

@@ -130,9 +130,10 @@ class StreamApi:
             consumers=self._consumers_of(name),
         )
         stream = self._account.stream(name)
+        retention = stream.retention
         yield from self._account.update_in_slices(stream, config)
         self._account.advisories.stream_updated(name)
-        return Later(stream.retention, lambda: self._updated(stream))
+        return Later(retention, lambda: self._updated(stream))
 
     def _updated(self, stream: Stream) -> StreamUpdateResponse:
         if self._account.streams.get(stream.name) is not stream:

@@ -49,7 +49,7 @@ from millstream.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
-    from millstream.jetstream.ports import Cancel
+    from millstream.jetstream.ports import Cancel, World
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
@@ -88,7 +88,7 @@ class Stream(StreamCommits):
         self.config: StreamConfig = config
         self.created_ns = created_ns
         self.identity = identity  # no other stream of the same name has it
-        log.close_with(self._close_elsewhere)
+        log.close_with(partial(_close_elsewhere, self.world))
         log.free_with(partial(self.world.in_slices, "freeing subjects"))
         self._sync_by_default = sync
         self.reserved = 0  # bytes that are in the account's sum of `max_bytes`
@@ -109,6 +109,7 @@ class Stream(StreamCommits):
         self.republish: SubjectTransform | None = None
         self.captures = Captures(self.world, self._capture)
         self._started = False
+        self._apart = False  # from its parts: it was deleted
         self._refusals = Refusals(self.world.acknowledge)
         self.ingest = Ingest(
             log,
@@ -252,6 +253,21 @@ class Stream(StreamCommits):
         self.waiters.tell_durable()
         self.waiters.tell_failed(StoreError("commit", self.name, "the stream was deleted"))
 
+    def let_go(self) -> None:
+        """Separate the stream, which was deleted, from its parts, which refer to it.
+
+        Otherwise they would stay until the garbage collector finds the cycle.  What still goes on with the
+        stream finds its log and its consumers, of which there are none.
+        """
+        if self._apart:
+            return
+        self._apart = True
+        self.consumers.let_go()
+        self.ingest.let_go()
+        self.log.losses.listener = self.dedupe.damaged = None
+        del self.ids, self.retention, self.publishing, self.rollups, self.direct, self.expiry, self.counters
+        del self.batches, self.fast_batches, self.schedules, self.inflows, self.captures, self.spans
+
     def _capture(self, subject: bytes) -> Any:
         return self.world.capture(
             subject, self.ingest.take, partial(trace_publish, self), self.publishing.refuse_failed
@@ -265,13 +281,6 @@ class Stream(StreamCommits):
             self.ingest.acknowledge(reply, seq, end)
         else:
             self.ingest.tell()
-
-    def _close_elsewhere(self, files: list[File]) -> None:
-        """Close removed files in a worker: freeing their pages takes some milliseconds for each."""
-        try:
-            self.world.run_in_worker(partial(close_files, files), lambda _: None)
-        except Exception:  # no thread
-            close_files(files)
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 
@@ -474,3 +483,11 @@ class Stream(StreamCommits):
             except StoreError as error:  # the rest can be told without it
                 _log.error("%s", error)
         return ZERO_TIME
+
+
+def _close_elsewhere(world: World, files: list[File]) -> None:
+    """Close removed files in a worker: freeing their pages takes some milliseconds for each."""
+    try:
+        world.run_in_worker(partial(close_files, files), lambda _: None)
+    except Exception:  # no thread
+        close_files(files)
