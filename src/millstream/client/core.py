@@ -6,7 +6,8 @@ remembers where the first consumer started, because "last" and "new" mean someth
 
 A last-per-subject start cannot be continued by a sequence, because only some of the messages before its end
 belong to it.  The new consumer therefore starts with last-per-subject again, and messages that were handed
-out are skipped.  After the end of that part another consumer is created, which gets every later message.
+out are skipped.  After the end of that part another consumer is created, which gets every later message.  In
+a stream that keeps one message for each subject, all of them belong to it, so it continues by the sequence.
 
 Flow control: the server stops sending until its request is answered.  An answer is queued after the messages
 before it and is due when they are taken, so a slow reader slows the server, and the server's window (at most
@@ -98,8 +99,12 @@ class OrderedCore(Receiver):
 
     # -- one consumer after the other -----------------------------------------------------------------
 
-    def ask(self, stream_last_seq: int) -> ConsumerConfig:
-        """Return the configuration of the next consumer; `stream_last_seq` is the last known sequence."""
+    def ask(self, stream_last_seq: int, one_per_subject: bool = False) -> ConsumerConfig:
+        """Return the configuration of the next consumer.
+
+        `stream_last_seq` is the last known sequence, and `one_per_subject` whether the stream keeps only the
+        last message of each subject.
+        """
         self.consumer_seq = 0
         self._repeating = False
         config = msgspec.structs.replace(self._config)
@@ -107,7 +112,7 @@ class OrderedCore(Receiver):
             if config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT:
                 self._snapshot_end = stream_last_seq
             return config
-        if self.in_snapshot():
+        if self.in_snapshot() and not one_per_subject:
             self._repeating = True
             return config
         config.deliver_policy = DeliverPolicy.BY_START_SEQUENCE

@@ -244,7 +244,7 @@ class Reading:
         if stream.state.last_seq < core.seen_seq:
             raise StreamChanged.went_back(self._stream, stream.state.last_seq, core.seen_seq)
         line = ReadingLine(self._api, self._stream, f"{self._name_prefix}{nuid()}", core)
-        config = core.ask(stream.state.last_seq)
+        config = core.ask(stream.state.last_seq, stream.config.max_msgs_per_subject == 1)
         self._line = line
         info = await line.open(config)
         core.opened(info.delivered.consumer_seq, info.delivered.stream_seq)

@@ -160,6 +160,18 @@ def test_last_per_subject_is_asked_for_again_until_its_end_is_passed() -> None:
     assert progress.message(1, 11) is Verdict.NEXT
 
 
+def test_last_per_subject_continues_by_sequence_where_each_subject_has_one_message() -> None:
+    progress = Progress(ordered_config(start=StartAt.LAST_PER_SUBJECT))
+    assert progress.core.ask(10, True).deliver_policy is DeliverPolicy.LAST_PER_SUBJECT
+    progress.opened(0, 6)
+    assert progress.message(1, 7) is Verdict.NEXT
+    assert progress.message(3, 10) is Verdict.GAP
+    progress.core.listen("S", "C", "inbox")
+    assert place(progress.core.ask(14, True)) == (DeliverPolicy.BY_START_SEQUENCE, 8)
+    assert progress.message(1, 9) is Verdict.NEXT
+    assert progress.message(2, 14) is Verdict.NEXT  # 10 was replaced meanwhile
+
+
 class LosingServer:
     """A stream of one or more subjects, whose consumers lose and repeat what they send as they are told."""
 

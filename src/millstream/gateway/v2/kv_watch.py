@@ -30,7 +30,7 @@ from millstream.gateway.v2.problems import problem_of
 
 section: Final = Section(Tag.KEY_VALUE)
 
-_AT_ONCE: Final = 256
+_AT_ONCE: Final = 64  # changes in one step of the event loop
 _STOP_LOOK_S: Final = 1.0
 _MOST_PATTERNS: Final = 64
 
