@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import ssl
@@ -128,6 +129,8 @@ class GatewayServer:
         try:
             # whoever reads these lines may send a request at once
             await self.core.links.own.first_attempt(_FIRST_ATTEMPT_S)
+            gc.collect()
+            gc.freeze()  # modules and routes stay: collections, which hold up all callers, need not visit them
             for host, port in self.addresses:
                 scheme = "http" if self._settings.tls is None else "https"
                 print(f"millstream gateway listens on {scheme}://{host}:{port}", flush=True)
