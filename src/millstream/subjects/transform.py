@@ -36,6 +36,7 @@ from millstream.subjects.tokens import is_literal, valid_subject
 _BLANKS: Final = frozenset(map(chr, range(0x21)))  # includes all control characters
 
 _MOST_KNOWN: Final = 1024  # results that are kept
+_chance: Final = random.Random()  # seeding one takes longer than all else that a transform needs
 
 
 class SubjectTransform:
@@ -52,7 +53,7 @@ class SubjectTransform:
         """Check both; `strict` refuses what is not reversible, `generator` is for ``{{random(n)}}``."""
         self.source = source or ">"
         self.destination = destination
-        self._random = generator or random.Random()
+        self._random = generator or _chance
         self._pattern = self.source.encode()
         source_tokens = _checked_tokens(self.source)
         destination_tokens = _checked_tokens(destination)
