@@ -130,7 +130,7 @@ class GatewayServer:
             # whoever reads these lines may send a request at once
             await self.core.links.own.first_attempt(_FIRST_ATTEMPT_S)
             gc.collect()
-            gc.freeze()  # modules and routes stay: collections, which hold up all callers, need not visit them
+            gc.freeze()  # modules and routes stay: collections, which hold up callers, need not visit them
             for host, port in self.addresses:
                 scheme = "http" if self._settings.tls is None else "https"
                 print(f"millstream gateway listens on {scheme}://{host}:{port}", flush=True)
