@@ -53,7 +53,7 @@ class IdKeeper:
         self._settle: Callable[[], None] | None = None  # takes over what the work has done
         self._timer: Cancel | None = None
         self._failed = False  # the last work; it is tried again by the timer
-        self._mending: set[tuple[Generation, int]] = set()
+        self._mending: dict[Generation, set[int]] = {}  # damaged buckets that are to be read again
         self._loaded = False  # the folder is the stream's own
         self._stopped = False
 
@@ -255,40 +255,55 @@ class IdKeeper:
     # -- damage -----------------------------------------------------------------------------------
 
     def _notice_damage(self, error: DamagedIds) -> None:
-        """Read the entries of a damaged bucket again from the messages, in slices."""
-        place = (error.generation, error.bucket)
-        if place in self._mending or self._stopped:
+        """Read the entries of a damaged bucket again from the messages, in slices.
+
+        A file is read for one time after the other, each for all buckets that are known to be damaged then.
+        """
+        generation, bucket = error.generation, error.bucket
+        waiting = self._mending.get(generation, set())
+        if self._stopped or bucket in waiting:
             return
-        self._mending.add(place)
         _log.error(
             "stream %s: ids of messages are read from the messages again: %s", self._stream.name, error
         )
-        self._stream.world.in_slices("reading ids of messages", self._mend(error.generation, error.bucket))
+        waiting.add(bucket)
+        if generation not in self._mending:
+            self._mending[generation] = waiting
+            self._stream.world.in_slices("reading ids of messages", self._mend(generation, waiting))
 
-    def _mend(self, generation: Generation, bucket: int) -> Pieces[None]:
-        found = bytearray()
+    def _mend(self, generation: Generation, waiting: set[int]) -> Pieces[None]:
         try:
-            for seq, timestamp, message_id in ids_between(
-                self._stream, generation.first_seq, generation.last_seq
-            ):
-                yield 1
+            while waiting:
+                yield from self._mend_some(generation, list(waiting))
+                waiting.difference_update(generation.mended)
                 if self._stopped:
                     return
-                if not message_id:
-                    continue
-                high, low = self._dedupe.hash_of(message_id)
-                if ((high >> 32) * generation.buckets) >> 32 == bucket:
-                    for number in (high, low, seq, timestamp % 2**64):
-                        found += number.to_bytes(8, "little")
         except StoreError as error:
             _log.error("stream %s: ids of messages cannot be read: %s", self._stream.name, error)
-            self._mending.discard((generation, bucket))  # the next message that needs them tries again
-            return
-        generation.mend(bucket, bytes(found))
+        finally:
+            del self._mending[generation]  # after an error, the next message that needs them tries again
+
+    def _mend_some(self, generation: Generation, buckets: list[int]) -> Pieces[None]:
+        found = {bucket: bytearray() for bucket in buckets}
+        for seq, timestamp, message_id in ids_between(
+            self._stream, generation.first_seq, generation.last_seq
+        ):
+            yield 1
+            if self._stopped:
+                return
+            if not message_id:
+                continue
+            high, low = self._dedupe.hash_of(message_id)
+            entries = found.get(((high >> 32) * generation.buckets) >> 32)
+            if entries is not None:
+                for number in (high, low, seq, timestamp % 2**64):
+                    entries += number.to_bytes(8, "little")
+        for bucket, entries in found.items():
+            generation.mend(bucket, bytes(entries))
         _log.warning(
             "stream %s: %d ids were read again; ids of removed messages may be forgotten",
             self._stream.name,
-            len(found) // ENTRY_SIZE,
+            sum(map(len, found.values())) // ENTRY_SIZE,
         )
 
     # -- the end ----------------------------------------------------------------------------------

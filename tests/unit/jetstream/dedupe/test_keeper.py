@@ -313,6 +313,30 @@ def test_damage_that_a_merge_finds_is_mended(caplog: pytest.LogCaptureFixture) -
     place.check(1, 81)
 
 
+def test_many_damaged_parts_are_read_again_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(ids_in_memory=500)
+    place.fill(1, 501)
+    (name,) = place.files()
+    for at in range(0, 500 * 32, 32 * 10):
+        damage(place, name, at)
+    passes: list[int] = []
+    ids_between = id_keeper.ids_between
+
+    def counted(stream: Stream, first: int, last: int) -> object:
+        passes.append(first)
+        return ids_between(stream, first, last)
+
+    monkeypatch.setattr(id_keeper, "ids_between", counted)
+    for number in range(1, 501):
+        block = headers.make((b"Nats-Msg-Id", b"id-%d" % number))
+        place.world.send(b"s.a", b"x", reply=b"me", headers=block)
+    place.world.settle()
+    place.world.published.clear()
+    assert len(passes) <= 2
+    place.check(1, 501)
+    assert len(passes) <= 2
+
+
 def damage(place: Place, name: str, at: int) -> None:
     """Change a byte of a file."""
     file = place.fs.open(f"{FOLDER}/{name}", create=False)
