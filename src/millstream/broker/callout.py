@@ -266,6 +266,8 @@ class CalloutAuthenticator(ClientAuthenticator):
             return known
         if user in self._callout.users:
             return None
+        if known is not None and self._decides_itself(known):
+            return known
         # As in nats-server, a token of a user means nothing outside of operator mode.
         asked = msgspec.structs.replace(credentials, user=credentials.user or user, jwt="")
         if credentials.nkey or credentials.token:
@@ -274,6 +276,13 @@ class CalloutAuthenticator(ClientAuthenticator):
             Identity(account=self._callout.account),
             ask=lambda login, done: self._ask(msgspec.structs.replace(login, credentials=asked), done),
         )
+
+    def _decides_itself(self, known: Candidate) -> bool:
+        """Return True for a user of an account that is not delegated; a wrong password is for the service."""
+        delegated = self._callout.delegated
+        if not delegated or known.identity.account in delegated:
+            return False
+        return known.slow or known.verify() is not None
 
     def still_known(self, identity: Identity) -> Identity | None:
         """Return the identity of a client that the service let in, while its key signs users."""

@@ -186,6 +186,7 @@ class CalloutOptions(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[str, ...]  # names and nkeys of the service itself, whose logins the configuration decides
     account: str = GLOBAL_ACCOUNT  # where it listens
     xkey: str = ""  # public curve key, `X…`; empty: nothing is encrypted
+    delegated: tuple[str, ...] = ()  # accounts whose configured users it decides about; empty: all
 
 
 class OidcOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,6 +48,9 @@ def check_callout(
     """Note an account or users of the callout that do not exist, and a library that is missing."""
     if options.account != GLOBAL_ACCOUNT and options.account not in accounts:
         notes.error(f'auth_callout: there is no account "{options.account}"', at)
+    for name in options.delegated:
+        if name != GLOBAL_ACCOUNT and name not in accounts:
+            notes.error(f'auth_callout allowed account "{name}" not found in configured accounts', at)
     known = {user.nkey or user.name for user in users}
     for name in options.users:
         if name not in known:
@@ -64,4 +67,5 @@ _CALLOUT = (
     field("account acc", string, "account"),
     field("auth_users users", strings, "users"),
     field("xkey key", _read_xkey, "xkey"),
+    field("allowed_accounts", strings, "delegated"),
 )

@@ -352,3 +352,26 @@ def test_configurations_that_are_refused(own_server: ServerFactory, callout: str
     users = "users: [{ user: auth, password: auth }]"
     with pytest.raises(ServerProcessError):
         own_server(config=f"authorization {{ {users}, auth_callout {{ {callout} }} }}")
+
+
+def delegating(to: str) -> str:
+    accounts = "SYS {}\n  OWN { users: [{ user: own, password: own }] }"
+    return configuration(f", allowed_accounts: {to}").replace("SYS {}", accounts)
+
+
+def test_users_of_accounts_that_are_not_delegated_log_in_as_configured(
+    shared_server: ServerFactory, join: Dial, dial: Dial
+) -> None:
+    server = shared_server(config=delegating("[APP]"))
+    assert let_in(come(dial, server, user="own", **{"pass": "own"}))["account"] == "OWN"
+    service = CalloutService(join(server, **AUTH), ISSUER)
+    for options in ({"user": "app", "pass": "app"}, {"user": "own", "pass": "wrong"}, {"user": "x"}):
+        client = come(dial, server, **options)
+        service.allow(service.next_request(), "OWN", name="placed")
+        assert let_in(client)["user"] == "placed"
+
+
+def test_accounts_to_delegate_have_to_exist(own_server: ServerFactory) -> None:
+    words = 'auth_callout allowed account "NONE" not found in configured accounts'
+    with pytest.raises(ServerProcessError, match=words):
+        own_server(config=delegating("[NONE]"))
