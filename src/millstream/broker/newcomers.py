@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from millstream.base import guard
+
 if TYPE_CHECKING:
     from millstream.base.slices import InSlices, Pieces
     from millstream.broker.broker import Broker
@@ -46,10 +48,8 @@ class Newcomers:
 
     def _log_in(self) -> Pieces[None]:
         while self._waiting:
-            try:
-                self._waiting[0].take_turn()
-            finally:
-                self._waiting.popleft()
+            guard.alone("a login", self._waiting[0].take_turn)  # or nobody behind it would ever log in
+            self._waiting.popleft()
             yield 1
 
 

@@ -305,7 +305,11 @@ class WebSocketProtocol(BaseWebSocket):
         """Read the input that waited."""
         early, self._early = b"".join(self._early), []
         if self._state is WebSocketState.UPGRADING:
-            self._read_request(early)
+            try:
+                self._read_request(early)
+            except Exception:
+                self.abort()
+                raise
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from millstream.base.slices import Pieces
 from millstream.broker.handshake_pace import HandshakePace
 from millstream.broker.newcomers import Newcomers
@@ -52,6 +54,22 @@ def test_the_others_follow_in_one_work_in_their_order() -> None:
     assert list(work) == [1, 1, 1]
     assert log == [0, 1, 2, 3]
     newcomers.put_off(Later(log, 4))
+    assert len(works) == 2
+
+
+def test_one_that_fails_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    newcomers = Newcomers()
+    works: list[Pieces[None]] = []
+    log: list[int] = []
+    newcomers.in_slices = lambda _, pieces: works.append(pieces)
+    broken = Later(log, 0)
+    broken.take_turn = lambda: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    newcomers.put_off(broken)
+    newcomers.put_off(Later(log, 1))
+    assert list(works[0]) == [1, 1]
+    assert log == [1]
+    assert "a login failed: ZeroDivisionError" in caplog.text
+    newcomers.put_off(Later(log, 2))
     assert len(works) == 2
 
 

@@ -434,3 +434,14 @@ async def test_a_client_that_is_gone_before_its_turn_is_not_upgraded() -> None:
     fixture.protocol.take_turn()
     assert (fixture.clients, fixture.refusals) == ([], [])
     assert fixture.transport.calls == ["pause_reading"]
+
+
+async def test_a_request_that_fails_in_its_turn_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = ClosedPace()
+    fixture = Fixture(pace=pace)
+    fixture.protocol.data_received(REQUEST)
+    monkeypatch.setattr(Upgrader, "judge", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fixture.protocol.take_turn()
+    assert fixture.transport.calls == ["pause_reading", "abort"]
+    fixture.lose()
