@@ -73,4 +73,8 @@ class FolderRemoval:
                     few(left),
                 )
 
-        self._world.run_in_worker(remove, ended)
+        try:
+            self._world.run_in_worker(remove, ended)
+        except RuntimeError as error:  # no thread can be had
+            _log.error("account %s: folders cannot be removed yet: %s", self._account, error)
+            self._folders[folder] = self._world.call_later(_RETRY_S, self._remove_first)
