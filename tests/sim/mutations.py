@@ -330,7 +330,7 @@ def _header_not_mended() -> list[Replaced]:
 
 def _journal_not_replayed() -> list[Replaced]:
     def replay(fs: Any, folder: str, is_there: Any) -> Any:
-        return commit_journal.Replayed(commit_journal.journals(fs, folder), {})
+        return commit_journal.Replayed(commit_journal.journals(fs, folder), {}, [])
 
     return [(commit_journal, "replay", replay)]
 

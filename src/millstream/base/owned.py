@@ -42,6 +42,12 @@ class Owned:
         """Return True if the file or folder at this relative path is ours."""
         return self.is_file(path) or self._folder(path) is not None
 
+    def has(self, path: str, *, is_folder: bool, is_file: bool) -> bool:
+        """Return True if what is at this path is ours, or tolerated; a link is neither folder nor file."""
+        if is_folder:
+            return self._folder(path) is not None
+        return (is_file and self.is_file(path)) or _TOLERATED.fullmatch(os.path.basename(path)) is not None
+
     def strangers(self, folder: str | os.PathLike[str]) -> list[str]:
         """Return the relative paths of everything in `folder` that is not ours.
 

@@ -22,7 +22,7 @@ from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
 from millstream.jetstream.stream import folder_listing, meta
 from millstream.jetstream.stream.committer import Committer
-from millstream.jetstream.stream.folder_listing import FolderListing
+from millstream.jetstream.stream.folder_listing import FolderListing, list_stream
 from millstream.jetstream.stream.meta import STREAM_FILES
 from millstream.jetstream.stream.start_sync import sync_streams
 from millstream.jsapi.account_types import AccountInfo
@@ -314,10 +314,14 @@ class AccountJetStream:
         meta.put_away(self._fs, folder, grave)
         return grave
 
-    def recover(self, unreplayed: Mapping[str, StoreError] | None = None) -> None:
+    def recover(
+        self,
+        unreplayed: Mapping[str, StoreError] | None = None,
+        listings: Mapping[str, FolderListing] | None = None,
+    ) -> None:
         """Start the streams on disk, except those that may lack content of a commit journal.
 
-        `unreplayed` contains those by their folders.
+        `unreplayed` contains those by their folders, and `listings` the contents of folders that are known.
         """
         for name in self._fs.folders(self._staged):  # it did not come to its end
             self._removal.start(f"{self._staged}/{name}")
@@ -326,13 +330,21 @@ class AccountJetStream:
             self._sync_folder(f"{self._folder}/streams")
         for name in graves:
             self._removal.start(f"{self._graves}/{name}")
-        found = {name: listing for name in names if (listing := self._list_stream(name)) is not None}
-        synced = sync_streams(self._fs, list(found.values()), self._start_threads)
-        for name, listing in found.items():
+        found = {}
+        for name in names:
+            folder = self._stream_folder(name)
+            listing = listings.get(folder) if listings else None
+            if listing is None:
+                listing = self._list_stream(name, folder)
+            if listing is not None and listing.has_ours:
+                found[folder] = listing
+        synced = sync_streams(self._fs, found, self._start_threads)
+        for folder, listing in found.items():
+            name = folder.rpartition("/")[2]
             try:
-                if unreplayed and listing.folder in unreplayed:
-                    raise unreplayed[listing.folder]
-                self._recover_one(name, listing, synced=listing.folder in synced)
+                if unreplayed and folder in unreplayed:
+                    raise unreplayed[folder]
+                self._recover_one(name, folder, listing, synced=folder in synced)
             except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s: %s", self.name, name, error)
                 self._give_up(name, client_text(error))
@@ -343,15 +355,14 @@ class AccountJetStream:
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
                 parts.store_letters(stream)
 
-    def _list_stream(self, name: str) -> FolderListing | None:
-        """List the folder of a stream; return None if it has no file of ours, or cannot be read."""
+    def _list_stream(self, name: str, folder: str) -> FolderListing | None:
+        """List the folder of a stream; return None if it cannot be read."""
         try:
-            listing = FolderListing(self._fs, self._stream_folder(name))
+            return list_stream(self._fs, folder)
         except StoreError as error:
             _log.error("account %s: stream %s: %s", self.name, name, error)
             self._give_up(name, client_text(error))
             return None
-        return listing if listing.has_ours() else None
 
     def _give_up(self, name: str, reason: str) -> None:
         self.unrecovered[name] = reason
@@ -364,13 +375,13 @@ class AccountJetStream:
         except StoreError as error:
             _log.error("account %s: %s", self.name, error)
 
-    def _recover_one(self, name: str, listing: FolderListing, *, synced: bool) -> None:
-        found = meta.read(self._fs, listing.folder)
+    def _recover_one(self, name: str, folder: str, listing: FolderListing, *, synced: bool) -> None:
+        found = meta.read(self._fs, folder)
         if found.config.name != name:
-            raise StoreError("start", listing.folder, f"it is of a stream {found.config.name!r}")
+            raise StoreError("start", folder, f"it is of a stream {found.config.name!r}")
         if not parts.valid_name(name):
-            raise StoreError("start", listing.folder, "its name cannot be a token of a subject")
-        log = self._open_log(found.config, listing, synced=synced)
+            raise StoreError("start", folder, "its name cannot be a token of a subject")
+        log = self._open_log(found.config, folder, listing, synced=synced)
         positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
         parts.discard_torn(log, sourced=positions is not None)
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
@@ -410,10 +421,10 @@ class AccountJetStream:
             self._unnote(stream)
             stream.close()
 
-    def _open_log(self, config: StreamConfig, listing: FolderListing, *, synced: bool) -> Log:
+    def _open_log(self, config: StreamConfig, folder: str, listing: FolderListing, *, synced: bool) -> Log:
         log = parts.open_log(
             self._fs,
-            f"{listing.folder}/{folder_listing.LOG}",
+            f"{folder}/{folder_listing.LOG}",
             names=listing.log,
             first_seq=max(config.first_seq, 1),
             synced=synced,

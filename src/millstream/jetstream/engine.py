@@ -27,6 +27,7 @@ from millstream.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel, World
+    from millstream.jetstream.stream.folder_listing import FolderListing
     from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
@@ -67,6 +68,7 @@ class Engine:
         self._system: World | None = None
         self._reserve_timer: Cancel | None = None
         self.next_journal = 1  # the number of the next commit journal
+        self._listings: dict[str, FolderListing] = {}  # of folders of streams, until these are started
         self._unreplayed: dict[str, StoreError] = {}  # by folder: streams that may miss what journals have
         self._room = 0  # bytes that streams on disk may have, unless the options say how many
 
@@ -83,8 +85,15 @@ class Engine:
     def start(self) -> None:
         """Open the store and start; raise StoreError if the directory is unusable, not ours, or in use."""
         BUDGET.set(self.options.memory_budget)
-        store_folder.claim(self.options.store_dir)
-        self._lock = FolderLock(self.folder)
+        # The lock of an earlier server: nobody changes the folder while it is looked at.
+        self._lock = FolderLock.existing(self.folder)
+        try:
+            claimed = store_folder.claim_and_list(self.options.store_dir)
+        except StoreError:
+            self._release()
+            raise
+        self._listings = claimed.listings if self._lock is not None else {}
+        self._lock = self._lock or FolderLock(self.folder)
         _log.info("Starting JetStream")
         _log.info("  Store Directory: %r", self.folder)
         disk = os.statvfs(self.folder)
@@ -105,6 +114,7 @@ class Engine:
         self._replay_journals()
         for name, account_options in self.options.accounts.items():
             self._enable(name, account_options)
+        self._listings = {}
         # What is stored already takes no free space: a full disk must not forbid what is there.
         self._room += self.resources.used(StorageType.FILE)
         self.resources.max_store = self.max_file
@@ -126,6 +136,8 @@ class Engine:
         self.next_journal = max(there, default=0) + 1
         replayed = commit_journal.replay(self._fs, self.folder, is_there)
         self._unreplayed = {os.path.dirname(log): error for log, error in replayed.failed.items()}
+        for path in replayed.touched:  # some are new
+            self._listings.pop(os.path.dirname(os.path.dirname(path)), None)
         for number in replayed.done:
             self._fs.remove(commit_journal.journal_path(self.folder, number))
         if there:
@@ -201,7 +213,7 @@ class Engine:
             start_threads=_START_THREADS,
         )
         self.accounts[name] = account
-        account.recover(self._unreplayed)
+        account.recover(self._unreplayed, self._listings)
         self._serve(
             name,
             AccountApi(
@@ -268,6 +280,10 @@ class Engine:
             self._reserve_timer.cancel()
         if self._lock is not None:
             guard.alone("marking the store", self._mark_without_journals)
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
             self._lock.release()
             self._lock = None
 

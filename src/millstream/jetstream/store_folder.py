@@ -21,13 +21,14 @@ import logging
 import os
 import shlex
 import stat
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from millstream.base.owned import few
 from millstream.jetstream.stream import meta
+from millstream.jetstream.stream.folder_listing import FolderListing, scan_stream
 from millstream.store import commit_journal, reserve
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem, store_error
@@ -79,14 +80,27 @@ class _Survey(msgspec.Struct):
     unproved: list[str] = msgspec.field(
         default_factory=list
     )  # folders of streams without a sound `meta.json`
+    listings: dict[str, FolderListing] = {}  # of folders of streams, by their paths
 
     def add(self, entry: os.DirEntry[str], path: str) -> None:
         """Record an entry that is neither a folder of an account nor of a stream."""
         (self.impostors if entry.is_symlink() else self.strangers).append(path)
 
 
+class Claimed(NamedTuple):
+    """A folder for streams that is ours."""
+
+    folder: str
+    listings: dict[str, FolderListing]  # the contents of its folders of streams, by their paths
+
+
 def claim(store_dir: str) -> str:
-    """Return the folder for streams below `store_dir`, created and marked.
+    """Return the folder for streams below `store_dir`, created and marked, as ``claim_and_list``."""
+    return claim_and_list(store_dir).folder
+
+
+def claim_and_list(store_dir: str) -> Claimed:
+    """Create and mark the folder for streams below `store_dir`, and list its streams.
 
     An empty `store_dir` means a folder of this user below the temporary directory.  Raises ForeignStore if
     the folder is not ours.
@@ -126,7 +140,7 @@ def claim(store_dir: str) -> str:
             )
         has_journals = bool(commit_journal.journals(fs, folder))
         fs.replace(os.path.join(folder, MARK), _MARK_TEXTS[JOURNALED if has_journals else VERSION])
-    return folder
+    return Claimed(folder, found.listings)
 
 
 def is_journaled(folder: str) -> bool:
@@ -248,7 +262,8 @@ def _survey_stream(entry: os.DirEntry[str], path: str, found: _Survey) -> None:
     if not entry.is_dir(follow_symlinks=False):
         found.add(entry, path)
         return
-    inside = meta.STREAM_FILES.strangers(entry.path)
+    listing = found.listings[entry.path] = scan_stream(entry.path)
+    inside = listing.strangers
     if _is_nats_servers(inside):
         found.nats_server.append(entry.name)
         return
@@ -258,7 +273,7 @@ def _survey_stream(entry: os.DirEntry[str], path: str, found: _Survey) -> None:
         found.unproved.append(path)
 
 
-def _is_nats_servers(names: list[str]) -> bool:
+def _is_nats_servers(names: Sequence[str]) -> bool:
     """Return True if nats-server wrote the folder of a stream, by the names in it."""
     return not _NATS_SERVER_S.isdisjoint(names)
 

@@ -134,6 +134,7 @@ class Replayed(NamedTuple):
 
     done: list[int]  # numbers of journals that are not needed any more
     failed: dict[str, StoreError]  # by the folder of a log: why it may miss what journals have
+    touched: list[str]  # files that were written, or created
 
 
 def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) -> Replayed:
@@ -165,13 +166,13 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
                 _sync(fs, path)
     except StoreError as error:
         _log.error("commit journals are kept for the next start: %s", error)
-        return Replayed([], _by_folder(folder, failed))
+        return Replayed([], _by_folder(folder, failed), touched)
     done = [
         number
         for number, of_one in found.items()
         if not any(entry.key in failed for _, entries in of_one for entry in entries)
     ]
-    return Replayed(done, _by_folder(folder, failed))
+    return Replayed(done, _by_folder(folder, failed), touched)
 
 
 def _read(fs: FileSystem, folder: str, number: int) -> bytes:

@@ -11,9 +11,10 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import sys
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from millstream.base.owned import Owned
 from millstream.store.errors import StoreError
@@ -343,13 +344,28 @@ class RealFileSystem:
             return False
         try:
             device = os.fstat(fd).st_dev
-            if any(_device(each) not in (device, None) for each in below):
+            if _has_mounts(folder) and any(_device(each) not in (device, None) for each in below):
                 return False
             return sync_file_system(fd) == 0
         except OSError:
             return False
         finally:
             os.close(fd)
+
+
+def _has_mounts(folder: str) -> bool:
+    """Return False if no other file system is mounted below a folder; True if one is, or nobody knows."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            mounts = [line.split(b" ", 5)[4] for line in file]
+    except (OSError, IndexError):
+        return True
+    inside = os.path.join(os.fsencode(os.path.realpath(folder)), b"")
+    return not mounts or any(_ESCAPED.sub(_unescaped, mount).startswith(inside) for mount in mounts)
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes((int(match[1], 8),))
 
 
 def _device(path: str) -> int | None:
@@ -389,6 +405,7 @@ def _syncfs_tells() -> bool:
 
 
 _SYNCFS_TELLS: Final = _syncfs_tells()
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")  # white space and backslashes in the paths of mounts
 _ROOM_FOR_STATFS: Final = 512  # bytes, more than any system fills; the type is the first number
 _SYNCED_AS_A_WHOLE: Final = frozenset(  # types of file systems
     (
@@ -406,6 +423,15 @@ _SYNCED_AS_A_WHOLE: Final = frozenset(  # types of file systems
 
 class FolderLock:
     """Keeps a second server out of a store; released when the process ends in any way."""
+
+    @classmethod
+    def existing(cls, folder: str) -> Self | None:
+        """Take the lock if its file is there, without creating anything; return None if it is not."""
+        try:
+            is_there = stat.S_ISREG(os.lstat(os.path.join(folder, "lock")).st_mode)
+        except OSError:
+            return None
+        return cls(folder) if is_there else None
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "lock")

@@ -23,7 +23,7 @@ class StreamConfigs(Mapping[str, StreamConfig]):
     def __init__(self) -> None:
         self._by_name: dict[str, StreamConfig] = {}
         self._subjects = PatternSet()
-        self._added: dict[str, dict[str, None]] = {}  # the subjects of each stream that are in the tree
+        self._added: dict[str, dict[str, str]] = {}  # the subjects of each stream that are in the tree
         self._listeners: dict[str, str] = {}  # the stream of each subject
         self._has_shared = False  # streams that were stored may share a subject
 
@@ -40,14 +40,16 @@ class StreamConfigs(Mapping[str, StreamConfig]):
         """Add a stream, or replace its configuration."""
         if self._by_name.get(config.name) is config:
             return
-        before = self._added.get(config.name, {})
-        added = self._added[config.name] = dict.fromkeys(config.subjects)
+        before = self._added.get(config.name)
+        new = added = self._added[config.name] = dict.fromkeys(config.subjects, config.name)
         self._by_name[config.name] = config
-        self._remove(before.keys() - added.keys())
-        new = added.keys() - before.keys()
+        if before:
+            self._remove(before.keys() - added.keys())
+            new = dict.fromkeys(added.keys() - before.keys(), config.name)
         self._subjects.add_all(new)
-        self._has_shared = self._has_shared or not new.isdisjoint(self._listeners)
-        self._listeners.update(dict.fromkeys(new, config.name))
+        # In this order, it looks at the subjects of one stream and not at those of all.
+        self._has_shared = self._has_shared or not self._listeners.keys().isdisjoint(new)
+        self._listeners.update(new)
 
     def discard(self, name: str) -> None:
         self._by_name.pop(name, None)

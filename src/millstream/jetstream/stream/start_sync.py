@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -22,35 +22,36 @@ _MOST_THREADS: Final = 16
 _FEW: Final = 16
 
 
-def sync_streams(fs: FileSystem, listings: Sequence[FolderListing], threads: int) -> set[str]:
+def sync_streams(fs: FileSystem, listings: Mapping[str, FolderListing], threads: int) -> set[str]:
     """Sync folders of streams; return those that are synced, without those that could not be.
 
-    Many are synced together with the rest of their file system, which is one flush of the disk.
+    `listings` has their contents by their paths.  Many are synced together with the rest of their file
+    system, which is one flush of the disk.
     """
 
-    def sync(listing: FolderListing) -> bool:
+    def sync(folder: str) -> bool:
         try:
-            sync_stream(fs, listing)
+            sync_stream(fs, folder, listings[folder])
         except StoreError as error:
             _log.error("%s", error)
             return False
         return True
 
-    folders = [listing.folder for listing in listings]
+    folders = list(listings)
     if len(listings) > _FEW:
-        logs = [log for listing in listings for log in listing.logs]
+        logs = [log for folder, listing in listings.items() for log in listing.logs(folder)]
         if fs.sync_all(os.path.dirname(folders[0]), [*folders, *logs]):
             return set(folders)
     if threads < 2 or len(listings) < 2:
-        return {listing.folder for listing in listings if sync(listing)}
+        return set(filter(sync, folders))
     with ThreadPoolExecutor(min(threads, len(listings), _MOST_THREADS), "millstream-start") as pool:
-        return {folder for folder, done in zip(folders, pool.map(sync, listings), strict=True) if done}
+        return {folder for folder, done in zip(folders, pool.map(sync, folders), strict=True) if done}
 
 
-def sync_stream(fs: FileSystem, listing: FolderListing) -> None:
+def sync_stream(fs: FileSystem, folder: str, listing: FolderListing) -> None:
     """Sync all names in the folder of a stream, and the segments that may have been growing."""
-    fs.sync_folder(listing.folder)
-    for log, names in listing.logs.items():
+    fs.sync_folder(folder)
+    for log, names in listing.logs(folder).items():
         for name in names:
             if name.endswith(".log") and f"{name[:-4]}.sum" not in names:
                 _sync_file(fs, f"{log}/{name}")
