@@ -31,7 +31,7 @@ async def test_files_of_a_store_are_for_owner_and_group_only(tmp_path: Path, uma
         await streams.update_stream(name="S", subjects=["s.>"], max_msgs=100)
         await connection.close()
         found = list((tmp_path / "store" / "jetstream").rglob("*"))
-    assert {"meta.json", "meta.copy", "0000000001.log", "0000000001.sum"} <= {path.name for path in found}
+    assert {"meta.json", "0000000001.log", "0000000001.sum"} <= {path.name for path in found}
     for path in found:
         if path.exists():
             mode = stat.S_IMODE(path.stat().st_mode)

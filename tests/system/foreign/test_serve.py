@@ -266,8 +266,7 @@ async def test_a_store_that_was_copied_without_its_mark_is_marked_again(
 async def test_without_a_mark_a_stream_without_a_sound_meta_is_not_taken_for_ours(tmp_path: Path) -> None:
     await _store_with_a_stream(tmp_path, "A", "B")
     (tmp_path / "jetstream" / MARK).unlink()
-    for name in ("meta.json", "meta.copy"):
-        (tmp_path / "jetstream/$G/streams/B" / name).write_text("{}")
+    (tmp_path / "jetstream/$G/streams/B/meta.json").write_text("{}")
     before = photograph(tmp_path)
     with pytest.raises(ForeignStore, match=r"\$G/streams/B"):
         claim(str(tmp_path))

@@ -229,8 +229,7 @@ def test_a_stream_that_cannot_be_written_is_not_healthy(site: Site) -> None:
 
 def test_a_stream_that_did_not_start_is_not_healthy_and_not_replaced(site: Site, tmp_path: Path) -> None:
     site.engine.stop()
-    for name in ("meta.json", "meta.copy"):
-        Path(site.engine.folder, "A", "streams", "S", name).write_bytes(b"damaged")
+    Path(site.engine.folder, "A", "streams", "S", "meta.json").write_bytes(b"damaged")
     again = Site(tmp_path)
     _, (problem,) = finish(again.view.health(HealthzOptions(account="A", stream="S")))
     assert problem.error == "JetStream stream 'A > S' could not be recovered"

@@ -1,10 +1,11 @@
-"""The metadata beside a stream's log: configuration and creation time, in two copies with checksums.
+"""The metadata of a stream: configuration and creation time, twice in one file, with checksums.
 
-    meta.json      <crc32c of the rest, 8 hex digits> <JSON>
-    meta.copy      the same, written after it
+    meta.json      <crc32c of the rest> {"config": …, "proof": "<crc32c>", … "<crc32c>": {"config": …}}
 
-If one copy is damaged, the other is read and the damaged one is rewritten.  A stream that is deleted is first
-moved away by one rename of its folder, so that a crash in between leaves no half stream.
+The second copy is in another block of the disk.  Versions before it wrote the second copy to ``meta.copy``; a
+stream keeps these files until its configuration changes.  If one copy is damaged, the other is read and the
+damaged one is rewritten.  A stream that is deleted is first moved away by one rename of its folder, so that a
+crash in between leaves no half stream.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from millstream.store.fs import FileSystem
 _log = logging.getLogger("millstream.jetstream")
 
 _FIRST: Final = "meta.json"
-_SECOND: Final = "meta.copy"
+_SECOND: Final = "meta.copy"  # of versions that wrote the second copy to a file of its own
+_PROOF: Final = b', "proof":"'  # before the checksum of the first copy; `encode` never writes this space
+_CRC: Final = 8  # hex digits
+_PREFIX: Final = _CRC + 1
+_BLOCK: Final = 4096  # at a multiple of which the second copy begins
 # Every name in the folder of a stream, also while it is created, restored or deleted.
 STREAM_FILES: Final = Owned(
     files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
@@ -36,6 +41,9 @@ STREAM_FILES: Final = Owned(
     r"|ids/[0-9]{10}-[0-9]{10}\.ids(\.new)?",
     folders=r"log|consumers|ids",
 )
+
+
+_Copy = tuple[bytes, bytes]  # checksum and text
 
 
 class StreamMeta(Struct):
@@ -47,66 +55,74 @@ class StreamMeta(Struct):
 
 
 def make_folder(fs: FileSystem, folder: str) -> None:
-    """Create the folder of a new stream; it becomes durable with the files of ``create``."""
+    """Create the folder of a new stream; it becomes durable with the file of ``create``."""
     fs.make_folder(os.path.dirname(folder))
     fs.make_folder(f"{folder}/log", sync=False)
 
 
 def create(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """Write both copies for a new stream; the first is durable when this returns, the folder's name is not.
+    """Write the metadata of a new stream; they are durable when this returns, the folder's name is not.
 
-    Creating many streams waits for the disk each time: one sync for the first copy, one for the names of
-    both, and one when the folder gets its final name.  The system writes the second copy later; after a power
-    loss before that, ``read`` writes it again.
+    Creating many streams waits for the disk each time: one sync for the file, one for its name, and one when
+    the folder gets its final name.
     """
-    data = _encoded(meta)
-    for name in (_SECOND, _FIRST):
-        file = fs.open(f"{folder}/{name}", create=True)
-        try:
-            file.append(data)
-            if name == _FIRST:
-                file.sync()
-        finally:
-            file.close()
+    file = fs.open(f"{folder}/{_FIRST}", create=True)
+    try:
+        file.append(_encoded(meta))
+        file.sync()
+    finally:
+        file.close()
     fs.sync_folder(folder)
 
 
 def write(fs: FileSystem, folder: str, meta: StreamMeta) -> None:
-    """Replace both copies; durable when this returns."""
-    data = _encoded(meta)
-    fs.replace(f"{folder}/{_FIRST}", data)
-    _replace(fs, f"{folder}/{_SECOND}", data)
+    """Replace the metadata; durable when this returns."""
+    fs.replace(f"{folder}/{_FIRST}", _encoded(meta))
+    try:
+        fs.remove(f"{folder}/{_SECOND}")
+    except StoreError as error:  # it is read only if both copies in the file are damaged
+        _log.error("%s", error)
 
 
 def _encoded(meta: StreamMeta) -> bytes:
+    """Return the content of the file.
+
+    It is one JSON object, as in versions with two files, so that these can read it: they ignore the name
+    "proof", whose value is the checksum of the object without it and what follows, and the name of the copy,
+    which is its checksum.
+    """
     text = encode(meta)
-    return b"%08x %b" % (crc32c(text), text)
+    proof = crc32c(text)
+    first = b'%b%b%08x",' % (text[:-1], _PROOF, proof)
+    size = _PREFIX + len(first)
+    rest = b'%b%b"%08x":%b}' % (first, b" " * (-size % _BLOCK), proof, text)
+    return b"%08x %b" % (crc32c(rest), rest)
 
 
 def read(fs: FileSystem, folder: str) -> StreamMeta:
-    """Return the metadata from an intact copy and repair the other; raise StoreError if both are damaged."""
-    found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
-    for data in chain(found, map(_mended, found)):  # mending is slow: only what is needed is tried
-        meta = _decode(data)
-        if meta is not None:
-            break
-    else:
+    """Return the metadata from an intact copy and repair the others; raise StoreError if all are damaged."""
+    data = _read(fs, f"{folder}/{_FIRST}")
+    at = data.find(_PROOF)
+    if at >= 0 and _is_whole(data):
+        return decode_written(data[_PREFIX:at] + b"}", StreamMeta, MOST_VALUES)
+    return _read_damaged(fs, folder, data)
+
+
+def _read_damaged(fs: FileSystem, folder: str, data: bytes) -> StreamMeta:
+    """Read what is damaged, or was written by a version with two files."""
+    copy = _read(fs, f"{folder}/{_SECOND}")
+    found = _best(data, copy)
+    if found is None:
         raise StoreError(
             "read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy", hint="restore it from a backup"
         )
-    for name, other in zip((_FIRST, _SECOND), found, strict=True):
-        if other != data:
-            _log.warning("%s/%s is damaged or was not finished: it is written again", folder, name)
-            _replace(fs, f"{folder}/{name}", data)
-    return meta
-
-
-def _replace(fs: FileSystem, path: str, data: bytes) -> None:
-    """Write the second copy; if that fails, the first suffices and the next start tries again."""
-    try:
-        fs.replace(path, data)
-    except StoreError as error:
-        _log.error("%s", error)
+    if data != copy or not _is_whole(data):
+        _log.warning("%s/%s is damaged or was not finished: it is written again", folder, _FIRST)
+        try:
+            write(fs, folder, found)
+        except StoreError as error:  # the next start tries again
+            _log.error("%s", error)
+    return found
 
 
 def _read(fs: FileSystem, path: str) -> bytes:
@@ -116,9 +132,41 @@ def _read(fs: FileSystem, path: str) -> bytes:
         return b""
 
 
-def _decode(data: bytes) -> StreamMeta | None:
-    text = data[9:]
-    if data[:9] != b"%08x " % crc32c(text):
+def _whole(data: bytes) -> _Copy:
+    return data[: _PREFIX - 1], data[_PREFIX:]
+
+
+def _copies(data: bytes) -> list[_Copy]:
+    """Return the copies in a file, sound or not."""
+    at = data.find(_PROOF)
+    found = []
+    if at >= 0:
+        found.append((data[at + len(_PROOF) :][:_CRC], data[_PREFIX:at] + b"}"))
+    for at in range(_BLOCK, len(data), _BLOCK):
+        begins = at + len('"12345678":')
+        if data[at : at + 1] == b'"' and data[begins - 2 : begins] == b'":':
+            found.append((data[at + 1 :][:_CRC], data[begins:-1]))
+    return found or [_whole(data)]
+
+
+def _best(*files: bytes) -> StreamMeta | None:
+    """Return the metadata of the first sound copy in these files; None if all are damaged."""
+    copies = list(chain.from_iterable(map(_copies, files)))
+    for copy in chain(copies, map(_mended, copies)):  # mending is slow: only what is needed is tried
+        meta = _decode(copy)
+        if meta is not None:
+            return meta
+    return None
+
+
+def _is_whole(data: bytes) -> bool:
+    """Return True if no byte of a file is damaged."""
+    return data[:_PREFIX] == b"%08x " % crc32c(data[_PREFIX:])
+
+
+def _decode(copy: _Copy) -> StreamMeta | None:
+    crc, text = copy
+    if crc != b"%08x" % crc32c(text):
         return None
     try:
         return decode_written(text, StreamMeta, MOST_VALUES)
@@ -126,32 +174,27 @@ def _decode(data: bytes) -> StreamMeta | None:
         return None
 
 
-def _mended(data: bytes) -> bytes:
-    """Return metadata with the one byte put right that was changed; empty if the checksum proves none.
-
-    A power loss may leave only one copy of a new stream's metadata.
-    """
-    text = data[9:]
-    proof = b"%08x " % crc32c(text)
-    if sum(one != two for one, two in zip(proof, data, strict=False)) == 1:
-        return proof + text
+def _mended(copy: _Copy) -> _Copy:
+    """Return a copy with the one byte put right that was changed; empty if the checksum proves none."""
+    crc, text = copy
+    proof = b"%08x" % crc32c(text)
+    if len(crc) == _CRC and sum(one != two for one, two in zip(proof, crc, strict=True)) == 1:
+        return proof, text
     try:
-        found = changed_byte(text, int(data[:8], 16))
+        found = changed_byte(text, int(crc, 16))
     except ValueError:
-        return b""
-    return b"" if found is None else data[:9] + found
+        return b"", b""
+    return (b"", b"") if found is None else (crc, found)
 
 
 def identity(fs: FileSystem, folder: str) -> str | None:
     """Return the id of the stream in a folder, None if it is empty; raise StoreError if it is unreadable."""
     if not fs.list(folder):
         return None
-    found = [_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)]
-    for data in chain(found, map(_mended, found)):  # mending is slow: only what is needed is tried
-        meta = _decode(data)
-        if meta is not None:
-            return meta.id
-    raise StoreError("read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy")
+    found = _best(*(_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)))
+    if found is None:
+        raise StoreError("read", f"{folder}/{_FIRST}", "it is damaged, and so is its copy")
+    return found.id
 
 
 def put_away(fs: FileSystem, folder: str, grave: str) -> None:
@@ -174,4 +217,5 @@ def remove(fs: FileSystem, folder: str) -> None:
 
 def is_sound(fs: FileSystem, folder: str) -> bool:
     """Return True if the folder has a configuration with our checksum, which nobody else writes."""
-    return any(_decode(_read(fs, f"{folder}/{name}")) is not None for name in (_FIRST, _SECOND))
+    copies = chain.from_iterable(_copies(_read(fs, f"{folder}/{name}")) for name in (_FIRST, _SECOND))
+    return any(_decode(copy) is not None for copy in copies)

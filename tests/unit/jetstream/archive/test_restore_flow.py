@@ -349,8 +349,7 @@ def test_a_restore_that_did_not_end_is_gone_after_a_restart() -> None:
 def test_a_stream_that_could_not_be_started_is_put_aside_for_one_that_is_restored() -> None:
     site = Site()
     site.create("S", subjects=["a.>"])
-    for name in ("meta.json", "meta.copy"):
-        site.disk.replace(f"store/streams/S/{name}", b"damaged")
+    site.disk.replace("store/streams/S/meta.json", b"damaged")
     site.publish("a.b", b"what can be saved")
     again = site.restarted()
     assert list(again.account.unrecovered) == ["S"]
@@ -426,7 +425,7 @@ def test_older_archives_are_restored() -> None:
     assert info["ack_floor"] == {"consumer_seq": 2, "stream_seq": 4}
     assert (info["num_ack_pending"], info["num_redelivered"]) == (1, 1)
     assert site.disk.list("store/staging") == []
-    assert site.disk.list("store/streams/S") == ["consumers", "log", "meta.copy", "meta.json"]
+    assert site.disk.list("store/streams/S") == ["consumers", "log", "meta.json"]
 
 
 def test_older_consumers_that_have_not_begun_begin() -> None:
