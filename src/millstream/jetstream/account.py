@@ -24,6 +24,7 @@ from millstream.jetstream.stream import folder_listing, meta
 from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.folder_listing import FolderListing, list_stream
 from millstream.jetstream.stream.meta import STREAM_FILES
+from millstream.jetstream.stream.ready_folders import ReadyFolders
 from millstream.jetstream.stream.start_sync import sync_streams
 from millstream.jsapi.account_types import AccountInfo
 from millstream.jsapi.enums import StorageType
@@ -85,6 +86,7 @@ class AccountJetStream:
         self._beginning: set[Stream] = set()  # that subscribe to their subjects
         self._ending: dict[str, Pieces[None]] = {}  # deletions under way, by the names of the streams
         self._removal = FolderRemoval(fs, world, name)
+        self._ready_folders = ReadyFolders(world, fs, self._staged, self._removal.start)
         self.usage = AccountUsage(self)
         self.consumers = 0
         self._configs = StreamConfigs()
@@ -121,7 +123,8 @@ class AccountJetStream:
         fs: FileSystem = self._memory if config.storage is StorageType.MEMORY else self._fs
         folder = f"{self._stream_folder(config.name)}/log"
         log = parts.new_log(fs, folder, first_seq=max(config.first_seq, 1))
-        stream = parts.Stream(self, config, created, log, sync=self._sync, identity=nuid())
+        identity = nuid() if config.storage is StorageType.MEMORY else self._ready_folders.take()
+        stream = parts.Stream(self, config, created, log, sync=self._sync, identity=identity)
         self.streams[config.name] = stream
         self._beginning.add(stream)
         self.committer.hold(stream)
@@ -503,6 +506,7 @@ class AccountJetStream:
             guard.alone(f"closing stream {stream.name}", stream.close)
             yield 1
         self.committer.stop()
+        self._ready_folders.stop()
         self._removal.stop()
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
