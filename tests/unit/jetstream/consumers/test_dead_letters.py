@@ -290,7 +290,7 @@ def test_a_power_cut_at_every_step_makes_each_letter_once(keep: Keep) -> None:
             pass
         replies = [each.subject for each in site.world.published]
         confirmed, acked = replies.count(b"_INBOX.term"), b"_INBOX.ack" in replies
-        again = site.after_power_cut(keep, cut)
+        again = site.after_power_cut(keep, cut - first)
         found = [int(block[names.ORIG_SEQ]) for _, block in again.letters() if names.ORIG_SEQ in block]
         assert len(found) >= confirmed
         again.world.advance(11)
