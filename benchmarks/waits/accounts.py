@@ -79,6 +79,7 @@ def mappings_change(site: Site, size: int, kept: ExitStack) -> Operation:
 # -- tokens ---------------------------------------------------------------------------------------
 
 _OPERATOR: Final = Operator("waits")
+_AT_ONCE: Final = 100  # tokens; a server refuses many more
 
 
 @cache
@@ -101,16 +102,16 @@ def _join(site: Site, user: User) -> WireClient:
 
 
 def _push(client: WireClient, accounts: list[Account]) -> None:
-    """Send the tokens of accounts; return when all are accepted."""
-    tokens = [each.token.encode() for each in accounts]
-    client.send(
-        b"SUB box 1\r\n"
-        + b"".join(b"PUB $SYS.REQ.CLAIMS.UPDATE box %d\r\n%b\r\n" % (len(each), each) for each in tokens)
-    )
-    for _ in tokens:
-        answer = client.read_frame()
-        if b"jwt updated" not in answer:
-            raise WireError(f"a token was refused: {answer!r}")
+    """Send the tokens of accounts, some at a time; return when all are accepted."""
+    client.send(b"SUB box 1\r\n")
+    for start in range(0, len(accounts), _AT_ONCE):
+        tokens = [each.token.encode() for each in accounts[start : start + _AT_ONCE]]
+        lines = (b"PUB $SYS.REQ.CLAIMS.UPDATE box %d\r\n%b\r\n" % (len(each), each) for each in tokens)
+        client.send(b"".join(lines))
+        for _ in tokens:
+            answer = client.read_frame()
+            if b"jwt updated" not in answer:
+                raise WireError(f"a token was refused: {answer!r}")
     client.send(b"UNSUB 1\r\n")
 
 
@@ -122,8 +123,7 @@ def tokens(request: str) -> Prepare:
         many = [_OPERATOR.account(f"A{number}") for number in range(size)]
         if not request:
             return lambda: _push(system, many)
-        for start in range(0, size, 100):
-            _push(system, many[start : start + 100])
+        _push(system, many)
 
         def ask() -> None:
             system.send(b"SUB answer 2\r\nPUB $SYS.REQ.CLAIMS.%b answer 0\r\n\r\n" % request.encode())
