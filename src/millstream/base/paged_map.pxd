@@ -1,6 +1,7 @@
 cimport cython
 
 cdef int _BITS
+cdef int _PLACES
 cdef int _TRIES
 cdef int _SPARE
 cdef long long _NO_PAGE
@@ -22,7 +23,7 @@ cdef class PagedMap:
     @cython.locals(page=dict)
     cpdef take(self, unsigned long long number)
     cpdef unsigned long long first(self) except? 0
-    @cython.locals(page=dict, last="unsigned long long", following="unsigned long long", tries=int, found="unsigned long long", position=Py_ssize_t)
+    @cython.locals(page=dict, place=int, tries=int, position=Py_ssize_t, page_number="unsigned long long")
     cpdef unsigned long long after(self, unsigned long long number) except? 0
     @cython.locals(count=Py_ssize_t)
     cpdef Py_ssize_t drop_some(self) except -1
@@ -32,5 +33,5 @@ cdef class PagedMap:
     cdef dict _add_page(self, long long page_number)
     cdef _drop_page(self, long long page_number)
 
-@cython.locals(found="unsigned long long", key="unsigned long long")
-cdef unsigned long long _lowest(dict page, unsigned long long number, bint rising) except? 0
+@cython.locals(found=int, key=int)
+cdef int _lowest(dict page, int place, bint rising) except? -2
