@@ -7,6 +7,7 @@ cdef int _LINE_END
 cdef unsigned char _RETURN
 cdef unsigned char _SMALL
 cdef bint _LITTLE_HOST
+cdef bytes _PAIRS
 
 @cython.locals(digits=Py_ssize_t)
 cpdef Py_ssize_t digits_of(unsigned long long value) noexcept
@@ -37,10 +38,16 @@ cdef class GrowingBuffer:
     @cython.locals(target="char*", origin="const char*")
     @cython.final
     cdef inline void put(self, bytes source, Py_ssize_t start, Py_ssize_t count) noexcept
+    @cython.locals(target="unsigned char*")
+    @cython.final
+    cdef inline void put_byte(self, unsigned char value) noexcept
     @cython.locals(target="char*", origin="const char*")
     @cython.final
     cdef inline void put_part(self, GrowingBuffer other, Py_ssize_t start, Py_ssize_t count) noexcept
-    @cython.locals(target="char*", digits=Py_ssize_t, rest="unsigned long long", position=Py_ssize_t)
+    @cython.locals(
+        target="char*", pairs="const char*", position=Py_ssize_t, rest="unsigned long long",
+        pair="unsigned int",
+    )
     @cython.final
     cdef inline void put_number(self, unsigned long long value) noexcept
     @cython.locals(target="unsigned char*", rest="unsigned long long", index=Py_ssize_t)

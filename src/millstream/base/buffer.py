@@ -19,6 +19,7 @@ _LINE_END = ord("\n")
 _RETURN = ord("\r")
 _SMALL = 0x20  # OR-ed with a letter, makes it lower case; "-" is unchanged
 _LITTLE_HOST = sys.byteorder == "little"
+_PAIRS = b"".join(b"%02d" % number for number in range(100))  # two digits at a time take half as long
 _KEEP = 1024 * 1024  # bytes; a buffer larger than this frees its memory when emptied
 
 
@@ -92,6 +93,14 @@ class GrowingBuffer:
             self._store[self.size : self.size + count] = source[start : start + count]
         self.size += count
 
+    def put_byte(self, value: int) -> None:
+        if cython.compiled:
+            target = self._store
+            target[self.size] = value
+        else:
+            self._store[self.size : self.size + 1] = bytes((value,))
+        self.size += 1
+
     def put_part(self, other: "GrowingBuffer", start: int, count: int) -> None:
         """Append `count` bytes of another buffer, which must exist there."""
         if cython.compiled:
@@ -106,16 +115,19 @@ class GrowingBuffer:
         """Append decimal digits."""
         if cython.compiled:
             target = self._store
-            digits = digits_of(value)
-            position = self.size + digits
+            pairs = _PAIRS
+            position = self.size + digits_of(value)
+            self.size = position
             rest = value
-            while True:
-                position -= 1
-                target[position] = 48 + rest % 10
-                rest //= 10
-                if rest == 0:
-                    break
-            self.size += digits
+            while rest >= 100:
+                pair = 2 * (rest % 100)
+                rest //= 100
+                position -= 2
+                target[position] = pairs[pair]
+                target[position + 1] = pairs[pair + 1]
+            target[position - 1] = pairs[2 * rest + 1]
+            if rest >= 10:
+                target[position - 2] = pairs[2 * rest]
         else:
             text = b"%d" % value
             self.put(text, 0, len(text))
@@ -147,10 +159,12 @@ class GrowingBuffer:
 def digits_of(value: int) -> int:
     """Return the number of decimal digits of `value`."""
     digits = 1
-    while value >= 10:
-        value //= 10
-        digits += 1
-    return digits
+    while value >= 10_000:
+        value //= 10_000
+        digits += 4
+    if value >= 100:
+        return digits + 3 if value >= 1_000 else digits + 2
+    return digits + 1 if value >= 10 else digits
 
 
 def read_little(p: bytes | bytearray, at: int, count: int) -> int:

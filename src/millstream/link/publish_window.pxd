@@ -11,7 +11,7 @@ cdef bytes _SEQUENCE_KEY
 cdef tuple _DUPLICATE_ENDS
 cdef bytes _PUB
 cdef bytes _HPUB
-cdef bytes _BLANK
+cdef unsigned char _BLANK
 cdef bytes _CRLF
 cdef object _ACK
 

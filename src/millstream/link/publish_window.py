@@ -49,7 +49,7 @@ _DUPLICATE_ENDS = (b',"duplicate": true}', b',"duplicate":true}')
 
 _PUB = b"PUB "
 _HPUB = b"HPUB "
-_BLANK = b" "
+_BLANK = ord(" ")
 _CRLF = b"\r\n"
 
 
@@ -192,9 +192,9 @@ class FrameBuffer(GrowingBuffer):
         self.reserve(subject_size + header_size + payload_size + _LINE_ROOM)
         self.put(_HPUB, 0, 5)
         self.put_at(subject, subject_size)
-        self.put(_BLANK, 0, 1)
+        self.put_byte(_BLANK)
         self.put_number(header_size)
-        self.put(_BLANK, 0, 1)
+        self.put_byte(_BLANK)
         self.put_number(header_size + payload_size)
         self.put(_CRLF, 0, 2)
         self.put_at(headers, header_size)
@@ -297,13 +297,13 @@ class PublishWindow:
         else:
             frames.put(_PUB, 0, 4)
         frames.put_at(subject, subject_size)
-        frames.put(_BLANK, 0, 1)
+        frames.put_byte(_BLANK)
         frames.put(self._prefix, 0, self._prefix_size)
         frames.put_number(number)
-        frames.put(_BLANK, 0, 1)
+        frames.put_byte(_BLANK)
         if header_size > 0:
             frames.put_number(header_size)
-            frames.put(_BLANK, 0, 1)
+            frames.put_byte(_BLANK)
         frames.put_number(header_size + payload_size)
         frames.put(_CRLF, 0, 2)
         if header_size > 0:

@@ -5,12 +5,12 @@ from millstream.protocol.parser cimport Frame
 
 cdef Py_ssize_t _MAX_NUMBER
 cdef bytes _CRLF
-cdef bytes _BLANK
-cdef bytes _H
+cdef unsigned char _BLANK
+cdef unsigned char _H
 cdef bytes _MSG
 cdef bytes _LMSG
 cdef bytes _HMSG
-cdef bytes _AT
+cdef unsigned char _AT
 cdef bytes _REPLY_AND_QUEUES
 cdef bytes _QUEUES_ONLY
 

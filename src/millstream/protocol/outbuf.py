@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 _MAX_NUMBER = 20  # digits of a 64-bit number
 
 _CRLF = b"\r\n"
-_BLANK = b" "
-_H = b"H"
+_BLANK = ord(" ")
+_H = ord("H")
 _MSG = b"MSG "
 _LMSG = b"LMSG "
 _HMSG = b"HMSG "
-_AT = b"@"
+_AT = ord("@")
 _REPLY_AND_QUEUES = b"+ "
 _QUEUES_ONLY = b"| "
 
@@ -40,11 +40,11 @@ class OutBuffer(GrowingBuffer):
             self.put(_CRLF, 0, 2)
             self.put(frame.buf, frame.body_start, frame.body_size + 2)
         elif keep_headers:
-            self.put(_H, 0, 1)
+            self.put_byte(_H)
             self.put(prefix, 0, len(prefix))
             self._put_reply(frame)
             self.put_number(frame.header_size)
-            self.put(_BLANK, 0, 1)
+            self.put_byte(_BLANK)
             self.put_number(frame.body_size)
             self.put(_CRLF, 0, 2)
             self.put(frame.buf, frame.body_start, frame.body_size + 2)
@@ -86,22 +86,22 @@ class OutBuffer(GrowingBuffer):
         dropped = frame.header_size if frame.header_size >= 0 and not keep_headers else 0
         self.put(_HMSG if headers else _LMSG, 0, 5)
         self.put(subject, 0, len(subject))
-        self.put(_BLANK, 0, 1)
+        self.put_byte(_BLANK)
         if queues is not None:
             self.put(_REPLY_AND_QUEUES if frame.reply_size else _QUEUES_ONLY, 0, 2)
         if shown is None:
             self._put_reply(frame)
         else:
             self.put(frame.buf, frame.reply_start, frame.reply_size)
-            self.put(_AT, 0, 1)
+            self.put_byte(_AT)
             self.put(shown, 0, len(shown))
-            self.put(_BLANK, 0, 1)
+            self.put_byte(_BLANK)
         for queue in queues or ():
             self.put(queue, 0, len(queue))
-            self.put(_BLANK, 0, 1)
+            self.put_byte(_BLANK)
         if headers:
             self.put_number(frame.header_size)
-            self.put(_BLANK, 0, 1)
+            self.put_byte(_BLANK)
         self.put_number(frame.body_size - dropped)
         self.put(_CRLF, 0, 2)
         self.put(frame.buf, frame.body_start + dropped, frame.body_size - dropped + 2)
@@ -117,9 +117,9 @@ class OutBuffer(GrowingBuffer):
         self.reserve(size + len(sid) + body_size + _MAX_NUMBER + 10)
         self.put(_MSG, 0, 4)
         self.put(source, at, size)
-        self.put(_BLANK, 0, 1)
+        self.put_byte(_BLANK)
         self.put(sid, 0, len(sid))
-        self.put(_BLANK, 0, 1)
+        self.put_byte(_BLANK)
         self.put_number(body_size)
         self.put(_CRLF, 0, 2)
         self.put(start, 0, len(start))
@@ -131,4 +131,4 @@ class OutBuffer(GrowingBuffer):
     def _put_reply(self, frame: "Frame") -> None:
         if frame.reply_size:
             self.put(frame.buf, frame.reply_start, frame.reply_size)
-            self.put(_BLANK, 0, 1)
+            self.put_byte(_BLANK)

@@ -128,3 +128,13 @@ def test_a_parsed_frame_is_forwarded_byte_for_byte() -> None:
             found.append(parser.subject())
     assert found == [b"a.b", b"c"]
     assert out.take() == b"HMSG a.b 7 reply.to 3 256\r\n" + body + b"\r\nMSG c 7 1\r\n.\r\n"
+
+
+@pytest.mark.parametrize(
+    "number", [0, 2**64 - 1, *(10**digits + step for digits in range(1, 20) for step in (-1, 0, 1))]
+)
+def test_numbers_of_every_length_are_written(number: int) -> None:
+    out = OutBuffer()
+    text = str(number).encode()
+    assert out.append_answer(b"1", b"reply}", 0, 5, b"{", number, 1) == len(text) + 2
+    assert out.take() == b"MSG reply 1 %d\r\n{%b}\r\n" % (len(text) + 2, text)

@@ -14,7 +14,7 @@ cdef int _FULL
 cdef int _NOBODY
 cdef int _TOO_BIG
 cdef int _TIRED
-cdef bytes _DOT
+cdef unsigned char _DOT
 cdef bytes _CRLF
 cdef bytes _HEADER_LINE
 cdef bytes _SIZE

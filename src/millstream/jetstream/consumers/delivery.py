@@ -36,7 +36,7 @@ _NOBODY = NOBODY
 _TOO_BIG = TOO_BIG
 _TIRED = TIRED
 
-_DOT = b"."
+_DOT = ord(".")
 _CRLF = b"\r\n"
 _HEADER_LINE = headers.START
 _SIZE = b"Nats-Msg-Size"
@@ -142,13 +142,13 @@ class Delivery:
         buffer.reserve(len(start) + _MAX_NUMBERS + copied + 2)
         buffer.put(start, 0, len(start))
         buffer.put_number(deliveries)
-        buffer.put(_DOT, 0, 1)
+        buffer.put_byte(_DOT)
         buffer.put_number(record.seq)
-        buffer.put(_DOT, 0, 1)
+        buffer.put_byte(_DOT)
         buffer.put_number(self._ledger.delivered_dseq + 1)
-        buffer.put(_DOT, 0, 1)
+        buffer.put_byte(_DOT)
         buffer.put_number(record.timestamp)
-        buffer.put(_DOT, 0, 1)
+        buffer.put_byte(_DOT)
         buffer.put_number(pending)
         frame.reply_start = 0
         frame.reply_size = frame.body_start = buffer.size

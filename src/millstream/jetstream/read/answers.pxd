@@ -20,8 +20,8 @@ cdef bytes _LAST
 cdef bytes _END_OF_BLOCK
 cdef bytes _CRLF
 cdef bytes _FIRST_LINE
-cdef bytes _POINT
-cdef bytes _ZONE
+cdef unsigned char _POINT
+cdef unsigned char _ZONE
 cdef bytes _ZEROS
 cdef bytes _VERSION
 cdef bytes _TWO_ENDS
@@ -30,7 +30,7 @@ cdef long long _SECOND
 cdef long long _DAY
 cdef Py_ssize_t _TIME_OF_DAY
 cdef bytes _TWO_DIGITS
-cdef bytes _COLON
+cdef unsigned char _COLON
 cdef Py_ssize_t _FRACTION_DIGITS
 cdef Py_ssize_t _MOST_LINES
 cdef Py_ssize_t _REACH

@@ -41,8 +41,8 @@ _LAST = b"\r\nNats-Last-Sequence: "
 _END_OF_BLOCK = b"\r\n\r\n"
 _CRLF = b"\r\n"
 _FIRST_LINE = headers.START
-_POINT = b"."
-_ZONE = b"Z"
+_POINT = ord(".")
+_ZONE = ord("Z")
 _ZEROS = b"00000000"
 _VERSION = headers.VERSION
 _TWO_ENDS = b"\n\n"
@@ -60,7 +60,7 @@ _SECOND = 1_000_000_000
 _DAY = 86_400  # seconds
 _TIME_OF_DAY = len("00:00:00Z")
 _TWO_DIGITS = b"".join(b"%02d" % number for number in range(60))
-_COLON = b":"
+_COLON = ord(":")
 _FRACTION_DIGITS = 9
 _MOST_LINES = 256  # bytes of all lines but the names of stream and subject
 _REACH = 100_000  # messages that are not wanted and are passed over at a time: a few milliseconds
@@ -212,19 +212,19 @@ class DirectSending:
         text = self._day_text
         buffer.put(text, 0, len(text))
         buffer.put(_TWO_DIGITS, second // 3600 * 2, 2)
-        buffer.put(_COLON, 0, 1)
+        buffer.put_byte(_COLON)
         buffer.put(_TWO_DIGITS, second // 60 % 60 * 2, 2)
-        buffer.put(_COLON, 0, 1)
+        buffer.put_byte(_COLON)
         buffer.put(_TWO_DIGITS, second % 60 * 2, 2)
         if fraction > 0:
             digits = _FRACTION_DIGITS
             while fraction % 10 == 0:
                 fraction //= 10
                 digits -= 1
-            buffer.put(_POINT, 0, 1)
+            buffer.put_byte(_POINT)
             buffer.put(_ZEROS, 0, digits - digits_of(fraction))
             buffer.put_number(fraction)
-        buffer.put(_ZONE, 0, 1)
+        buffer.put_byte(_ZONE)
 
 
 def _says_nothing_of_ours(record: Record) -> bool:

@@ -9,7 +9,7 @@ cdef bytes _MSG_ID
 cdef bytes _TTL
 cdef bytes _EXPECTED
 cdef bytes _COLON
-cdef bytes _SEPARATOR
+cdef unsigned char _SEPARATOR
 cdef bytes _CRLF
 cdef unsigned char _CR
 cdef unsigned char _LF

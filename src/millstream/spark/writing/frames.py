@@ -23,7 +23,7 @@ _MSG_ID = b"Nats-Msg-Id: "
 _TTL = b"Nats-TTL: "
 _EXPECTED = b"Nats-Expected-Last-Subject-Sequence: "
 _COLON = b": "
-_SEPARATOR = b":"
+_SEPARATOR = ord(":")
 _CRLF = b"\r\n"
 _CR = ord("\r")
 _LF = ord("\n")
@@ -369,7 +369,7 @@ class RowFrames:
             lines.make_room(len(_MSG_ID) + size + digits + _NUMBER_ROOM)
             lines.put(_MSG_ID, 0, len(_MSG_ID))
             lines.put_at(at, size)
-            lines.put(_SEPARATOR, 0, 1)
+            lines.put_byte(_SEPARATOR)
             lines.put_at(sequences.at(sequences.begin(row), digits), digits)
         else:
             lines.make_room(len(_MSG_ID) + len(self.id_start) + _NUMBER_ROOM)
