@@ -17,6 +17,8 @@ ACK_START = ACK_PREFIX.encode()
 _START_SIZE = len(ACK_START)
 _TOKENS = 9
 _TOKENS_WITH_DOMAIN = 11
+_FIRST_NUMBER = 5  # the token
+_FIRST_NUMBER_WITH_DOMAIN = 7
 _NUMBERS = 5
 _DOT = ord(".")
 
@@ -38,21 +40,17 @@ class AckNumbers:
         Not checked: its first two tokens.
         """
         tokens = 1
+        at = at_with_domain = start
         for index in range(start, end):
             if p[index] == _DOT:
                 tokens += 1
+                if tokens == _FIRST_NUMBER:
+                    at = index + 1
+                elif tokens == _FIRST_NUMBER_WITH_DOMAIN:
+                    at_with_domain = index + 1
         if tokens == _TOKENS:
-            skip = 4
-        elif tokens >= _TOKENS_WITH_DOMAIN:
-            skip = 6
-        else:
-            return -1
-        at = start
-        while skip:
-            if p[at] == _DOT:
-                skip -= 1
-            at += 1
-        return at
+            return at
+        return at_with_domain if tokens >= _TOKENS_WITH_DOMAIN else -1
 
     def read(self, p: bytes | bytearray, at: int, end: int, count: int = _NUMBERS) -> bool:
         """Read the first three numbers at `at`, or all five; return True if all of them are sound."""
