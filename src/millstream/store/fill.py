@@ -23,11 +23,17 @@ MOST_AHEAD = 64 * 1024
 PAGE = 4096  # written at a time: the system keeps what is written at once together, and syncs it so
 SECTOR: Final = 512  # that a disk writes as a whole
 
+_SMALL_COMMIT = SMALL_COMMIT
+_LEAST_AHEAD = LEAST_AHEAD
+_MOST_AHEAD = MOST_AHEAD
+_PAGE = PAGE
+_HEADER_SIZE = HEADER_SIZE
+
 
 def fill_target(end: int, room: int) -> int:
     """Return up to where to fill a file whose records end at `end` and which may grow by `room` bytes."""
-    ahead = min(max(end // 4, LEAST_AHEAD), MOST_AHEAD)
-    return min((end + ahead) // PAGE * PAGE, end + room)
+    ahead = min(max(end // 4, _LEAST_AHEAD), _MOST_AHEAD)
+    return min((end + ahead) // _PAGE * _PAGE, end + room)
 
 
 def plan(buffer: RecordBuffer, fill: bool) -> tuple[int, bytes]:
@@ -37,9 +43,9 @@ def plan(buffer: RecordBuffer, fill: bool) -> tuple[int, bytes]:
     """
     end = buffer.base + buffer.size
     target = buffer.filled
-    if fill and 0 < buffer.size <= SMALL_COMMIT and end + HEADER_SIZE > target:
+    if fill and 0 < buffer.size <= _SMALL_COMMIT and end + _HEADER_SIZE > target:
         target = max(fill_target(end, buffer.room), target)
-    marked = buffer.size > 0 and target >= end + HEADER_SIZE
+    marked = buffer.size > 0 and target >= end + _HEADER_SIZE
     return target, end_mark(buffer.next_seq, end) if marked else b""
 
 

@@ -66,6 +66,7 @@ _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing w
 WHOLE = 1  # a record is there and sound
 CUT = 0  # the bytes end before the record does
 DAMAGED = -1  # what is there is no record
+_mark = bytearray(HEADER_SIZE)  # an end mark is made here
 _WHOLE = WHOLE
 _CUT = CUT
 _DAMAGED = DAMAGED
@@ -208,12 +209,11 @@ def end_mark(seq: int, position: int) -> bytes:
 
     It looks like the beginning of a record longer than any file, which is always cut off.
     """
-    mark = bytearray(_HEADER_SIZE)
-    p = mark
+    p = _mark
     _put_little(p, 0, _SIZE_MASK, 4)
     _put_little(p, 8, seq, 8)
     _put_little(p, 4, _crc_of_record(p, 0, _HEADER_SIZE, position), 4)
-    return bytes(mark)
+    return bytes(p[:_HEADER_SIZE])
 
 
 def _put_little(p: bytearray, at: int, value: int, count: int) -> None:
@@ -288,7 +288,7 @@ class Record:
         p = buf
         first = p[at] | (p[at + 1] << 8) | (p[at + 2] << 16) | (p[at + 3] << 24)
         size = first & _SIZE_MASK
-        kind = (first & 0xFFFFFFFF) >> _KIND_SHIFT
+        kind = first >> _KIND_SHIFT
         subject_size = p[at + 24] | (p[at + 25] << 8)
         if kind > _LAST_KIND or size < _HEADER_SIZE + subject_size:
             return _DAMAGED
