@@ -1,8 +1,10 @@
 cdef class Singles:
+    cdef readonly unsigned long long first
     cdef object _sseqs
     cdef Py_ssize_t _at
     cdef set _gone
 
+    cdef _find_first(self)
     cpdef pop(self)
     cpdef skip_to(self, unsigned long long sseq)
 

@@ -27,47 +27,52 @@ class Singles:
     """Sequences in ascending order."""
 
     def __init__(self, sseqs: Iterable[int] = ()) -> None:
+        self.first = 0  # the next one to deliver; 0 if none is left
         self._sseqs = array("Q", sseqs)
         self._at = 0  # of the next one
         self._gone: set[int] = set()  # of those from `_at` on
+        self._find_first()
 
     def __len__(self) -> int:
         return len(self._sseqs) - self._at - len(self._gone)
 
-    @property
-    def first(self) -> int:
-        """Return the next one to deliver; 0 if none is left."""
+    def _find_first(self) -> None:
+        """Pass over those that are gone; at the end, free the memory."""
         while self._at < len(self._sseqs) and self._sseqs[self._at] in self._gone:
             self._gone.discard(self._sseqs[self._at])
             self._at += 1
         if self._at < len(self._sseqs):
-            return self._sseqs[self._at]
-        self._sseqs, self._at = array("Q"), 0
-        return 0
+            self.first = self._sseqs[self._at]
+        else:
+            self._sseqs, self._at, self.first = array("Q"), 0, 0
 
     def extend(self, sseqs: Iterable[int]) -> None:
         """Append sequences above all existing ones."""
         self._sseqs.extend(sseqs)
+        self._find_first()
 
     def pop(self) -> None:
         """Drop the first one, which was delivered."""
         if self.first:
             self._at += 1
+            self._find_first()
 
     def removed(self, sseqs: Iterable[int]) -> None:
         """Drop messages that no longer exist."""
-        if self._at == len(self._sseqs):
+        if not self.first:
             return
         for sseq in sseqs:
             at = bisect_left(self._sseqs, sseq, self._at)
             if at < len(self._sseqs) and self._sseqs[at] == sseq:
                 self._gone.add(sseq)
+        self._find_first()
 
     def skip_to(self, sseq: int) -> None:
         """Drop everything below `sseq`, which no longer exists."""
         start, self._at = self._at, bisect_left(self._sseqs, sseq, self._at)
         if self._gone:
             self._gone.difference_update(self._sseqs[start : self._at])
+        self._find_first()
 
     def left(self) -> list[int]:
         """Return all that are still to be delivered."""
