@@ -13,6 +13,8 @@ cdef class SubjectOutlet(Outlet):
     cdef bytes _queue
     cdef SubjectRoute _route
     cdef dict _seen_as
+    cdef bytes _last_subject
+    cdef SubjectRoute _last_seen
 
     @cython.locals(seen=SubjectRoute)
     cpdef Py_ssize_t send(self, bytes subject, Frame frame) except -1

@@ -23,6 +23,8 @@ class SubjectOutlet(Outlet):
         self._queue = queue
         self._route: SubjectRoute | None = None
         self._seen_as: dict[bytes, SubjectRoute] = {}
+        self._last_subject: bytes | None = None  # most messages have the subject of the one before
+        self._last_seen: SubjectRoute | None = None
 
     def send(self, subject: bytes, frame: Frame) -> int:
         seen = self._route_as(subject)
@@ -39,14 +41,16 @@ class SubjectOutlet(Outlet):
         route = self._route
         if route is None or not route.valid:
             route = self._find_route()
-        if subject == self._destination:
-            return route
-        seen = self._seen_as.get(subject)
+        if subject is self._last_subject:
+            return self._last_seen
+        seen = route if subject == self._destination else self._seen_as.get(subject)
         if seen is None:
             if not is_one_word(subject):
                 self._space.refuse(subject)
                 return None
             seen = self._see_as(subject)
+        self._last_subject = subject
+        self._last_seen = seen
         return seen
 
     def has_interest(self) -> bool:
@@ -105,6 +109,7 @@ class SubjectOutlet(Outlet):
 
     def _find_route(self) -> SubjectRoute:
         self._seen_as.clear()
+        self._last_subject = None
         route = self._space.route(self._destination)
         self._route = route
         return route
