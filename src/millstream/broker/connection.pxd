@@ -28,6 +28,7 @@ cdef Py_ssize_t _LARGE_BODY
 cdef Py_ssize_t _LONG
 cdef unsigned char _UNDERSCORE
 cdef unsigned char _DOLLAR
+cdef unsigned char _I
 cdef bytes _PONG
 cdef bytes _CRLF
 cdef bytes _ACK

@@ -67,6 +67,7 @@ _LONG = LONG
 
 _UNDERSCORE = ord("_")
 _DOLLAR = ord("$")
+_I = ord("I")
 
 _PONG = b"PONG\r\n"
 _CRLF = b"\r\n"
@@ -522,6 +523,8 @@ class Connection(Subscriber):
     def _reply_is_reserved(self, frame: "Frame") -> bool:
         first = frame.buf[frame.reply_start]
         if first == _UNDERSCORE or first == _DOLLAR:
+            if frame.buf[frame.reply_start + 1] == _I:  # of _INBOX, as most replies begin
+                return False
             return frame.buf.startswith(RESERVED_REPLIES, frame.reply_start)
         return False
 
