@@ -22,6 +22,8 @@ cdef class Turns:
     cdef bint _soon_planned
     cdef double _timers_s
 
+    @cython.locals(began=double)
+    cdef _run(self, str kind, object callback, tuple arguments)
     cdef _line_up(self, Planned planned)
     cdef _plan_soon(self)
     @cython.locals(callback=object, arguments=tuple)

@@ -70,6 +70,9 @@ class Turns:
 
     def run(self, kind: str, callback: Callback, *arguments: Any) -> None:
         """Call back now; the watchdog names the step by its kind and the callback's name."""
+        self._run(kind, callback, arguments)
+
+    def _run(self, kind: str, callback: Callback, arguments: tuple[Any, ...]) -> None:
         began = self.watchdog.began()
         try:
             callback(*arguments)
@@ -138,7 +141,7 @@ class Turns:
             arguments = planned.arguments
             planned.callback = None
             planned.arguments = ()
-            self.run(planned.kind, callback, *arguments)
+            self._run(planned.kind, callback, arguments)
 
     def when_done(self, future: asyncio.Future[Any], callback: Callback) -> None:
         """Call back with the future when it is done."""

@@ -1,5 +1,10 @@
+from millstream.broker.connection cimport Tick
+from millstream.broker.turns cimport Turns
+
 cdef class AccountWorld:
     cdef object _broker
+    cdef Turns _turns
+    cdef Tick _tick
     cdef object _account
     cdef object _workers
     cdef public object writers

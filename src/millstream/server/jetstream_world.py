@@ -57,6 +57,8 @@ class AccountWorld:
         spans: SpanQueue | None = None,
     ) -> None:
         self._broker = broker
+        self._turns = broker.turns
+        self._tick = broker.tick
         self._account = account
         self._workers = self.writers = workers
         self.now_ns = clock.wall_ns
@@ -69,13 +71,13 @@ class AccountWorld:
         return MessageLimits(options.max_payload, options.max_control_line)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Planned:
-        return self._broker.turns.later(delay_s, callback)
+        return self._turns.later(delay_s, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._broker.turns.soon(callback)
+        self._turns.soon(callback)
 
     def in_slices(self, name: str, pieces: Pieces[Any]) -> None:
-        self._broker.turns.in_slices(name, pieces)
+        self._turns.in_slices(name, pieces)
 
     def run_in_worker(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._workers.submit(work, done)
@@ -86,14 +88,14 @@ class AccountWorld:
 
     @property
     def publisher(self) -> int:
-        return self._broker.tick.reader
+        return self._tick.reader
 
     def hold_publisher(self) -> None:
-        self._broker.tick.near_max_pending = self._broker.tick.flooded = True
+        self._tick.near_max_pending = self._tick.flooded = True
 
     def release_publishers(self) -> None:
-        if self._broker.tick.held:
-            self._broker.tick.release()
+        if self._tick.held:
+            self._tick.release()
 
     def publish(
         self, subject: bytes, payload: bytes, reply: bytes = b"", headers: bytes | None = None
@@ -106,12 +108,12 @@ class AccountWorld:
     def acknowledge(self, start: bytes, acks: Replies, flush: bool = True) -> None:
         self._account.space.answer(acks, start)
         if flush and not self._workers.ending_many:
-            self._broker.tick.flush()
+            self._tick.flush()
 
     def confirm(self, replies: list[bytes]) -> None:
         self._account.space.confirm(replies)
         if not self._workers.ending_many:
-            self._broker.tick.flush()
+            self._tick.flush()
 
     def has_interest(self, subject: bytes) -> bool:
         if subject.startswith(REPLY_PREFIX):
