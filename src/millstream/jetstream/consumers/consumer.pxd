@@ -31,12 +31,14 @@ cdef class Consumer:
     cdef readonly object mode
     cdef AwaitingCommit _awaiting_commit
     cdef list _handles
+    cdef unsigned long long _reserved
     cdef object _read_again
     cdef bint _full
     cdef bint _awake
     cdef bint _pumping
 
     cpdef pump(self)
+    @cython.locals(delivered="unsigned long long")
     cpdef Py_ssize_t room(self) except -1
     cpdef await_commit(self)
     cpdef rest(self)

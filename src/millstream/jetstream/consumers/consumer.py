@@ -93,6 +93,7 @@ class Consumer:
         self.last_ack_ns = 0
         self._awaiting_commit: AwaitingCommit = stream.awaiting_commit
         self._handles: list[object] = []
+        self._reserved = 0  # deliveries up to this number may go out before the keeper is asked
         self._read_again: Cancel | None = None  # the disk did not give a message
         self._full = False  # nothing goes out before something is settled
         self._awake = False  # a pump is planned
@@ -180,7 +181,7 @@ class Consumer:
         )
         self.pauses.start()
         self.mode.start()
-        self.expiry.plan()
+        self.expiry.plan(world.steady_ns())
         self.inactivity.start()
 
     def stop(self) -> None:
@@ -253,8 +254,10 @@ class Consumer:
             if not self.stream.consumers.may_pass_removed(self):
                 return 0
             self.feed.may_pass()
-        room: int = self.keeper.room(self.wake)
-        return room
+        delivered = self.ledger.delivered_dseq
+        if delivered >= self._reserved:
+            self._reserved = delivered + self.keeper.room(self.wake)
+        return self._reserved - delivered
 
     def await_commit(self) -> None:
         """Mark the consumer as awaiting commit: everything is delivered."""
@@ -277,7 +280,7 @@ class Consumer:
             if self.stream.config.retention is not RetentionPolicy.LIMITS:
                 self.stream.consumers.interest.settled_up_to(self)
         else:
-            self.expiry.plan()
+            self.expiry.plan(now)
 
     def unblock(self) -> None:
         """Continue delivering after a message was settled."""
@@ -373,6 +376,7 @@ class Consumer:
         self._begin_at(sseq)
         self.last_delivery_ns = self.last_ack_ns = 0
         self.keeper.reset()
+        self._reserved = 0
         interest.given_back(held)
         self._full = False
         self.wake()

@@ -15,5 +15,5 @@ cdef class Expiry:
 
     cpdef stop(self)
     @cython.locals(ledger=Ledger)
-    cpdef plan(self)
+    cpdef plan(self, long long now)
     cdef _fire_by(self, long long due)

@@ -43,10 +43,9 @@ class Expiry:
             self._timer.cancel()
             self._timer = None
 
-    def plan(self) -> None:
+    def plan(self, now: int) -> None:
         """Set the timer after a delivery."""
         ledger = self._ledger
-        now = self._world.steady_ns()
         if (
             self._timer is not None
             and not ledger.backoff
@@ -70,7 +69,7 @@ class Expiry:
         """Recompute the timer after the waiting times changed."""
         self.stop()
         slices.begin(self._world, "planning redeliveries", self._plan_all())
-        self.plan()
+        self.plan(self._world.steady_ns())
 
     def deliver_all_again(self) -> None:
         """Redeliver all pending messages."""
@@ -82,7 +81,7 @@ class Expiry:
             yield _AT_ONCE
         if self._consumer.running:
             self.stop()
-            self.plan()
+            self.plan(self._world.steady_ns())
 
     def _queue_all(self) -> Pieces[None]:
         ledger, resets, sseq = self._ledger, self._ledger.resets, 0
@@ -135,4 +134,4 @@ class Expiry:
                     return
         finally:
             self._expiring = False
-        self.plan()
+        self.plan(self._world.steady_ns())

@@ -177,14 +177,15 @@ class Keeper:
     # -- how far deliveries may go ----------------------------------------------------------------
 
     def room(self, wake: Callable[[], None]) -> int:
-        """Return how many deliveries may be sent now; if none, `wake` is called when there is room."""
+        """Return how many deliveries may be sent before the next call; if none, `wake` is called later."""
         delivered = self._ledger.delivered_dseq
         if self._asked == self._reserved and self._reserved - delivered < self._block // 2:
             self._reserve(delivered)
         left = self._reserved - delivered
         if left <= 0:
             self._wake = wake
-        return max(left, 0)
+            return 0
+        return left if self._asked != self._reserved else left - self._block // 2 + 1
 
     def _reserve(self, delivered: int) -> None:
         self._block = min(self._block * 2, _LARGEST_BLOCK)
