@@ -101,6 +101,7 @@ COMPILED_MODULES: Final = (
     "millstream.broker.subscriptions",
     "millstream.broker.outlet",
     "millstream.jetstream.resources",
+    "millstream.jetstream.slow_receiver",
     "millstream.jetstream.stride",
     "millstream.jetstream.dedupe.recent",
     "millstream.jetstream.dedupe.generation",

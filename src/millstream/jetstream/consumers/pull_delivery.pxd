@@ -5,6 +5,7 @@ from millstream.jetstream.consumers.feed cimport Feed
 from millstream.jetstream.consumers.flow cimport OriginalPace
 from millstream.jetstream.consumers.pull_queue cimport WaitingPulls
 from millstream.jetstream.consumers.pull_request cimport PullRequest
+from millstream.jetstream.slow_receiver cimport SlowReceiverPoll
 from millstream.jetstream.stride cimport Stride
 from millstream.protocol.outlet cimport Outlet
 
@@ -35,7 +36,7 @@ cdef class PullDelivery:
     cdef object _pause
     cdef OriginalPace _pace
     cdef object _look
-    cdef object _patience
+    cdef SlowReceiverPoll _patience
     cdef Stride _stride
     cdef bint _pins
     cdef object _untold

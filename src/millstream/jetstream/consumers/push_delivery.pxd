@@ -3,6 +3,7 @@ cimport cython
 from millstream.jetstream.consumers.consumer cimport Consumer
 from millstream.jetstream.consumers.feed cimport Feed
 from millstream.jetstream.consumers.flow cimport FlowWindow, OriginalPace, Rate
+from millstream.jetstream.slow_receiver cimport SlowReceiverPoll
 from millstream.jetstream.stride cimport Stride
 from millstream.protocol.outlet cimport Outlet
 
@@ -27,7 +28,7 @@ cdef class PushDelivery:
     cdef list _flow_handles
     cdef object _watch
     cdef OriginalPace _pace
-    cdef object _patience
+    cdef SlowReceiverPoll _patience
     cdef Stride _stride
     cdef readonly bint active
     cdef readonly long long lost_interest_ns
