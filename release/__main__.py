@@ -140,7 +140,7 @@ def try_wheel(wheel: Path, python: str, extras: tuple[str, ...]) -> str:
             each.stat().st_size for each in environment.rglob("*") if each.is_file() and not each.is_symlink()
         )
         return (
-            f"{','.join(extras) or 'no extra':24} {size / 2**20:7,.0f} MiB   "
+            f"{','.join(extras) or 'no extra':24} {size / 1e6:7,.0f} MB   "
             f"installed in {installed - began:5.1f} s   smoke test {tried - installed:5.1f} s"
         )
 
