@@ -25,6 +25,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.paged_map import PagedMap
+from millstream.base.wide_map import WideMap
 from millstream.jetstream.consumers.config_rules import filters_of
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, ReplayPolicy
@@ -67,8 +69,8 @@ class KeyOrder:
         self._ledger = ledger
         self._token = token  # from 1; 0: the whole subject
         self._patterns = patterns
-        self._states: dict[bytes, KeyState] = {}
-        self._flying: dict[int, KeyState] = {}  # by sequence
+        self._states = WideMap()  # by key; there may be as many as messages in flight
+        self._flying = PagedMap()  # by sequence
         self._ready: deque[KeyState] = deque()
 
     def __len__(self) -> int:
@@ -78,7 +80,7 @@ class KeyOrder:
         self.parked = 0
         self.stuck = None
         self._states.clear()
-        self._flying.clear()
+        self._flying = PagedMap()
         self._ready.clear()
 
     def set_limit(self, limit: int) -> None:
@@ -103,9 +105,10 @@ class KeyOrder:
         return tuple(found for each in self._patterns for found in narrowed(each, self._token - 1, key))
 
     def _state_of(self, key: bytes) -> KeyState:
-        state = self._states.get(key)
+        state: KeyState | None = self._states.get(key)
         if state is None:
-            state = self._states[key] = KeyState(key, self._patterns_of(key))
+            state = KeyState(key, self._patterns_of(key))
+            self._states.put(key, state)
         return state
 
     def holds(self, sseq: int, subject: bytes) -> bool:
@@ -118,7 +121,7 @@ class KeyOrder:
     def admits(self, sseq: int, subject: bytes) -> KeyState | None:
         """Return the key of the next message of the feed if it may be sent; park it otherwise."""
         key = self.key_of(subject)
-        state = self._states.get(key)
+        state: KeyState | None = self._states.get(key)
         if state is None:
             return self._state_of(key)
         if not state.head and state.flying < self.limit:
@@ -133,7 +136,7 @@ class KeyOrder:
     def sent(self, state: KeyState, sseq: int) -> None:
         """Record that a message of the key is in flight."""
         state.flying += 1
-        self._flying[sseq] = state
+        self._flying.put(sseq, state)
 
     def not_sent(self, state: KeyState) -> None:
         """Forget the key of a message that had no receiver, if it has nothing else."""
@@ -178,12 +181,12 @@ class KeyOrder:
                 state.ready = True
                 self._ready.append(state)
         elif not state.head and not state.flying and self._states.get(state.key) is state:
-            del self._states[state.key]
+            self._states.remove(state.key)
 
     def settle(self) -> None:
         """Free the keys of messages that the ledger has settled."""
         for sseq in self._ledger.take_freed():
-            state = self._flying.pop(sseq, None)
+            state = self._flying.take(sseq)
             if state is not None:
                 state.flying -= 1
                 self._look(state)
