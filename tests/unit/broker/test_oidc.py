@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from millstream.broker import reload
 from millstream.broker.auth import ClientCredentials, Identity
 from millstream.broker.broker import Broker
+from millstream.broker.oidc.key_ring import KeyRing
 from millstream.broker.oidc.keys import OidcError, fetch_keys, is_safe_url, read_keys
 from millstream.broker.oidc.tokens import fitting_keys, identity_of, read_header, verified_claims
 from millstream.broker.options import (
@@ -362,3 +363,20 @@ def test_tickets_end_with_their_token(broker: Broker, loop: FakeLoop) -> None:
     candidate = broker.authenticator.candidate(ClientCredentials(token=good(team="A")))
     assert candidate is not None
     assert candidate.verify() is None
+
+
+def test_keys_are_fetched_when_there_is_a_thread_again(
+    broker: Broker, loop: FakeLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ring = KeyRing(broker, OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "run_in_executor", refuse)
+        with pytest.raises(RuntimeError):
+            ring.renew(lambda: None)
+    loop.advance(11)
+    before = len(loop.jobs)
+    ring.renew(lambda: None)
+    assert len(loop.jobs) == before + 1

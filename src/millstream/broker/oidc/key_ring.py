@@ -65,10 +65,11 @@ class KeyRing:
         now = self._broker.now()
         if self._fetching or now - self._tried < _PAUSE_S:
             return
-        self._tried, self._fetching = now, True
+        self._tried = now
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "millstream-oidc")
         fetched = self._broker.loop.run_in_executor(self._thread, partial(fetch_keys, self.options))
+        self._fetching = True  # not before: without a thread there is nothing to wait for
         self._broker.turns.when_done(fetched, self._came)
 
     def _came(self, fetched: asyncio.Future[Keys]) -> None:

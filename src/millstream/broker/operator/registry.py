@@ -165,13 +165,14 @@ class Registry:
             _log.warning("Account fetch failed: %d others are being looked up", _MOST_LOOKUPS)
             done()
             return
-        self._waiting[name] = [done]
         if self.tokens.slow:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_FETCHES, "millstream-token")
             fetched = self._broker.loop.run_in_executor(self._threads, self.tokens.fetch, name)
+            self._waiting[name] = [done]  # not before: without a thread there is nothing to wait for
             self._broker.turns.when_done(fetched, partial(self._fetched, name))
         else:
+            self._waiting[name] = [done]
             self._ask_others(name)
 
     def _fetched(self, name: str, future: asyncio.Future[str]) -> None:

@@ -247,8 +247,8 @@ class ClaimsRequests:
 
     def _begin_next(self) -> None:
         if not self._busy and self._waiting:
-            self._busy = True
             self._waiting.popleft()()
+            self._busy = True  # unless no thread could be had
 
     def _ended(self, done: Callable[[Exception | None], None], future: asyncio.Future[None]) -> None:
         self._busy = False
