@@ -327,8 +327,12 @@ def _leave_open(stream: dict[str, Any], consumer: dict[str, Any], state: Consume
     if stream["config"]["retention"] == "workqueue" and state.delivered_dseq == 0:
         consumer |= dict.fromkeys((*_MOVED, "delivered", "num_pending"))
         return
-    if state.floor_sseq < stream["first_seq"] - 1 and consumer["ack_floor"][1] == stream["first_seq"] - 1:
+    first = stream["first_seq"] or stream["state"]["last_seq"] + 1  # an empty stream begins after its end
+    if state.floor_sseq < first - 1 == consumer["ack_floor"][1]:
         consumer["ack_floor"] = None
+    elif state.pending and state.floor_sseq < consumer["ack_floor"][1] == min(state.pending) - 1:
+        # Up to 2.10, a server that starts raises a floor to the first pending message; the file is right.
+        consumer["ack_floor"] = [state.floor_dseq, state.floor_sseq]
     if {*state.pending, *state.redelivered} <= {int(seq) for seq in stream["messages"]}:
         return
     there = [seq for seq in state.pending if str(seq) in stream["messages"]]

@@ -93,8 +93,8 @@ def test_random_lives_are_adopted(killed: bool, tmp_path: Path) -> None:
         live(life, server, folder / "store", killed=killed)
         shutil.copytree(folder / "store", folder / "copy")
         wanted = expected(told_by(life, server, folder / "copy"), folder / "store")
-        assert adopted(folder / "store").sound, seed
-        assert differences(told_by_ours(folder / "ours"), wanted) == [], seed
+        assert adopted(folder / "store").sound, (seed, version)
+        assert differences(told_by_ours(folder / "ours"), wanted) == [], (seed, version)
         shutil.rmtree(folder)
 
 
