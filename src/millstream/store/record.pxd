@@ -14,7 +14,6 @@ cdef int _KIND_SHIFT
 cdef int _WHOLE
 cdef int _CUT
 cdef int _DAMAGED
-cdef bytearray _mark
 cdef list _spare
 cdef Py_ssize_t _MOST_SPARES
 cdef Py_ssize_t _SMALLEST_SPARE
@@ -47,7 +46,7 @@ cdef class RecordBuffer(GrowingBuffer):
 @cython.locals(size="unsigned int")
 cdef void seal_records(unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t base) noexcept nogil
 
-@cython.locals(p="unsigned char*")
+@cython.locals(mark=bytearray, p="unsigned char*")
 cpdef bytes end_mark(unsigned long long seq, Py_ssize_t position)
 @cython.locals(i=Py_ssize_t)
 cdef void _put_little(

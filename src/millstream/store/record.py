@@ -66,7 +66,6 @@ _SMALL_SPARE = 2 * 1024 * 1024  # memory of this size is kept although nothing w
 WHOLE = 1  # a record is there and sound
 CUT = 0  # the bytes end before the record does
 DAMAGED = -1  # what is there is no record
-_mark = bytearray(HEADER_SIZE)  # an end mark is made here
 _WHOLE = WHOLE
 _CUT = CUT
 _DAMAGED = DAMAGED
@@ -209,11 +208,12 @@ def end_mark(seq: int, position: int) -> bytes:
 
     It looks like the beginning of a record longer than any file, which is always cut off.
     """
-    p = _mark
+    mark = bytearray(_HEADER_SIZE)
+    p = mark
     _put_little(p, 0, _SIZE_MASK, 4)
     _put_little(p, 8, seq, 8)
     _put_little(p, 4, _crc_of_record(p, 0, _HEADER_SIZE, position), 4)
-    return bytes(p[:_HEADER_SIZE])
+    return bytes(mark)
 
 
 def _put_little(p: bytearray, at: int, value: int, count: int) -> None:
