@@ -30,6 +30,7 @@ BOUNDED: Final = frozenset(
     (
         "broker.history.ClosedConnection",  # the last 10,000, for monitoring
         "broker.session.ClientSession",
+        "base.rarely.Sparingly",  # of such a session
         "broker.totals.Traffic",
         "broker.router.SubjectRoute",  # cached subjects
         "broker.router.Target",

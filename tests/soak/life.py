@@ -2,11 +2,13 @@
 
     python -m tests.soak.life --minutes 20
 
-Clients come and go, publish, read with push and pull consumers, and acknowledge; streams and consumers are
-made and deleted, keys are put and deleted, readers do not read, the configuration is reloaded, and a gateway
-serves requests.  Each part of the time is followed by silence.  In the first silence everything has been used
-once; in the last, both processes must have the same numbers of descriptors, threads, tasks, connections,
-subscriptions, streams and consumers as then, and not much more memory.
+Clients come and go, over TCP and WebSocket, publish, read with push and pull consumers, and acknowledge;
+streams, mirrors, sources and consumers are made and deleted, keys and objects are put, watched and deleted,
+readers do not read, leaf links are made and cut, the configuration is reloaded, a second server is linked,
+and a gateway serves requests.  If Spark is installed, a pipeline archives a stream beside them, unless
+``--no-spark`` is given.  Each part of the time is followed by silence.  In the first silence everything has
+been used once; in the last, all processes but Spark must have the same numbers of descriptors, threads,
+tasks, connections, subscriptions, streams and consumers as then, and not much more memory.
 """
 
 from __future__ import annotations
@@ -14,25 +16,31 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib.util
+import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from nats.js.api import AckPolicy, ConsumerConfig, KeyValueConfig, StreamConfig
+from nats.js.api import AckPolicy, ConsumerConfig, KeyValueConfig, StreamConfig, StreamSource
 from nats.js.errors import Error as JetStreamError
 
 from tests.kits.gateway.v2 import GatewayProcess, gateway_process
+from tests.kits.ports import free_ports
 from tests.kits.reference import ServerKind, ServerProcess
 
 PARTS = 6  # of the time, each followed by silence
@@ -40,7 +48,23 @@ MOST_GROWTH = 0.10  # of memory, between the first silence and the last
 SETTLES_S = 15.0  # time-outs of what clients left behind
 KEPT = 5_000  # messages in the stream that everybody uses
 TENANTS = 40  # names of streams that come and go
-CONFIGS = ("debug: false\nmax_payload: 1MB\n", "debug: false\nmax_payload: 2MB\n")
+PAYLOADS = ("1MB", "2MB")  # a reload changes the limit
+PIPELINE = """
+name = "soak"
+checkpoint = "checkpoints"
+
+[spark]
+master = "local[1]"
+conf = { "spark.driver.memory" = "512m" }
+
+[[job]]
+name = "archive"
+kind = "archive"
+streams = ["ARCHIVED"]
+table = "archive"
+trigger = "20s"
+"""
+_LONGEST_S = 30.0  # that a client tries something
 _GONE = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutError, httpx.HTTPError)
 
 
@@ -65,12 +89,53 @@ def sample_process(pid: int) -> Sample:
     return Sample(int(fields["VmRSS"].split()[0]), descriptors, int(fields["Threads"]))
 
 
+async def sample_server(server: ServerProcess) -> Sample:
+    async with httpx.AsyncClient(base_url=server.monitor_url, timeout=60) as http:
+        stacks = (await http.get("/stacksz")).text.splitlines()
+        general = (await http.get("/varz")).json()
+        stored = (await http.get("/jsz")).json()
+    found = sample_process(server.pid)
+    return Sample(
+        found.memory_kb,
+        found.descriptors,
+        found.threads,
+        sum(line.startswith("task ") for line in stacks),
+        general["connections"],
+        general["subscriptions"],
+        stored.get("streams", 0),
+        stored.get("consumers", 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The server under load, and another that is linked to it."""
+
+    server: ServerProcess
+    spoke: ServerProcess
+    websocket_port: int
+    leaf_port: int
+
+    def config(self, reloads: int) -> str:
+        return configured(self.websocket_port, self.leaf_port, PAYLOADS[reloads % len(PAYLOADS)])
+
+
+def configured(websocket_port: int, leaf_port: int, payload: str = PAYLOADS[0]) -> str:
+    """Return the configuration of the server under load."""
+    return (
+        f"debug: false\nmax_payload: {payload}\n"
+        f'websocket {{ listen: "127.0.0.1:{websocket_port}", no_tls: true }}\n'
+        f'leafnodes {{ listen: "127.0.0.1:{leaf_port}" }}\n'
+    )
+
+
 class Life:
     """The load, what it did, and how long answers took."""
 
-    def __init__(self, seed: int, server: ServerProcess, gateway: GatewayProcess) -> None:
+    def __init__(self, seed: int, site: Site, gateway: GatewayProcess) -> None:
         self.random = Random(seed)
-        self.server = server
+        self.site = site
+        self.server = site.server
         self.gateway = gateway
         self.did: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -111,6 +176,14 @@ class Life:
             )
         await streams.delete_consumer(name, "d1")
         await streams.purge_stream(name, subject=f"{name}.1")
+        for copy in (
+            StreamConfig(mirror=StreamSource(name=name)),
+            StreamConfig(sources=[StreamSource(name=name)]),
+        ):
+            copy.name = f"{name}_COPY"
+            await streams.add_stream(copy)
+            await asyncio.sleep(0.05)
+            await streams.delete_stream(copy.name)
         await streams.delete_stream(name)
 
     async def keys(self, client: Client) -> None:
@@ -120,6 +193,39 @@ class Life:
         await bucket.get(key)
         if self.random.random() < 0.3:
             await bucket.delete(key)
+        if self.random.random() < 0.1:
+            watcher = await bucket.watch(key, inactive_threshold=5.0)
+            await watcher.updates(timeout=10)
+            await watcher.stop()
+
+    async def objects(self, client: Client) -> None:
+        store = await client.jetstream(timeout=10).object_store("O")
+        name = f"o{self.random.randrange(10_000)}"
+        await store.put(name, self.random.randbytes(200_000))
+        await store.get(name)
+        await store.delete(name)
+
+    async def archived(self, client: Client) -> None:
+        """Publish what the pipeline archives."""
+        for _ in range(10):
+            await client.jetstream().publish("archived.a", self.random.randbytes(100), timeout=10)
+
+    async def linked(self, client: Client) -> None:
+        """Hear from a client of the other server, which comes and goes."""
+        inbox = client.new_inbox()
+        subscription = await client.subscribe(inbox)
+        await client.flush()
+        remote = await nats.connect(self.site.spoke.client_url, allow_reconnect=False, error_cb=_ignore)
+        try:
+            for _ in range(20):
+                await remote.publish(inbox, b"x")
+                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                    await subscription.next_msg(timeout=0.5)
+                    return
+            raise TimeoutError("nothing comes over the link")
+        finally:
+            await remote.close()
+            await subscription.unsubscribe()
 
     async def core(self, client: Client) -> None:
         """Ask another client, through a subscription that comes and goes."""
@@ -145,11 +251,23 @@ class Life:
         """One connection after another, each for a while."""
         while self.goes_on:
             with contextlib.suppress(*_GONE):
-                client = await nats.connect(self.server.client_url, allow_reconnect=False, error_cb=_ignore)
+                url = self.server.client_url
+                if self.random.random() < 0.25:
+                    url = f"ws://127.0.0.1:{self.site.websocket_port}"
+                client = await nats.connect(url, allow_reconnect=False, error_cb=_ignore)
                 leaves = time.monotonic() + self.random.uniform(0.1, 10)
                 while self.goes_on and time.monotonic() < leaves:
                     act = self.random.choice(
-                        (self.publish,) * 6 + (self.pull, self.push, self.core, self.keys)
+                        (self.publish,) * 6
+                        + (
+                            self.pull,
+                            self.push,
+                            self.core,
+                            self.keys,
+                            self.objects,
+                            self.archived,
+                            self.linked,
+                        )
                     )
                     await self._timed(act.__name__, act, client)
                 await client.close()
@@ -171,10 +289,24 @@ class Life:
             self.did["slow reader"] += 1
             del reader
 
+    async def leaf_links(self) -> None:
+        """Link as a spoke does, and cut the connection."""
+        while self.goes_on:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.site.leaf_port)
+                await reader.readline()
+                writer.write(
+                    b'CONNECT {"name":"cut","server_id":"cut","headers":true}\r\nLS+ kept.1\r\nPING\r\n'
+                )
+                await reader.readuntil(b"PONG")
+                await asyncio.sleep(self.random.uniform(0, 2))
+                writer.transport.abort()
+                self.did["leaf link"] += 1
+
     async def reloads(self) -> None:
         while self.goes_on:
             await asyncio.sleep(5)
-            config = CONFIGS[self.did["reload"] % len(CONFIGS)]
+            config = self.site.config(self.did["reload"] + 1)
             assert await asyncio.to_thread(self.server.reload, config)
             self.did["reload"] += 1
 
@@ -188,7 +320,8 @@ class Life:
     async def _timed(self, name: str, act: Callable[[Any], Awaitable[None]], argument: Any) -> None:
         began = time.monotonic()
         try:
-            await act(argument)
+            async with asyncio.timeout(_LONGEST_S):  # nats-py waits for ever for an object that was replaced
+                await act(argument)
         except _GONE as error:
             self.refused[f"{name}: {type(error).__name__}"] += 1
             return
@@ -202,30 +335,30 @@ class Life:
         self.took_s.clear()
         self.until = time.monotonic() + seconds
         lives = [self.clients() for _ in range(8)]
-        lives += [self.tenants(), self.slow_readers(), self.reloads(), self.browsers(), self.browsers()]
+        lives += [self.tenants(), self.slow_readers(), self.leaf_links(), self.reloads()]
+        lives += [self.browsers(), self.browsers()]
         async with asyncio.TaskGroup() as group:
             for life in lives:
                 group.create_task(life)
+        await self.delete_tenants()
         await asyncio.sleep(SETTLES_S)
 
-    async def look(self) -> tuple[Sample, Sample]:
-        """Return the resources of the server and of the gateway."""
-        async with httpx.AsyncClient(base_url=self.server.monitor_url) as http:
-            stacks = (await http.get("/stacksz")).text.splitlines()
-            general = (await http.get("/varz")).json()
-            stored = (await http.get("/jsz")).json()
-        found = sample_process(self.server.pid)
-        server = Sample(
-            found.memory_kb,
-            found.descriptors,
-            found.threads,
-            sum(line.startswith("task ") for line in stacks),
-            general["connections"],
-            general["subscriptions"],
-            stored["streams"],
-            stored["consumers"],
-        )
-        return server, sample_process(self.gateway.pid)
+    async def delete_tenants(self) -> None:
+        """Delete the streams that stayed because a request took too long."""
+        client = await nats.connect(self.server.client_url)
+        streams = client.jetstream(timeout=60)
+        for info in await streams.streams_info():
+            if info.config.name is not None and info.config.name.startswith("T"):
+                await streams.delete_stream(info.config.name)
+        await client.close()
+
+    async def look(self) -> dict[str, Sample]:
+        """Return the resources of both servers and of the gateway."""
+        return {
+            "server": await sample_server(self.server),
+            "linked": await sample_server(self.site.spoke),
+            "gateway": sample_process(self.gateway.pid),
+        }
 
     def latencies(self) -> str:
         parts = []
@@ -251,31 +384,68 @@ def leaks(before: Sample, after: Sample) -> list[str]:
     return found
 
 
-async def live(minutes: float, seed: int) -> int:
-    with ServerProcess(ServerKind.MILLSTREAM, config=CONFIGS[0], jetstream=True, monitor=True) as server:
-        client = await nats.connect(server.client_url)
-        streams = client.jetstream(timeout=30)
-        await streams.add_stream(StreamConfig(name="KEPT", subjects=["kept.>"], max_msgs=KEPT))
-        for number in range(4):
-            config = ConsumerConfig(
-                durable_name=f"c{number}", ack_policy=AckPolicy.EXPLICIT, max_ack_pending=100
-            )
-            await streams.add_consumer("KEPT", config)
-        await streams.create_key_value(KeyValueConfig(bucket="B", history=3))
-        await client.close()
-        async with gateway_process(server.client_url) as gateway:
-            life = Life(seed, server, gateway)
-            samples = []
-            for number in range(PARTS):
-                await life.part(max(minutes * 60 / PARTS - SETTLES_S, 5.0))
-                samples.append(await life.look())
-                print(f"part {number + 1}: server {samples[-1][0]}\n        gateway {samples[-1][1]}")
-                print(f"        ms, median/99th: {life.latencies()}", flush=True)
+async def live(minutes: float, seed: int, *, spark: bool) -> int:
+    async with AsyncExitStack() as stack:
+        websocket_port, leaf_port = free_ports(2)
+        config = configured(websocket_port, leaf_port)
+        server = ServerProcess(ServerKind.MILLSTREAM, config=config, jetstream=True, monitor=True)
+        stack.enter_context(server)
+        remote = f"leafnodes {{ reconnect: 1s, remotes: [ {{ url: nats-leaf://127.0.0.1:{leaf_port} }} ] }}"
+        spoke = stack.enter_context(ServerProcess(ServerKind.MILLSTREAM, config=remote, monitor=True))
+        await prepare(server)
+        if spark:
+            stack.enter_context(pipeline(server.client_url))
+        gateway = await stack.enter_async_context(gateway_process(server.client_url))
+        life = Life(seed, Site(server, spoke, websocket_port, leaf_port), gateway)
+        samples = []
+        for number in range(PARTS):
+            await life.part(max(minutes * 60 / PARTS - SETTLES_S, 5.0))
+            samples.append(await life.look())
+            for name, sample in samples[-1].items():
+                print(f"part {number + 1}: {name:8} {sample}")
+            print(f"        ms, median/99th: {life.latencies()}", flush=True)
     print(f"did {dict(life.did)}\nrefused {dict(life.refused)}")
-    found = [f"server, {line}" for line in leaks(samples[0][0], samples[-1][0])]
-    found += [f"gateway, {line}" for line in leaks(samples[0][1], samples[-1][1])]
+    first, last = samples[0], samples[-1]
+    found = [f"{name}, {line}" for name in first for line in leaks(first[name], last[name])]
     print("\n".join(["LEAKS", *found]) if found else "nothing is left over")
     return bool(found)
+
+
+async def prepare(server: ServerProcess) -> None:
+    """Make the streams, consumers and buckets that stay."""
+    client = await nats.connect(server.client_url)
+    streams = client.jetstream(timeout=30)
+    await streams.add_stream(StreamConfig(name="KEPT", subjects=["kept.>"], max_msgs=KEPT))
+    await streams.add_stream(StreamConfig(name="ARCHIVED", subjects=["archived.>"], max_msgs=200_000))
+    for number in range(4):
+        config = ConsumerConfig(durable_name=f"c{number}", ack_policy=AckPolicy.EXPLICIT, max_ack_pending=100)
+        await streams.add_consumer("KEPT", config)
+    await streams.create_key_value(KeyValueConfig(bucket="B", history=3))
+    await streams.create_object_store("O")
+    await client.close()
+
+
+@contextmanager
+def pipeline(nats_url: str) -> Iterator[None]:
+    """Run a pipeline of local Spark, with files in a folder of its own."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "pipeline.toml").write_text(PIPELINE)
+        with Path(folder, "log").open("wb") as log:
+            process = subprocess.Popen(
+                (sys.executable, "-m", "millstream", "pipeline", "run", "pipeline.toml"),
+                cwd=folder,
+                env={**os.environ, "NATS_URL": nats_url},
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            yield
+            files = len(list(Path(folder).glob("archive/**/*.parquet")))
+            text = Path(folder, "log").read_text(errors="replace")
+            print(f"pipeline: {files} files, {'runs' if process.poll() is None else text[-2000:]}")
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def main() -> int:
@@ -284,9 +454,15 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--spark",
+        action=argparse.BooleanOptionalAction,
+        default=importlib.util.find_spec("pyspark") is not None,
+        help="run a pipeline beside them (if Spark is installed)",
+    )
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    return asyncio.run(live(chosen.minutes, chosen.seed))
+    return asyncio.run(live(chosen.minutes, chosen.seed, spark=chosen.spark))
 
 
 if __name__ == "__main__":
