@@ -523,10 +523,16 @@ class Ledger:
             self._raise_floor(entry.dseq, sseq)
 
     def _raise_floor(self, dseq: int, sseq: int) -> None:
-        """Raise the floor to just below the next pending message."""
+        """Raise the floor to just below the lowest pending message.
+
+        One below `sseq` stays above it: an ack of all names its last delivery, which may be later than the
+        first delivery of a message behind it.
+        """
+        lowest = self.pending.after(self.floor_sseq)
+        if 0 < lowest < sseq:
+            return
         self.floor_dseq = dseq
         self.floor_sseq = sseq
-        lowest = self.pending.after(sseq)
         if lowest:
             entry = self.pending.get(lowest)
             self.floor_dseq = entry.dseq - 1

@@ -186,6 +186,19 @@ def test_ack_all_settles_everything_up_to_it() -> None:
     assert list(of.pending) == [6]
 
 
+def test_a_floor_passes_no_pending_message_whose_first_delivery_was_before_that_of_an_ack_of_all() -> None:
+    of = ledger(1, 2, max_deliver=2)
+    of.nak(1)
+    of.deliver_again(of.next_again(), 0)
+    of.ack_all(1, dseq=3)
+    assert floors(of) == (3, 1)
+    of.deliver(3, 0)
+    of.ack(3)
+    assert floors(of) == (3, 1)
+    of.nak(2)
+    assert of.next_again() == 2
+
+
 def test_ack_all_below_the_floor_changes_nothing() -> None:
     of = ledger(1, 2, 3)
     of.ack_all(2, 2)
