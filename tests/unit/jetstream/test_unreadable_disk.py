@@ -89,3 +89,20 @@ def test_a_message_that_cannot_be_checked_is_refused_and_not_stored() -> None:
     assert (status, number) == (503, 10077)
     assert "Input/output error" in text
     assert stream.log.last_seq == before
+
+
+def test_an_acknowledged_message_leaves_a_work_queue_when_the_disk_can_be_read_again() -> None:
+    site, disk, stream = opened(retention="workqueue")
+    config = {"stream_name": "S", "config": {"durable_name": "c", "ack_policy": "explicit"}}
+    site.ask("CONSUMER.DURABLE.CREATE.S.c", config)
+    site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch": 1}', reply=b"me")
+    site.world.settle()
+    (delivery,) = site.sent(b"me")
+    unload(stream)
+    disk.broken = True
+    site.world.send(delivery.reply, b"+ACK")
+    site.world.settle()
+    disk.broken = False
+    assert stream.log.messages == 3 * SEGMENTS
+    site.world.advance(10)
+    assert stream.log.messages == 3 * SEGMENTS - 1

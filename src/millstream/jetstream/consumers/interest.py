@@ -22,11 +22,13 @@ from millstream.subjects.filter_index import FilterIndex
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.ports import Cancel
     from millstream.jetstream.stream.stream import Stream
 
 _log = logging.getLogger("millstream.jetstream")
 
 _COST: Final = 4  # items of a slice that a message counts for at least
+_RETRY_S: Final = 10.0  # after a read that failed
 
 
 class Held(NamedTuple):
@@ -50,6 +52,7 @@ class Interest:
         self._next = 0  # from here
         self._last = 0  # to here
         self._planned = False
+        self._retry: Cancel | None = None
 
     @property
     def _rules(self) -> bool:
@@ -110,7 +113,18 @@ class Interest:
             self._stream.account.committer.dirty(self._stream)
 
     def _release(self, sseq: int, settled_by: Consumer | None = None) -> bool:
-        """Remove a message unless a consumer needs it, or `settled_by` does not match its subject."""
+        """Remove a message unless a consumer needs it, or `settled_by` does not match its subject.
+
+        Where the disk cannot be read, that is tried again later.
+        """
+        try:
+            return self._try_to_release(sseq, settled_by)
+        except StoreError as error:
+            self._singles.append(sseq)
+            self._look_later(error)
+            return False
+
+    def _try_to_release(self, sseq: int, settled_by: Consumer | None) -> bool:
         subject = self._stream.log.subject_of(sseq)
         if subject is None or (settled_by is not None and not self._covers(settled_by, subject)):
             return False
@@ -168,6 +182,9 @@ class Interest:
         """Stop removing messages."""
         self._last = 0
         self._singles = []
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
         self._released.clear()
         self._needed_by = None
 
@@ -181,12 +198,26 @@ class Interest:
             self._next, self._last = min(self._next, first), max(self._last, last)
         else:
             self._next, self._last = first, last
+            self._look()
+
+    def _look(self) -> None:
+        if not self._planned:
             self._planned = True
             slices.begin(self._stream.world, "interest", self._let_go())
+
+    def _look_later(self, error: StoreError) -> None:
+        if self._retry is None:
+            _log.error("stream %s: messages could not be removed yet: %s", self._stream.name, error)
+            self._retry = self._stream.world.call_later(_RETRY_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._retry = None
+        self._look()
 
     def _let_go(self) -> Pieces[None]:
         """Remove unneeded messages in `_singles` and from `_next` to `_last`, which may change meanwhile."""
         stream = self._stream
+        sseq = 0
         try:
             while sseq := self._next_to_look_at():
                 subject = stream.log.subject_of(sseq)
@@ -195,7 +226,9 @@ class Interest:
                     stream.account.committer.dirty(stream)
                 yield max(len(self._consumers), _COST)
         except StoreError as error:
-            _log.error("stream %s: messages could not be removed: %s", stream.name, error)
+            if sseq:
+                self._singles.append(sseq)
+            self._look_later(error)
         finally:
             self._planned = False
 
