@@ -333,6 +333,12 @@ class Log:
         segment = segments[0]
         return segment.live == segment.count
 
+    def has_removed_none(self, first_seq: int) -> bool:
+        """Return True if no message was removed since the log began at `first_seq`; some may be damaged."""
+        segments = self.chain.segments
+        begun = bool(segments) and segments[0].start_seq <= first_seq
+        return begun and all(each.live == each.count for each in segments)
+
     def shed(self) -> None:
         """Let the next commit remove the last file, too, if nothing in it is live."""
         self.upkeep.shed()

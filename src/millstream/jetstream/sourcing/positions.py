@@ -149,11 +149,18 @@ class Positions:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def recover(self, fs: FileSystem, folder: str, origins: Iterable[Origin]) -> None:
-        """Find the positions after a restart, before anything is removed from the log."""
-        self._load(fs, folder)
+    def recover(self, fs: FileSystem, folder: str, origins: Iterable[Origin], *, first_seq: int = 1) -> None:
+        """Find the positions after a restart, before anything is removed from the log.
+
+        `first_seq` is the sequence that the log began with.
+        """
+        sound = self._load(fs, folder)
+        origins = list(origins)
         last = self._log.losses.last_untorn(self._log.last_seq)
         found = self.find(origins, last)
+        if sound and self._only_lost(last, first_seq):
+            # Nothing was removed, so a source without a message here is at its beginning.
+            found = {origin.index_name: StoredPosition() for origin in origins} | found
         # A later log may reach the sequence of an entry that this one has not reached, with other messages.
         self._outdated = self._kept.now.seq > last
         self._reached = self._begun = PositionsEntry(seq=last, sources=found)
@@ -163,25 +170,36 @@ class Positions:
         if last < self._log.last_seq:  # before ``discard_torn``, which hides what was torn
             self.next_write(fs, folder)()
 
+    def _only_lost(self, last: int, first_seq: int) -> bool:
+        """Return True if the log lacks only what was damaged, or torn by a power loss.
+
+        Where messages were removed, nobody knows whether some of them were from a source.
+        """
+        losses = self._log.losses
+        if last < first_seq:
+            return bool(losses.torn)
+        return bool(losses.damages) and self._log.has_removed_none(first_seq)
+
     def take_recovered(self) -> dict[str, StoredPosition] | None:
         """Return the positions that ``recover`` found, once; None if there are none to take."""
         found, self._recovered = self._recovered, None
         return found
 
-    def _load(self, fs: FileSystem, folder: str) -> None:
-        """Load the file, if it exists."""
+    def _load(self, fs: FileSystem, folder: str) -> bool:
+        """Load the file, if it exists; return False if it is damaged."""
         try:
             data = fs.read_all(f"{folder}/{_FILE}")
         except StoreError:
-            return
+            return True
         text = data[9:]
         try:
             if data[:9] == b"%08x " % crc32c(text):
                 self._kept = decode_lenient(text, Kept, MOST_VALUES)
-                return
+                return True
         except JsonError:
             pass
         _log.error("%s/%s is damaged: sources go on behind the messages that are there", folder, _FILE)
+        return False
 
     def find(self, origins: Iterable[Origin], last: int | None = None) -> dict[str, StoredPosition]:
         """Return the positions of these sources; sources of which nothing is known are left out.

@@ -188,6 +188,36 @@ def test_a_source_without_a_message_so_far_is_known_to_have_none() -> None:
     assert shelf.found(origin("O"), origin("P")) == {"O > >": 4, "P > >": 0}
 
 
+def test_a_source_whose_only_message_is_damaged_begins_again() -> None:
+    shelf = Shelf()
+    shelf.store("O 1 > > a id")
+    shelf.commit()
+    shelf.fs.open(PATH, create=False).overwrite(FIRST_RECORD + HEADER_SIZE, b"?")
+    assert shelf.found(origin("O")) == {"O > >": 0}
+
+
+def test_nothing_is_known_of_a_source_if_messages_were_removed_and_one_is_damaged() -> None:
+    shelf = Shelf()
+    for seq in (1, 2, 3):
+        shelf.store(f"O {seq} > > a id")
+    shelf.commit()
+    shelf.log.remove(1)
+    shelf.log.remove(2)
+    shelf.commit()
+    shelf.fs.open(PATH, create=False).overwrite(offset_of(shelf, message=3) + HEADER_SIZE, b"?")
+    assert shelf.found(origin("O")) == {}
+
+
+def test_a_source_begins_again_if_power_tore_the_first_commit() -> None:
+    shelf = Shelf()
+    shelf.log.mark_ends(True)
+    for seq in range(1, 9):
+        shelf.store(f"O {seq} > > a id", 200)
+    shelf.commit()
+    shelf.fs.open(PATH, create=False).overwrite(0, bytes(2 * SECTOR))
+    assert shelf.found(origin("O")) == {"O > >": 0}
+
+
 def test_it_is_written_again_after_a_write_that_failed() -> None:
     shelf = Shelf()
     shelf.store("O 1 > > a id")
@@ -246,13 +276,19 @@ def test_sources_go_on_before_a_torn_commit_and_send_the_rest_again(behind: bool
     assert not behind or open_log(shelf.fs, "log").losses.torn == []
 
 
-def lose_a_sector(shelf: Shelf, message: int) -> None:
-    """Write zeros over a sector of a message, as if it had not been written when power went."""
+def offset_of(shelf: Shelf, message: int) -> int:
+    """Return where the record of a message begins."""
     data = shelf.fs.read_all(PATH)
     record, at = Record(), FIRST_RECORD
     while record.read(data, at, len(data), False) == WHOLE:
         if record.is_message() and record.seq == message:
             break
         at += record.size
+    return at
+
+
+def lose_a_sector(shelf: Shelf, message: int) -> None:
+    """Write zeros over a sector of a message, as if it had not been written when power went."""
+    at = offset_of(shelf, message)
     file = shelf.fs.open(PATH, create=False)
     file.overwrite(-(-at // SECTOR) * SECTOR, bytes(SECTOR))
