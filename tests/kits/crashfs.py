@@ -364,7 +364,9 @@ class CrashFileSystem:
         if not inside:
             raise StoreError("rename", old, "No such file")
         moved = {new + path[len(old) :]: inode for path, inode in inside.items()}
-        self._change(dict.fromkeys(inside) | moved, (old, new))
+        # Names whose removal is not durable leave with the folder, too.
+        removed = [path for path in self._durable_names if path.startswith(old + "/")]
+        self._change(dict.fromkeys([*inside, *removed]) | moved, (old, new))
 
     def remove(self, path: str) -> None:
         self.check_alive()

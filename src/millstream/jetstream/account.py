@@ -12,11 +12,12 @@ from millstream.base.ids import nuid
 from millstream.base.owned import few
 from millstream.base.slices import Pieces, finish
 from millstream.golang.time import Time
-from millstream.jetstream import parts
+from millstream.jetstream import orderly_end, parts
 from millstream.jetstream.account_usage import AccountUsage
 from millstream.jetstream.advisories import Advisories
 from millstream.jetstream.config.registry import StreamConfigs
 from millstream.jetstream.consumer_subjects import ConsumerSubjects, SubjectForms
+from millstream.jetstream.folder_places import FolderPlaces
 from millstream.jetstream.folder_removal import FolderRemoval
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
@@ -89,6 +90,7 @@ class AccountJetStream:
         self._ready_folders = ReadyFolders(world, fs, self._staged, self._removal.start)
         self.usage = AccountUsage(self)
         self.consumers = 0
+        self._places = FolderPlaces(fs, world, self.committer, f"{folder}/streams")
         self._configs = StreamConfigs()
         self._followers: dict[Stream, None] = {}  # mirrors, and streams that have sources
 
@@ -153,8 +155,11 @@ class AccountJetStream:
         return stream
 
     def is_beginning(self, stream: Stream) -> bool:
-        """Return True if the stream is not created yet: what is asked of it waits for its first commit."""
-        return stream in self._beginning or self.committer.creates(stream)
+        """Return True if the stream is not created yet: what is asked of it waits for its first commit.
+
+        The same counts for a stream whose folder may not be where it was before a power loss.
+        """
+        return stream in self._beginning or self._places.doubts(stream) or self.committer.creates(stream)
 
     def _appeared(self, name: str) -> None:
         for other in list(self._followers):
@@ -290,7 +295,15 @@ class AccountJetStream:
         if stream.consumers.journal is not None:
             self.committer.wait(stream.consumers.journal)
         has_folder = not stream.in_memory and stream not in self._beginning
-        grave = self._bury(stream.name) if has_folder else ""
+        grave = ""
+        if has_folder:
+            grave = f"{self._graves}/{stream.name}.{nuid()}"
+            try:
+                grave = self._bury(stream.name, grave)
+            except StoreError:
+                self._places.doubt(stream, grave)
+                raise
+        self._places.forget(stream)
         stream.stop()
         stream.consumers.abandon()
         del self.streams[stream.name]
@@ -304,16 +317,15 @@ class AccountJetStream:
             self._removal.start(grave)
         stream.abandon()
 
-    def _bury(self, name: str) -> str:
+    def _bury(self, name: str, grave: str) -> str:
         """Turn a stream's folder into one that is no stream, durably; return where its files are now.
 
-        The whole folder is moved, unless it contains files of others, which are not moved.
+        The whole folder is moved to `grave`, unless it contains files of others, which are not moved.
         """
         folder = self._stream_folder(name)
         if self._fs.strangers(folder, STREAM_FILES):
             meta.remove(self._fs, folder)
             return folder
-        grave = f"{self._graves}/{name}.{nuid()}"
         meta.put_away(self._fs, folder, grave)
         return grave
 
@@ -326,11 +338,11 @@ class AccountJetStream:
 
         `unreplayed` contains those by their folders, and `listings` the contents of folders that are known.
         """
+        killed = not orderly_end.take(self._fs, self._folder)
         for name in self._fs.folders(self._staged):  # it did not come to its end
             self._removal.start(f"{self._staged}/{name}")
         names, graves = self._fs.folders(f"{self._folder}/streams"), self._fs.folders(self._graves)
-        if names or graves:
-            self._sync_folder(f"{self._folder}/streams")
+        placed = not (names or graves) or self._sync_folder(f"{self._folder}/streams")
         for name in graves:
             self._removal.start(f"{self._graves}/{name}")
         found = {}
@@ -341,7 +353,7 @@ class AccountJetStream:
                 listing = self._list_stream(name, folder)
             if listing is not None and listing.has_ours:
                 found[folder] = listing
-        synced = sync_streams(self._fs, found, self._start_threads)
+        synced = sync_streams(self._fs, found, self._start_threads, killed=killed)
         for folder, listing in found.items():
             name = folder.rpartition("/")[2]
             try:
@@ -354,6 +366,9 @@ class AccountJetStream:
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
+        if not placed:
+            for stream in self.streams.values():
+                self._places.doubt(stream)
         for stream in list(self.streams.values()):
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
                 parts.store_letters(stream)
@@ -371,12 +386,14 @@ class AccountJetStream:
         self.unrecovered[name] = reason
         _log.error("account %s: stream %s cannot be started: %s", self.name, name, reason)
 
-    def _sync_folder(self, folder: str) -> None:
-        """Sync a folder that the previous server may not have synced, because its content counts now."""
+    def _sync_folder(self, folder: str) -> bool:
+        """Sync a folder that the previous server may not have synced; return False if that fails."""
         try:
             self._fs.sync_folder(folder)
         except StoreError as error:
             _log.error("account %s: %s", self.name, error)
+            return False
+        return True
 
     def _recover_one(self, name: str, folder: str, listing: FolderListing, *, synced: bool) -> None:
         found = meta.read(self._fs, folder)
@@ -410,7 +427,8 @@ class AccountJetStream:
             return None
         positions = parts.Positions(log)
         origins = parts.origins_of(config, parts.Asker(config.name, self.name, self.domain))
-        positions.recover(self._fs, self._stream_folder(config.name), origins)
+        folder = self._stream_folder(config.name)
+        positions.recover(self._fs, folder, origins, first_seq=max(config.first_seq, 1))
         return positions
 
     def _undo_start(self, stream: Stream) -> None:
@@ -480,13 +498,14 @@ class AccountJetStream:
     def stop_in_slices(self) -> Pieces[None]:
         """Stop one stream after the other, so that other accounts have their turn."""
         self.committer.stopping = True
+        is_synced = not (self.unrecovered or self._places.in_doubt)
         for stream in self.streams.values():  # before the letters themselves are durable
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
                 guard.alone("keeping removals", self.committer.flush, stream)
                 guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
         for stream in list(self.streams.values()):
             guard.alone(f"stopping stream {stream.name}", stream.stop)
-            flushed = False
+            flushed = kept = False
             try:
                 self.committer.flush(stream)
                 flushed = True
@@ -496,11 +515,13 @@ class AccountJetStream:
                 guard.report(f"the last commit of stream {stream.name}", error)
             try:
                 stream.consumers.stop(records=flushed)
+                kept = True
             except StoreError as error:
                 _log.error("consumers of stream %s: %s", stream.name, error)
             except Exception as error:
                 guard.report(f"stopping the consumers of stream {stream.name}", error)
             guard.alone(f"stopping stream {stream.name}", self.committer.forget, stream)
+            is_synced = is_synced and flushed and kept
             if flushed:
                 guard.alone(f"keeping the ids of stream {stream.name}", stream.ids.keep)
             guard.alone(f"closing stream {stream.name}", stream.close)
@@ -508,6 +529,8 @@ class AccountJetStream:
         self.committer.stop()
         self._ready_folders.stop()
         self._removal.stop()
+        if is_synced:
+            orderly_end.leave(self._fs, self._folder)
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
         """Apply other limits to messages stored from now on."""

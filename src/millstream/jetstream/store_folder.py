@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from millstream.base.owned import few
+from millstream.jetstream import orderly_end
 from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.folder_listing import FolderListing, scan_stream
 from millstream.store import commit_journal, reserve
@@ -249,7 +250,10 @@ def _survey(folder: str, *, marked: bool) -> _Survey:
 def _survey_account(account: os.DirEntry[str], found: _Survey) -> None:
     for part in _entries(account.path):
         path = f"{account.name}/{part.name}"
-        if part.name not in _PARTS:
+        if part.name == orderly_end.NAME:
+            if not _is_empty_file(part):
+                found.impostors.append(path)
+        elif part.name not in _PARTS:
             found.strangers.append(path)
         elif not part.is_dir(follow_symlinks=False):
             found.impostors.append(path)
@@ -282,7 +286,7 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
     if not entry.is_file(follow_symlinks=False):
         return False
     if entry.name == "lock":
-        return entry.stat(follow_symlinks=False).st_size == 0
+        return _is_empty_file(entry)
     if entry.name == f"{MARK}.new":  # a crash came while it was written
         beginning = _beginning(entry.path)
         return any(text.startswith(beginning) for text in _MARK_TEXTS.values())
@@ -291,6 +295,10 @@ def _is_root_file(entry: os.DirEntry[str]) -> bool:
     if commit_journal.NAME.fullmatch(entry.name):
         return commit_journal.is_journal(_beginning(entry.path))
     return entry.name == MARK  # which is looked at by ``_version``
+
+
+def _is_empty_file(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size == 0
 
 
 def _version(folder: str) -> int:

@@ -21,6 +21,7 @@ Other packages import these modules and see a log as sequences, subjects and tim
     ``commit_journal``  the files of these batches, and their replay after a crash
     ``segment_job``     long work on one file, to be done in another thread
     ``block_file``      compressed files
+    ``unsynced``        write again what a failed sync may have dropped
     ``reserve``         disk space that a full disk releases
     ``fs``              the file system as the store sees it
     ``errors``          StoreError

@@ -95,6 +95,11 @@ def is_first(buffer: RecordBuffer) -> bool:
     return first
 
 
+def needs_note(segment: Segment, end: int) -> bool:
+    """Return True if a note must be left before the segment is synced up to `end`."""
+    return not segment.noted and end - segment.synced > unsynced.MOST_IN_DOUBT
+
+
 class Commit:
     """One commit: what to make durable."""
 
@@ -222,6 +227,9 @@ class Commit:
 
     def _sync(self, segment: Segment, end: int) -> None:
         file = self._open(segment, create=False)
+        if needs_note(segment, end):
+            unsynced.note(self._fs, self._folder, segment.number)
+            segment.noted = True
         try:
             file.sync()
         except StoreError:
@@ -229,12 +237,13 @@ class Commit:
             raise
         if segment.doubtful:
             unsynced.clear(self._fs, self._folder, segment.number)
+            segment.noted = False
         segment.doubtful = False
         segment.synced = end
 
     def _doubt(self, segment: Segment) -> None:
-        segment.doubtful = True
-        unsynced.note(self._fs, self._folder, segment.number)
+        segment.doubtful = segment.noted = True
+        unsynced.try_to_note(self._fs, self._folder, segment.number)
 
     def _overwrite(self) -> None:
         places: dict[Segment, list[tuple[int, bytes]]] = {}
@@ -251,6 +260,9 @@ class Commit:
                 summary_path(self._folder, segment.number), summary.encode(segment, segment.all_bytes)
             )
             summarized.append(segment)
+            if segment.noted:
+                unsynced.clear(self._fs, self._folder, segment.number)
+                segment.noted = False
 
     def _remove_doomed(self) -> None:
         unsynced = False
@@ -267,6 +279,8 @@ class Commit:
     def _remove(self, segment: Segment) -> None:
         if segment in self.work.unsynced:
             self.work.unsynced.remove(segment)
+        if segment.noted:
+            unsynced.clear(self._fs, self._folder, segment.number)
         self._fs.remove(summary_path(self._folder, segment.number))
         self._fs.remove(segment_path(self._folder, segment.number))
 
@@ -305,6 +319,8 @@ class Commit:
             buffer.base = segment.size
         file = segment.file
         if segment.doubtful or not isinstance(file, RealFile) or file.size() != buffer.base:
+            return None
+        if needs_note(segment, buffer.base + buffer.size):
             return None
         self.running = True
         self._plain = segment, buffer

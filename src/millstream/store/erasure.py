@@ -105,7 +105,7 @@ class Erasure(SegmentJob):
             file.sync()
         except StoreError:
             self.sync_failed = True
-            unsynced.note(self._fs, self._folder, self.segment.number)
+            unsynced.try_to_note(self._fs, self._folder, self.segment.number)
             raise
         self._unsynced_places = self._unsynced_bytes = 0
 

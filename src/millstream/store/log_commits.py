@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from millstream.store import unsynced
 from millstream.store.commit import Commit, Work
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, close_files
@@ -144,6 +145,10 @@ class LogCommits:
         chain.closed = True
         if self.running is not None and self.running.running:
             return
+        for segment in chain.segments:
+            if segment.noted and segment.synced == segment.size:
+                unsynced.clear(chain.fs, chain.folder, segment.number)
+                segment.noted = False
         chain.tables.drop_all()
         for segment in [*chain.segments, *self._gathered.doomed, *self._gathered.work.doomed]:
             if not segment.held:

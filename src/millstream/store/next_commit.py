@@ -95,6 +95,8 @@ class NextCommit:
     def put_back(self, commit: Commit, left: Work) -> None:
         """Put what a commit left undone before what was gathered since."""
         since = self.work
+        if left.unsynced and True in [each.doubtful for each in left.unsynced]:
+            self.doubt = True  # so that it is tried again although there is nothing else to commit
         # Publishers wait for this, and nearly always there is nothing.
         if commit.folder_changed or not (left.is_nothing() and since.is_nothing()):
             if since.is_nothing() and not (left.doomed or self.doomed or commit.removed):

@@ -139,7 +139,7 @@ class Recovery:
             self._check_orphan(number, known)
         self._erase_again()
         if self._unsynced:
-            self._sync_names()
+            self._fs.sync_folder(self._folder)
         for segment, gap in self._half_erased:
             self._fill(segment, gap)
         self._log.losses.torn = [
@@ -179,6 +179,8 @@ class Recovery:
         if summary is not None:
             file.close()
             segment = self._from_summary(summary)
+            if number in self._noted:
+                unsynced.clear(self._fs, self._folder, number)
         else:
             segment = self._from_file(number, file, is_last=is_last)
         segment.compressed = compressed
@@ -323,7 +325,8 @@ class Recovery:
     def _make_durable(self, segment: Segment) -> None:
         """Sync what a killed process may not have synced, because from now on it counts.
 
-        After a failed sync, of that process or of this one, it must be written again.
+        After a failed sync, of that process or of this one, it must be written again.  Raises StoreError if
+        it cannot be synced: clients must not get messages that a power loss would take.
         """
         file, number = segment.file, segment.number
         assert file is not None
@@ -331,24 +334,15 @@ class Recovery:
             segment.synced = segment.size
             return
         try:
-            if not isinstance(file, BlockFile):  # such a file was durable before it had its name
-                file.overwrite(0, file.read(0, file.size()), sync=False)
-            file.sync()
-            segment.synced = segment.size
-            if number in self._noted:
-                unsynced.clear(self._fs, self._folder, number)
-        except StoreError as error:
-            _log.error("files could not be synced and may not survive a power cut: %s", error)
-            unsynced.note(self._fs, self._folder, number)
-            self._log.next_commit.sync_again(segment)
+            _write_and_sync(file)
+        except StoreError:
+            unsynced.try_to_note(self._fs, self._folder, number)
+            self._noted.add(number)
+            _write_and_sync(file)  # the system may have told of a failure from before this start
+        segment.synced = segment.size
+        if number in self._noted:
+            unsynced.clear(self._fs, self._folder, number)
         self._unsynced = True
-
-    def _sync_names(self) -> None:
-        try:
-            self._fs.sync_folder(self._folder)
-        except StoreError as error:
-            _log.error("files could not be synced and may not survive a power cut: %s", error)
-            self._log.next_commit.sync_again(self._log.chain.segments[-1])
 
     def _mend_header(self, segment: Segment, data: bytes, *, is_last: bool) -> None:
         """Rewrite the header; a last file with nothing else was just created when power failed."""
@@ -442,14 +436,13 @@ class Recovery:
         self._log.writer.begin_segment(number)
 
     def _leave_to_origin(self, used: int) -> bool:
-        """Return True if an origin fills the log again; remember that sequences up to `used` may be known."""
+        """Return True if an origin fills the log again; remember that sequences up to `used` may be known.
+
+        Raises StoreError if the disk refuses that: a log that is opened without would keep its hole.
+        """
         if not self._refills:
             return False
-        try:
-            reach.write(self._fs, self._folder, max(used, reach.read(self._fs, self._folder)))
-        except StoreError as error:
-            _log.error("messages that are lost here are not asked for again: %s", error)
-            return False
+        reach.write(self._fs, self._folder, max(used, reach.read(self._fs, self._folder)))
         self._has_reach = True
         return True
 
@@ -571,6 +564,13 @@ class _Removed(msgspec.Struct):
     def first_alive(self, gap: Gap) -> list[int]:
         alive = (seq for seq in range(max(gap.first_seq, self.floor), gap.last_seq + 1) if self.is_alive(seq))
         return list(itertools.islice(alive, MOST_LISTED))
+
+
+def _write_and_sync(file: File) -> None:
+    """Sync a file, with its bytes written again: a failed sync may have dropped them.  Raises StoreError."""
+    if not isinstance(file, BlockFile):  # such a file was durable before it had its name
+        unsynced.write_again(file, 0)
+    file.sync()
 
 
 def _empty_segment(summary: Summary) -> Segment:

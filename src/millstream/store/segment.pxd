@@ -25,6 +25,7 @@ cdef class Segment:
     cdef public Py_ssize_t size
     cdef public Py_ssize_t synced
     cdef public bint doubtful
+    cdef public bint noted
     cdef public object file
     cdef readonly RecordBuffer pending
     cdef public RecordBuffer writing

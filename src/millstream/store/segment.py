@@ -64,6 +64,7 @@ class Segment:
         self.size = _FILE_HEADER_SIZE  # bytes, with those not yet written
         self.synced = 0  # bytes that a power cut leaves alone
         self.doubtful = False  # a sync failed: the system may have dropped what was written since `synced`
+        self.noted = False  # there is a note that it may have to be written again (``unsynced``)
         self.file: File | None = None
         self.pending = RecordBuffer()
         self.writing: RecordBuffer | None = None  # taken by the commit that is under way

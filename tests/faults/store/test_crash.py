@@ -119,7 +119,7 @@ def test_what_is_seen_after_a_process_was_killed_survives_a_power_cut(block_size
         assert life.log.last_seq == last_seq
 
 
-def test_what_cannot_be_synced_when_a_log_is_opened_is_written_again_with_the_next_commit() -> None:
+def test_a_log_that_cannot_be_synced_is_not_opened_and_written_again_by_the_next_start() -> None:
     fs = CrashFileSystem()
     life = Life(fs)
     life.open()
@@ -129,12 +129,15 @@ def test_what_cannot_be_synced_when_a_log_is_opened_is_written_again_with_the_ne
         life.commit()
     life.fs = fs = fs.kill()
     fs.fail(errno.EIO, kind="sync")
+    with pytest.raises(StoreError):
+        life.open()
+    fs.heal()
     fs.fail(errno.EIO, kind="sync_folder")
+    with pytest.raises(StoreError):
+        life.open()
+    fs.heal()
     life.open()
     assert len(read_all(life.log)) == 3
-    assert life.log.uncommitted
-    fs.heal()
-    life.commit()
     life.fs = fs.crash(Keep.NOTHING, Random(1))
     life.open()
     assert len(read_all(life.log)) == 3

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from millstream.store import unsynced
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFileSystem
 from millstream.store.log import Log
@@ -164,7 +165,9 @@ def test_a_start_whose_sync_fails_as_well_leaves_that_to_the_next() -> None:
     life = with_failed_sync(kind="of the commit")
     fs = life.fs.kill()
     fs.fail(errno.EIO, kind="sync")
-    assert read_all(open_log(fs, "s", segment_size=SEGMENT)) == life.live
+    with pytest.raises(StoreError):
+        open_log(fs, "s", segment_size=SEGMENT)
+    fs.heal()
     fs = life.fs = fs.kill()
     life.open()
     assert_all_durable(life, fs)
@@ -307,3 +310,28 @@ def test_a_real_file_that_may_not_grow(tmp_path: Path) -> None:
     assert read_all(again) == {1: body, 2: body, 3: b"y" * 100}
     assert again.losses.damages == []
     again.close()
+
+
+@pytest.mark.parametrize("size", [10, unsynced.MOST_IN_DOUBT + 1])
+def test_what_a_killed_server_could_not_note_is_written_again(size: int) -> None:
+    fs = CrashFileSystem()
+    log = open_log(fs, "s")
+    log.append(b"a", bytes(size), 0, 0, size, 1, 0)
+    commit = log.begin_commit()
+    assert commit is not None
+    commit.run()
+    log.end_commit(commit)
+    log.append(b"a", bytes(size), 0, 0, size, 1, 0)
+    commit = log.begin_commit()
+    assert commit is not None
+    fs.fail(errno.EIO, kind="sync")
+    with pytest.raises(StoreError):
+        commit.run()
+    if size <= unsynced.MOST_IN_DOUBT:
+        fs.remove(NOTE)  # as if the server was killed before it made one
+    fs.heal()
+    fs = fs.kill()
+    unsynced.write_end_again(fs, "s/0000000001.log")
+    fs.open("s/0000000001.log", create=False).sync()
+    open_log(fs, "s", synced=True).close()
+    assert open_log(fs.crash(Keep.NOTHING, Random(1)), "s").messages == 2

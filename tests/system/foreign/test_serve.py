@@ -381,7 +381,7 @@ async def test_deleting_a_stream_leaves_a_file_of_somebody_else_where_it_was(
     assert notes.read_text() == "mine"
     root = tmp_path / "jetstream"
     kept = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-    assert kept == {str(notes.relative_to(root)), "lock", MARK, RESERVE}
+    assert kept == {str(notes.relative_to(root)), "lock", MARK, RESERVE, "$G/stopped"}
     assert f"S stays, because it holds what Millstream did not write: {where.split('/')[0]}" in caplog.text
     async with millstream.Server(port=-1, store_dir=tmp_path) as server:
         connection = await nats.connect(server.client_url)
@@ -413,5 +413,6 @@ async def test_a_stream_without_strangers_leaves_nothing(tmp_path: Path) -> None
         await connection.jetstream().delete_stream("S")
         await connection.close()
     root = tmp_path / "jetstream"
-    assert sorted(path.name for path in root.rglob("*") if path.is_file()) == ["lock", MARK, RESERVE]
+    left = sorted(path.name for path in root.rglob("*") if path.is_file())
+    assert left == ["lock", MARK, RESERVE, "stopped"]
     assert list((root / "$G/deleted").iterdir()) == []

@@ -184,7 +184,7 @@ def test_a_start_lists_each_folder_of_a_stream_once(monkeypatch: pytest.MonkeyPa
     again = Site(disk=site.disk)
     assert [each.log.messages for each in again.account.streams.values()] == [1, 1, 1]
     folders = [f"store/streams/S{number}" for number in range(3)]
-    assert sorted(listed) == sorted([*folders, *(f"{folder}/log" for folder in folders)])
+    assert sorted(listed) == sorted(["store", *folders, *(f"{folder}/log" for folder in folders)])
 
 
 def test_commits_of_many_streams_begin_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

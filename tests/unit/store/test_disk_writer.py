@@ -16,11 +16,12 @@ from millstream.store.commit import Commit
 from millstream.store.disk_writer import DiskWriter
 from millstream.store.errors import StoreError
 from millstream.store.fill import PAGE
-from millstream.store.fs import WRITE_BYTES, RealFileSystem
+from millstream.store.fs import RealFileSystem
 from millstream.store.journal_batch import JournalBatch
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, RecordBuffer, end_mark
 from millstream.store.recovery import open_log
+from millstream.store.unsynced import MOST_IN_DOUBT
 from tests.kits.store.log import bodies, commit, put
 
 
@@ -120,7 +121,7 @@ def test_small_commits_overwrite_zeros_that_were_written_ahead(folder: str, writ
 
 def test_a_commit_that_is_larger_than_the_zeros_goes_over_them(folder: str, writer: DiskWriter) -> None:
     log, file = filled_log(folder, writer)
-    put(log, b"a", bytes(3 * WRITE_BYTES))
+    put(log, b"a", bytes(MOST_IN_DOUBT // 2))
     write_plainly(log, writer, fill=True)
     assert file.stat().st_size == log.chain.segments[0].size
     put(log, b"a", b"small again")
@@ -289,6 +290,26 @@ def test_after_a_failed_sync_everything_unsynced_is_written_again(folder: str) -
     assert not os.path.exists(note)
     log.end_commit(again)
     assert list(bodies(opened(folder)).values()) == [b"one", b"two", b"three"]
+
+
+def test_a_note_is_left_before_a_large_commit_is_synced_and_removed_in_the_end(folder: str) -> None:
+    log = opened(folder)
+    put(log, b"a", b"one")
+    commit(log)
+    note = os.path.join(folder, "0000000001.unsynced")
+    put(log, b"a", bytes(MOST_IN_DOUBT))
+    large = begin(log)
+    assert large.begin_plain() is None
+    large.run()
+    log.end_commit(large)
+    assert os.path.exists(note)
+    put(log, b"a", bytes(MOST_IN_DOUBT))
+    following = begin(log)
+    assert following.begin_plain() is not None  # one note is enough
+    following.plain_ended(0, 0)
+    log.end_commit(following)
+    log.close()
+    assert not os.path.exists(note)
 
 
 def test_a_commit_with_more_to_do_is_not_plain(folder: str) -> None:

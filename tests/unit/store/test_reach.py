@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from millstream.store import reach
+from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from tests.kits.crashfs import CrashFileSystem
@@ -64,3 +67,13 @@ def test_a_log_that_became_independent_skips_what_clients_may_know(fs: CrashFile
 def test_a_reach_that_is_not_a_number_is_none(fs: CrashFileSystem) -> None:
     fs.replace("s/reach", b"9x")
     assert reach.read(fs, "s") == 0
+
+
+def test_a_log_that_cannot_remember_its_reach_is_not_opened_and_stays_as_it_is(fs: CrashFileSystem) -> None:
+    before = fs.read_all(PATH)
+    fs.fail(errno.EIO, kind="create")
+    with pytest.raises(StoreError):
+        open_log(fs, "s", refills=True)
+    fs.heal()
+    assert fs.read_all(PATH) == before
+    assert open_log(fs, "s", refills=True).losses.reach == 3

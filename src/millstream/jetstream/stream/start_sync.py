@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from millstream.jetstream.stream.folder_listing import FolderListing
+from millstream.store import unsynced
 from millstream.store.errors import StoreError
 from millstream.store.fs import FileSystem
 
@@ -22,11 +23,14 @@ _MOST_THREADS: Final = 16
 _FEW: Final = 16
 
 
-def sync_streams(fs: FileSystem, listings: Mapping[str, FolderListing], threads: int) -> set[str]:
+def sync_streams(
+    fs: FileSystem, listings: Mapping[str, FolderListing], threads: int, *, killed: bool = True
+) -> set[str]:
     """Sync folders of streams; return those that are synced, without those that could not be.
 
     `listings` has their contents by their paths.  Many are synced together with the rest of their file
-    system, which is one flush of the disk.
+    system, which is one flush of the disk.  If the last server may have been `killed`, a sync of it may have
+    failed that nobody noted (``store.unsynced``).
     """
 
     def sync(folder: str) -> bool:
@@ -37,6 +41,8 @@ def sync_streams(fs: FileSystem, listings: Mapping[str, FolderListing], threads:
             return False
         return True
 
+    if killed:
+        listings = {folder: each for folder, each in listings.items() if _writes_ends_again(fs, folder, each)}
     folders = list(listings)
     if len(listings) > _FEW:
         logs = [log for folder, listing in listings.items() for log in listing.logs(folder)]
@@ -46,6 +52,19 @@ def sync_streams(fs: FileSystem, listings: Mapping[str, FolderListing], threads:
         return set(filter(sync, folders))
     with ThreadPoolExecutor(min(threads, len(listings), _MOST_THREADS), "millstream-start") as pool:
         return {folder for folder, done in zip(folders, pool.map(sync, folders), strict=True) if done}
+
+
+def _writes_ends_again(fs: FileSystem, folder: str, listing: FolderListing) -> bool:
+    """Write the ends of a stream's last segments again; return False if that fails."""
+    try:
+        for log, names in listing.logs(folder).items():
+            last = max((name for name in names if name.endswith(".log")), default="")
+            if last and f"{last[:-4]}.sum" not in names:
+                unsynced.write_end_again(fs, f"{log}/{last}")
+    except StoreError as error:
+        _log.error("%s", error)
+        return False
+    return True
 
 
 def sync_stream(fs: FileSystem, folder: str, listing: FolderListing) -> None:
