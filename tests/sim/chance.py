@@ -27,6 +27,7 @@ from millstream.jetstream import parts
 from millstream.jetstream.consumers.journal import Journal
 from millstream.jetstream.dedupe import window
 from millstream.jetstream.sourcing import inflow
+from millstream.store import unsynced
 from millstream.store.recovery import new_log, open_log
 from tests.sim.machine import Machine
 
@@ -63,6 +64,7 @@ def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
             complaints: Any = module._complaints  # type: ignore[attr-defined]
             replace(complaints, "_kinds", {})
             replace(complaints, "_now", now)
+        replace(unsynced, "MOST_IN_DOUBT", machine.most_in_doubt)
         for name, value in sizes.items():
             replace(parts, name, value)
         yield

@@ -220,10 +220,14 @@ def _expectations(view: StreamView) -> Iterator[str]:
     for each in view.acked:
         if each.expected is None:
             continue
+        of_subject = sorted(seq for seq, (subject, _) in known.items() if subject == each.subject)
+        most = view.config.get("max_msgs_per_subject", 0)
         for seq, (subject, at) in known.items():
             if each.expected < seq < each.seq and (each.expects == "stream" or subject == each.subject):
                 if each.expects == "subject" and view.may_be_removed(seq, subject, at):
                     continue
+                if most and sum(seq < later < each.seq for later in of_subject) >= most:
+                    continue  # later ones had displaced it
                 between[seq] = f"{each.uid} expected {each.expected} and has {each.seq}, but {seq} is between"
     if not view.costs_damage(between.keys()):
         yield from between.values()
@@ -398,8 +402,7 @@ def _sourcing(view: StreamView, origin: StreamView) -> Iterator[str]:
     if positions != sorted(set(positions)):
         yield f"positions of the origin are not in order: {positions}"
     missing = [seq for seq in origin.content if seq not in set(positions)]
-    # A position that was damaged is replaced by a time, which says little if the clock was set.
-    if len(missing) > view.most_damaged and not (view.damages and view.history.clock_set):
+    if len(missing) > view.most_damaged:
         yield f"has no copy of {missing}"
 
 

@@ -13,9 +13,15 @@ from random import Random
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
 from millstream.store.layout import FIRST_RECORD
-from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep, _Inode
+from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep, PowerCut, _Inode
 
 DEVICE = 1
+
+
+class Killed(PowerCut):
+    """The process ended here; the system did not."""
+
+
 _FIRST_DESCRIPTOR = 1_000_000  # no descriptor of this process
 
 
@@ -39,7 +45,12 @@ class SimFile(CrashFile, RealFile):
             disk.unreported.discard(self._inode)
             disk.operation("sync", self.path)
             raise store_error("sync", self.path, OSError(errno.EIO, ""))
-        super().sync()
+        try:
+            super().sync()
+        except StoreError:
+            if disk.kills:
+                raise Killed("in a sync that fails") from None
+            raise
 
     def read(self, offset: int, size: int) -> bytes:
         disk = self._fs
@@ -59,6 +70,7 @@ class SimDisk(CrashFileSystem):
     def __init__(self, *, space: int | None = None) -> None:
         super().__init__(space=space)
         self.unreadable = False  # every read fails
+        self.kills = False  # a sync that fails kills the process before it returns
         self.unreported: set[_Inode] = set()  # of files whose next sync reports that writes have failed
         self._cut_within = ("", 0)  # a part of paths, and at which operation on them power goes
         self._files: list[SimFile] = []
@@ -118,7 +130,7 @@ class SimDisk(CrashFileSystem):
 
     def heal(self) -> None:
         super().heal()
-        self.unreadable = False
+        self.unreadable = self.kills = False
 
     @property
     def sound(self) -> bool:

@@ -22,8 +22,9 @@ from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
 from millstream.store.errors import StoreError
+from millstream.store.unsynced import MOST_IN_DOUBT
 from tests.kits.crashfs import Keep, PowerCut
-from tests.sim.disk import SimDisk, power_cut
+from tests.sim.disk import Killed, SimDisk, power_cut
 from tests.sim.loop import BusyClock, ServerLoop, SimClock, SimLoop
 from tests.sim.network import Peer, SimLink, Weather
 from tests.sim.workers import DiskPace, SimWorkers
@@ -106,6 +107,8 @@ class Machine:
         self.slow_steps = random.choice((0.0, 0.01, 0.2))
         self.journals = random.random() < 0.5  # small commits go to a commit journal
         self.erase_within_s = random.choice((3.0, 120.0))
+        # Most bytes that are synced without a note; not drawn, as above.
+        self.most_in_doubt = (500, 3_000, MOST_IN_DOUBT)[seed // 6 % 3]
         self.segment_size = random.choice((600, 3_000, 100_000))
         # A third of the machines writes ids to files.  Not drawn, so that all others have the same life.
         self.ids_in_memory = 4 if seed % 9 == 5 else 16 if seed % 13 in (9, 10, 11) else 0
@@ -140,8 +143,8 @@ class Machine:
             self._change_disk(self.disk.kill())
             self.loop.after(self.loop.clients, 1.0, self.start)
             return
-        except PowerCut:
-            self._next_disk(kill=False)
+        except PowerCut as end:
+            self._next_disk(kill=isinstance(end, Killed))
             self.loop.after(self.loop.clients, 0.1, self.start)
             return
         self.life = life
@@ -164,8 +167,8 @@ class Machine:
             return
         try:
             self.life.stop()
-        except PowerCut:
-            self._die(kill=False)
+        except PowerCut as end:
+            self._die(kill=isinstance(end, Killed))
             return
         self._die(kill=True)
 
@@ -216,6 +219,6 @@ class Machine:
         """Run one callback of the simulation; a power cut in it ends the life of the server."""
         try:
             return self.loop.step()
-        except PowerCut:
-            self._die(kill=False)
+        except PowerCut as end:
+            self._die(kill=isinstance(end, Killed))
             return True

@@ -29,6 +29,7 @@ from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.manager import ConsumerManager
 from millstream.jetstream.consumers.state_saver import Keeper
 from millstream.jetstream.dedupe.window import Dedupe
+from millstream.jetstream.folder_places import FolderPlaces
 from millstream.jetstream.publish import counter, fast_batch, rules
 from millstream.jetstream.publish.counter import Counters
 from millstream.jetstream.publish.ingest import Ingest
@@ -41,7 +42,7 @@ from millstream.jetstream.stream.committer import Committer
 from millstream.jetstream.stream.retention import Retention
 from millstream.jetstream.stream.ticket import Ticket
 from millstream.server.journal_files import JournalFiles
-from millstream.store import commit_journal, damaged_end, fill, recovery
+from millstream.store import commit_journal, damaged_end, fill, recovery, unsynced
 from millstream.store.commit import Commit
 from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
@@ -379,6 +380,40 @@ def _name_of_file_not_durable() -> list[Replaced]:
     return [(Commit, "_run", run)]
 
 
+def _end_not_written_again() -> list[Replaced]:
+    return [(unsynced, "write_end_again", lambda fs, path: None)]
+
+
+def _places_not_settled() -> list[Replaced]:
+    return [(FolderPlaces, "doubt", lambda self, stream, moved_to="": None)]
+
+
+def _floor_passes_pending() -> list[Replaced]:
+    def raise_floor(self: Any, dseq: int, sseq: int) -> None:
+        lowest = self.pending.after(sseq)
+        self.floor_dseq = self.pending.get(lowest).dseq - 1 if lowest else dseq
+        self.floor_sseq = lowest - 1 if lowest else sseq
+
+    return [(Ledger, "_raise_floor", raise_floor)]
+
+
+def _reach_not_written() -> list[Replaced]:
+    def leave_to_origin(self: Any, used: int) -> bool:
+        from millstream.store.errors import StoreError
+
+        try:
+            return original(self, used)
+        except StoreError:
+            return False
+
+    original = Recovery._leave_to_origin
+    return [(Recovery, "_leave_to_origin", leave_to_origin)]
+
+
+def _sources_go_on_by_time() -> list[Replaced]:
+    return [(Positions, "_only_lost", lambda self, last, first_seq: False)]
+
+
 MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
     function.__name__.lstrip("_"): function
     for function in (
@@ -420,6 +455,11 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _schedule_forgotten_at_start,
         _ttl_forgotten,
         _name_of_file_not_durable,
+        _end_not_written_again,
+        _places_not_settled,
+        _floor_passes_pending,
+        _reach_not_written,
+        _sources_go_on_by_time,
     )
 }
 

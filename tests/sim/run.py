@@ -16,10 +16,11 @@ from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
 from tests.sim.client import SimClient
 from tests.sim.content import read_content
+from tests.sim.draw import make_plan
 from tests.sim.history import History, Rot
 from tests.sim.loop import SECOND_NS, SimLoop
 from tests.sim.machine import Machine
-from tests.sim.plan import Fault, Plan, make_plan
+from tests.sim.plan import Fault, Plan
 
 LONGEST_S = 3_000.0  # of simulated time
 MOST_STEPS = 200_000  # a long run has 5,000
@@ -135,6 +136,7 @@ class Run:
             self.clients[args["client"] % len(self.clients)].cut()
         elif fault.kind == "error":
             machine.disk.fail(errno.EIO, kind=args["kind"], within=args.get("within", ""))
+            machine.disk.kills = args.get("kills", False)
             self.loop.after(self.loop.clients, args["for"], self._heal)
         elif fault.kind == "unreadable":
             machine.disk.unreadable = True

@@ -128,3 +128,15 @@ def test_fast_ingest_tells_no_more_than_was_sent() -> None:
     assert check(plan_of(), history) == []
     history.fast[0].stored = 2
     assert any("2 of 1 are told as stored" in line for line in check(plan_of(), history))
+
+
+def test_an_expectation_looks_at_no_message_that_a_later_one_displaced() -> None:
+    """The last message of the subject is damaged, and those before it were displaced by it."""
+    sent = [published(7, 1), published(8, 2, at=1.0), published(9, 3, at=2.0)]
+    history = history_of(stored((4, 10)), *sent, published(10, 4, at=3.0, expected=0, expects="subject"))
+    history.rot = [Rot(2.5, "streams/S/log/0000000001.log")]
+    history.reported = ["ERROR streams/S/log/0000000001.log: damaged record, at most 1 messages lost"]
+    plan = plan_of().without(streams={"S": {"subjects": ["s.>"], "max_msgs_per_subject": 1}})
+    assert check(plan, history) == []
+    plan = plan_of().without(streams={"S": {"subjects": ["s.>"], "max_msgs_per_subject": 3}})
+    assert any("is between" in line for line in check(plan, history))
