@@ -49,6 +49,9 @@ class StreamView:
                 for each in self.deliveries
                 if each.uid in self.by_uid
             ]
+            told += [
+                as_published(self.by_uid[each.uid][0], each.seq) for each in self.publishes if each.duplicate
+            ]
             self.excused = {each.seq for each in told if not self.is_there_or_gone(each)}
 
     def is_there_or_gone(self, publish: Publish) -> bool:
