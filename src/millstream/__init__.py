@@ -9,10 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from millstream.base import build as _build
+from millstream.base.version import VERSION
 
 BUILD = _build.select()  # before any compiled module is imported
 
-__version__ = "0.2.0"
+__version__ = VERSION
 
 __all__ = ["BUILD", "BlockingServer", "Server", "__version__", "client", "sql", "table"]
 

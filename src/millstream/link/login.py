@@ -21,6 +21,7 @@ import msgspec
 from millstream.base.errors import UNREADABLE_JSON, MillstreamError
 from millstream.base.reasons import file_reason
 from millstream.base.tls_files import TlsFileError, client_context
+from millstream.base.version import VERSION
 from millstream.link.errors import (
     AuthorizationViolation,
     BadLinkOptions,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from millstream.base.seeds import Signer
 
 _LANGUAGE: Final = "python-millstream"
-_VERSION: Final = "0.1.0"
 _REFUSALS: Final = ("authorization", "authentication", "user authentication", "account authentication")
 
 
@@ -170,7 +170,7 @@ def connect_frames(
         "verbose": False,
         "pedantic": False,
         "lang": _LANGUAGE,
-        "version": _VERSION,
+        "version": VERSION,
         "protocol": 1,
         "headers": True,
         "no_responders": True,
