@@ -31,6 +31,7 @@ cdef class Log:
     cpdef bint has(self, unsigned long long seq) except -1
     cpdef bint get(self, unsigned long long seq, Record record) except -1
     cpdef bint peek(self, unsigned long long seq, Record record) except -1
+    cpdef bint had(self, unsigned long long seq) except -1
     cpdef bint peek_removed(self, unsigned long long seq, Record record) except -1
     cpdef bytes subject_of(self, unsigned long long seq)
     cpdef Py_ssize_t size_of(self, unsigned long long seq) except -1

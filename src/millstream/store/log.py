@@ -154,6 +154,13 @@ class Log:
         """Point `record` at a message, committed or not; return False if it does not exist."""
         return self.reader.peek(seq, record)
 
+    def had(self, seq: int) -> bool:
+        """Return True if the message of a used sequence was stored: it is there, or it was removed.
+
+        Returns False if the sequence was skipped, or if its message was lost before the log was opened.
+        """
+        return self.repair.had(seq)
+
     def peek_removed(self, seq: int, record: Record) -> bool:
         """Point `record` at a committed message that was removed, if it is still in its file."""
         return self.reader.peek_removed(seq, record)

@@ -24,6 +24,8 @@ cdef class LogRepair:
     cpdef adopt(self, Segment segment)
     @cython.locals(segments=list, segment=Segment, target=Segment, ordinal=Py_ssize_t)
     cpdef settle(self)
+    @cython.locals(segment=Segment, holder=Segment)
+    cpdef bint had(self, unsigned long long seq) except -1
     cpdef came_back(self, Segment segment, Segment found)
     cpdef was_erased(self, unsigned long long seq)
     cpdef report_damage(self, Segment segment, Py_ssize_t ordinal)

@@ -88,6 +88,24 @@ class LogRepair:
         self._removal.advance_first(self._state.first_seq)
         self._state.committed = self._state.last_seq
 
+    def had(self, seq: int) -> bool:
+        """Return True if a used sequence has a record, or its removal was recorded.
+
+        A file without the message of a sequence in its range shows that it was skipped or lost, unless the
+        file was compacted after the removal.  A sequence in no file was in one that was dropped.
+        """
+        holder: Segment | None = None
+        for segment in self._chain.segments:
+            if holder is None and segment.start_seq <= seq <= segment.last_seq:
+                holder = segment
+                self._reader.load(segment)
+                if segment.holds(seq):
+                    return True
+            # A removal is recorded behind its message.
+            if holder is not None and (seq < segment.floor or seq in segment.removals.to_list()):
+                return True
+        return holder is None
+
     # -- what reading finds out -------------------------------------------------------------------
 
     def came_back(self, segment: Segment, found: Segment | None) -> None:

@@ -56,11 +56,12 @@ class LetterSite:
         self.stream("DLQ", "dlq.>")
         assert "error" not in self.consumer(**fields)
 
-    def take(self, count: int = 1, **fields: Any) -> list[tuple[bytes, bytes]]:
+    def take(self, count: int = 1, stream: str = "ORDERS", **fields: Any) -> list[tuple[bytes, bytes]]:
         """Pull; return payloads and ack subjects."""
         self.world.delivered.clear()
         body = json.dumps({"batch": count, "no_wait": True, **fields}).encode()
-        self.world.send(b"$JS.API.CONSUMER.MSG.NEXT.ORDERS.c", body, reply=b"_INBOX.me")
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.c".encode()
+        self.world.send(subject, body, reply=b"_INBOX.me")
         self.world.settle()
         return [(each.payload, each.reply) for each in self.world.delivered]
 

@@ -357,3 +357,17 @@ def test_segments_of_large_messages_are_longer() -> None:
         put(log, b"s", b"x" * (size // 2))
     commit(log)
     assert [segment.count for segment in log.chain.segments] == [8, 8, 8, 8]
+
+
+def test_a_log_knows_which_messages_it_had() -> None:
+    log = filled(40)
+    assert log.remove(3)  # within a file
+    assert log.remove_below(3)
+    for seq in range(12, 30):  # whole files
+        assert log.remove(seq)
+    commit_all(log)
+    log.skip_to(44, log.last_timestamp)
+    put(log, b"a")
+    commit(log)
+    for each in (log, reopened(log)):
+        assert [seq for seq in range(1, 46) if not each.had(seq)] == [41, 42, 43, 44]

@@ -10,8 +10,10 @@ the consumers.  The journal is first, and has the whole letter and its sequence 
 
 Each arrow waits until everything before it is durable, because a power cut may keep any part of a commit.
 Before LETTER is durable, a crash leaves a pending message and no letter.  After it, a restart settles the
-message, and ``store_letters`` stores the letter at its sequence unless the log has used that sequence.  So
-each message becomes one letter, even if somebody puts the letter back at once.
+message, and ``store_letters`` stores the letter unless its stream has it or had it.  A sequence that is used
+proves neither: the letter may be what a power cut tore from the log, and another one may be stored there
+since.  A letter that was stored and removed left its record or its removal in the log (``Log.had``).  So each
+message becomes one letter, even if somebody puts the letter back at once.
 
 A message whose letter cannot be stored stays pending, and the consumer's info has the reason.
 
@@ -366,12 +368,6 @@ def store_letters(stream: Stream) -> None:
         if target is None and account.unrecovered:
             _log.error("stream %s: a dead letter waits for its stream, which did not start", stream.name)
             continue
-        try:
-            if target is not None:
-                _store_again(journal, number, letter, target)
-        except StoreError as error:
-            _log.error("stream %s: a dead letter cannot be stored yet: %s", stream.name, error)
-            continue
         consumer = stream.consumers.get(letter.consumer)
         if consumer is not None and consumer.created_ns == letter.created:
             consumer.ledger.ack(letter.sseq)
@@ -379,32 +375,43 @@ def store_letters(stream: Stream) -> None:
         stream.consumers.interest.settled((letter.sseq,))
         if target is None:
             journal.letter_stored(number)  # the stream was deleted, and its letters with it
+            continue
+        try:
+            _store_again(journal, number, letter, target)
+        except StoreError as error:  # the journal keeps it for the next start
+            _log.error("stream %s: a dead letter cannot be stored yet: %s", stream.name, error)
 
 
 def _store_again(journal: Journal, number: int, letter: OpenLetter, target: Stream) -> None:
     """Store a letter unless its stream has or had it, at its sequence if that is free."""
-    log, record = target.log, Record()
-    if log.last_seq >= letter.seq and not _is_lost(log, letter.seq):
-        if not log.get(letter.seq, record) or record.headers() == letter.block:
-            target.on_durable(partial(journal.letter_stored, number))
-            return
-    elif log.last_seq + 1 < letter.seq:
-        log.skip_to(letter.seq - 1, target.ingest.timestamp())
-    target.publishing.insert(letter.subject, letter.block, letter.payload, checked=True)
-    if log.last_seq == letter.seq:
+    log = target.log
+    if _is_stored(log, letter):
         target.on_durable(partial(journal.letter_stored, number))
         return
-    # The journal gets its new sequence first.
-    target.committer.hold(target)
-    moved = journal.put_letter(msgspec.structs.replace(letter, seq=log.last_seq))
-    journal.letter_stored(number)
-    journal.when_kept(partial(target.committer.release, target))
-    target.on_durable(partial(journal.letter_stored, moved))
+    if log.last_seq + 1 < letter.seq:
+        log.skip_to(letter.seq - 1, target.ingest.timestamp())
+    moves = log.last_seq >= letter.seq
+    if moves:
+        target.committer.hold(target)  # the journal gets its new sequence first
+    try:
+        target.publishing.insert(letter.subject, letter.block, letter.payload, checked=True)
+        if moves:
+            journal.move_letter(number, log.last_seq)
+    finally:
+        if moves:
+            journal.when_kept(partial(target.committer.release, target))
+    target.on_durable(partial(journal.letter_stored, number))
 
 
-def _is_lost(log: Log, seq: int) -> bool:
-    """Return True if a restart found damage where a message may have been."""
-    losses = log.losses
-    if any(first <= seq <= last for first, last in losses.torn):
-        return True
-    return any(each.sequences and each.sequences[0] <= seq <= each.sequences[-1] for each in losses.damages)
+def _is_stored(log: Log, letter: OpenLetter) -> bool:
+    """Return True if the log has the letter, or had it and somebody removed it.
+
+    Nothing is committed between the opening of the log and this look at it, so a letter above `committed`
+    cannot have been stored, whatever this start has stored at its sequence.
+    """
+    record = Record()
+    if letter.seq > log.committed:
+        return False
+    if log.get(letter.seq, record):
+        return record.headers() == letter.block
+    return log.had(letter.seq) and letter.seq not in log.losses.sequences()

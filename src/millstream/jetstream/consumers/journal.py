@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from millstream.base import slices
 from millstream.base.slices import Pieces
 from millstream.golang.json import MOST_VALUES
@@ -237,6 +239,11 @@ class Journal(Committing):
         self.letters[number] = letter
         self._put(encode_letter(number, letter))
         return number
+
+    def move_letter(self, number: int, seq: int) -> None:
+        """Record that a letter gets another sequence in its stream, before its stream has it there."""
+        letter = self.letters[number] = msgspec.structs.replace(self.letters[number], seq=seq)
+        self._put(encode_letter(number, letter))
 
     def letter_stored(self, number: int) -> None:
         """Record that a letter is durable in its stream, when everything so far is durable."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 from random import Random
 
 import pytest
 
+from millstream.jetstream.consumers.saved_state import OpenLetter
 from millstream.jsapi import letter_headers as names
 from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
 from tests.kits.fake_world import FakeWorld
@@ -269,44 +271,147 @@ def life(site: LetterSite) -> None:
     site.world.advance(11)
 
 
-@pytest.mark.parametrize("keep", list(Keep))
-def test_a_power_cut_at_every_step_makes_each_letter_once(keep: Keep) -> None:
-    whole = LetterSite()
-    whole.set_up()
-    assert isinstance(whole.fs, CrashFileSystem)
-    first = whole.fs.operations
-    life(whole)
-    last = whole.fs.operations
-    assert last - first > 20
-    for cut in range(first + 1, last + 1):
-        site = LetterSite()
-        site.set_up()
-        assert isinstance(site.fs, CrashFileSystem)
-        site.fs.cut_power_at(cut)
-        try:
-            life(site)
-            pytest.fail("the power was not cut")
-        except PowerCut:
-            pass
-        replies = [each.subject for each in site.world.published]
-        confirmed, acked = replies.count(b"_INBOX.term"), b"_INBOX.ack" in replies
-        again = site.after_power_cut(keep, cut - first)
-        found = [int(block[names.ORIG_SEQ]) for _, block in again.letters() if names.ORIG_SEQ in block]
-        assert len(found) >= confirmed
+def steps_of_life() -> range:
+    """Return the numbers of the operations of ``life``, after those that set everything up."""
+    site = LetterSite()
+    site.set_up()
+    assert isinstance(site.fs, CrashFileSystem)
+    first = site.fs.operations
+    life(site)
+    assert site.fs.operations - first > 20
+    return range(first + 1, site.fs.operations + 1)
+
+
+def open_letters(site: LetterSite, stream: str = "ORDERS") -> list[OpenLetter]:
+    """Return the letters in the journal of a stream's consumers that may not be stored."""
+    journal = site.account.streams[stream].consumers.journal
+    assert journal is not None
+    return list(journal.letters.values())
+
+
+class CutLife:
+    """A life that a power cut ended."""
+
+    def __init__(self, cut: int) -> None:
+        self.site = LetterSite()
+        self.site.set_up()
+        assert isinstance(self.site.fs, CrashFileSystem)
+        self.site.fs.cut_power_at(cut)
+        with pytest.raises(PowerCut):
+            life(self.site)
+        replies = [each.subject for each in self.site.world.published]
+        self.confirmed = replies.count(b"_INBOX.term")
+        self.settled = {3} if b"_INBOX.ack" in replies else set()
+
+    def check(self, again: LetterSite, case: str) -> None:
+        """Give up what is left, and check that every message has one letter, which stays."""
+        assert len(origins_of(again)) >= self.confirmed, f"a confirmed letter is lost, {case}"
         again.world.advance(11)
-        for _ in range(3):  # what is left is given up
+        for _ in range(3):
             again.take(6)
             again.world.advance(11)
-        origins = [int(block[names.ORIG_SEQ]) for _, block in again.letters() if names.ORIG_SEQ in block]
-        assert len(origins) == len(set(origins)), f"twice, after operation {cut}"
-        stored = again.account.streams["ORDERS"].log.last_seq
-        wanted = set(range(1, stored + 1)) - ({3} if acked else set())
-        assert wanted <= set(origins) | {3}, f"lost, after operation {cut}"
+        origins = origins_of(again)
+        assert len(origins) == len(set(origins)), f"twice, {case}"
+        wanted = set(range(1, again.account.streams["ORDERS"].log.last_seq + 1)) - self.settled
+        assert wanted <= set(origins) | {3}, f"lost, {case}"
         assert again.kept() == []
         blocks = [block for _, block in again.letters()]
-        final = again.after_power_cut(Keep.NOTHING, cut)
+        final = again.after_power_cut(Keep.NOTHING)
         assert [block for _, block in final.letters()] == blocks
-        assert final.account.streams["ORDERS"].consumers.journal.letters == {}  # type: ignore[union-attr]
+        assert open_letters(final) == []
+
+
+def origins_of(site: LetterSite) -> list[int]:
+    """Return the sequences of the messages that became letters, where others publish to their stream, too."""
+    return [int(block[names.ORIG_SEQ]) for _, block in site.letters() if names.ORIG_SEQ in block]
+
+
+def check_cuts(keep: Keep, seeds: range) -> None:
+    for cut in steps_of_life():
+        for seed in seeds if keep in (Keep.SECTORS, Keep.PREFIX) else seeds[:1]:
+            lived = CutLife(cut)
+            lived.check(lived.site.after_power_cut(keep, seed), f"operation {cut}, seed {seed}, {keep}")
+
+
+@pytest.mark.parametrize("keep", list(Keep))
+def test_a_power_cut_at_every_step_makes_each_letter_once(keep: Keep) -> None:
+    check_cuts(keep, range(54, 60))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("keep", [Keep.PREFIX, Keep.SECTORS])
+@pytest.mark.parametrize("part", range(10))
+def test_many_power_cuts_at_every_step_make_each_letter_once(part: int, keep: Keep) -> None:
+    check_cuts(keep, range(100 * part, 100 * part + 100))
+
+
+# The commit of letters 4, 5 and 6 keeps the second.  So the first is stored behind it, with the sequence that
+# the third has in the journal.
+TORN_CUT = 42
+TORN_SEEDS = [58, 5058, 11058, 22058]
+
+
+@pytest.mark.parametrize("seed", TORN_SEEDS)
+def test_a_letter_whose_sequence_another_gets_at_the_restart(seed: int) -> None:
+    lived = CutLife(steps_of_life()[TORN_CUT - 1])
+    again = lived.site.after_power_cut(Keep.SECTORS, seed)
+    assert sorted(origins_of(again)) == [1, 2, 4, 5, 6]
+    lived.check(again, f"seed {seed}")
+
+
+def check_second_cuts(cut: int, seed: int, keep: Keep) -> None:
+    """Cut power, and again at every step of the start after that."""
+    lived = CutLife(cut)
+    fs = lived.site.fs
+    assert isinstance(fs, CrashFileSystem)
+    survivor = fs.crash(Keep.SECTORS, Random(seed))
+    for step in range(1, 200):
+        again = copy.deepcopy(survivor)
+        again.cut_power_at(step)
+        try:
+            LetterSite(again, now_ns=lived.site.world.time_ns)
+        except PowerCut:
+            third = LetterSite(again.crash(keep, Random(step)), now_ns=lived.site.world.time_ns)
+            lived.check(third, f"operation {cut}, seed {seed}, step {step}, {keep}")
+        else:
+            assert step > 1
+            return
+    pytest.fail("the start has no end")
+
+
+@pytest.mark.parametrize("keep", list(Keep))
+def test_a_power_cut_during_the_start_after_another(keep: Keep) -> None:
+    steps = steps_of_life()
+    check_second_cuts(steps[TORN_CUT - 1], TORN_SEEDS[0], keep)
+    for cut in steps[TORN_CUT - 6 : TORN_CUT + 4]:
+        check_second_cuts(cut, cut, keep)
+
+
+@pytest.mark.parametrize("extra", range(10))
+def test_two_streams_have_letters_in_one(extra: int) -> None:
+    """A start stores the letters of one stream first, so it skips or uses the sequences of the others."""
+    site = LetterSite()
+    site.set_up()
+    site.stream("OTHERS", "others.*", retention="workqueue")
+    assert "error" not in site.consumer(stream="OTHERS")
+    for number in range(3):
+        site.world.send(b"orders.new", b"%d" % number)
+        site.world.send(b"others.new", b"%d" % number)
+    site.world.settle()
+    acks = [[ack for _, ack in site.take(3, stream=name)] for name in ("ORDERS", "OTHERS")]
+    for pair in zip(*acks, strict=True):
+        for ack in pair:
+            site.world.send(ack, b"+TERM")
+        site.world.settle_once()
+    for _ in range(extra):
+        site.world.settle_once()
+    again = site.after_power_cut()
+    for _ in range(4):
+        again.take(3, stream="ORDERS")
+        again.take(3, stream="OTHERS")
+        again.world.advance(11)
+    found = sorted((block[names.ORIG_STREAM], block[names.ORIG_SEQ]) for _, block in again.letters())
+    assert found == [(name, str(seq)) for name in ("ORDERS", "OTHERS") for seq in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -381,7 +486,7 @@ def test_the_stream_of_the_letters_is_deleted_at_every_step(steps: int) -> None:
     site = condemned(steps)
     site.ask("STREAM.DELETE.DLQ")
     site.world.settle()
-    assert site.account.streams["ORDERS"].consumers.journal.letters == {}  # type: ignore[union-attr]
+    assert open_letters(site) == []
     info = site.info()
     assert info["num_ack_pending"] == info["dead_letters"]["waiting"] == len(site.kept())
 
