@@ -17,6 +17,8 @@ from tests.sim.history import (
     Publish,
     Stored,
 )
+from tests.sim.letters import STREAM as LETTERS
+from tests.sim.letters import check_letters
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Plan
 from tests.sim.stream_view import (
     LATE_S,
@@ -59,6 +61,7 @@ def check(plan: Plan, history: History) -> list[str]:
             continue  # its state may be what was damaged, or the record of what was removed
         view = StreamView(plan, history, consumer.stream)
         found += [f"{consumer.stream}/{consumer.name}: {each}" for each in _consumer(view, consumer)]
+    found += check_letters(plan, history)
     if "S" in history.final:
         for reader, seen in history.ordered.items():
             found += [f"ordered {reader}: {each}" for each in _ordered(StreamView(plan, history, "S"), seen)]
@@ -78,7 +81,7 @@ def _false_alarms(history: History) -> Iterator[str]:
 
 def _stream(view: StreamView) -> Iterator[str]:
     yield from _sound(view)
-    if view.name in ("M", "MM", "G"):
+    if view.name in ("M", "MM", "G", LETTERS):
         return
     if view.config.get("allow_msg_counter"):
         yield from _counters(view)

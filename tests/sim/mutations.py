@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from millstream.jetstream import parts
+from millstream.jetstream.consumers import dead_letters
 from millstream.jetstream.consumers.ack_sink import Acknowledging
 from millstream.jetstream.consumers.expiry import Expiry
 from millstream.jetstream.consumers.interest import Interest
@@ -286,6 +287,10 @@ def _consumers_ahead_of_purge() -> list[Replaced]:
     return [(Committer, "hold", lambda self, stream: None)]
 
 
+def _letter_of_used_sequence_dropped() -> list[Replaced]:
+    return [(dead_letters, "_is_stored", lambda log, letter: log.last_seq >= letter.seq)]
+
+
 def _fast_ingest_acks_too_much() -> list[Replaced]:
     original = fast_batch.encode
 
@@ -460,6 +465,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _floor_passes_pending,
         _reach_not_written,
         _sources_go_on_by_time,
+        _letter_of_used_sequence_dropped,
     )
 }
 

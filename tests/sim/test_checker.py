@@ -17,6 +17,7 @@ from tests.sim.history import (
     Rot,
     Stored,
 )
+from tests.sim.letters import check_letters
 from tests.sim.plan import ConsumerPlan, Plan
 
 CONFIG = {"durable_name": "c", "ack_policy": "explicit", "max_deliver": -1}
@@ -140,3 +141,26 @@ def test_an_expectation_looks_at_no_message_that_a_later_one_displaced() -> None
     assert check(plan, history) == []
     plan = plan_of().without(streams={"S": {"subjects": ["s.>"], "max_msgs_per_subject": 3}})
     assert any("is between" in line for line in check(plan, history))
+
+
+def test_a_message_without_ack_has_one_letter() -> None:
+    config = CONFIG | {"metadata": {"millstream.dead_letter": "dlq"}}
+    streams = {"S": {"subjects": ["s.>"]}, "X": {"subjects": ["dlq"]}}
+    plan = Plan(0, streams, (ConsumerPlan("S", "c", config),), (), (), (), False)
+    origin = {
+        "Millstream-Orig-Stream": "S",
+        "Millstream-Dlq-Consumer": "c",
+        "Millstream-Orig-Seq": "1",
+    }
+    history = history_of(stored((1, 7)), published(7, 1))
+    history.final["X"] = stored()
+    assert list(check_letters(plan, history)) == ["S.c: 1 was not acknowledged, and it has no letter"]
+    history.final["X"] = stored((1, 7), (2, 7))
+    for letter in history.final["X"].content:
+        letter.headers.update(origin)
+    assert list(check_letters(plan, history)) == ["message ('S', 'c', 1) has 2 letters"]
+    del history.final["X"].content[0]
+    assert list(check_letters(plan, history)) == []
+    history.final["X"].content.clear()
+    history.acks.append(AckSent(1.0, "p", 1, "S", "c", 1, "+ACK"))
+    assert list(check_letters(plan, history)) == []
