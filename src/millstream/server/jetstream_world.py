@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from millstream.base.clock import Clock
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
+    from millstream.broker.connection import Tick
     from millstream.broker.session import ClientSession
     from millstream.broker.turns import Planned
     from millstream.otel.spans import SpanQueue
@@ -58,7 +59,7 @@ class AccountWorld:
     ) -> None:
         self._broker = broker
         self._turns = broker.turns
-        self._tick = broker.tick
+        self._tick: Tick = broker.tick
         self._account = account
         self._workers = self.writers = workers
         self.now_ns = clock.wall_ns
