@@ -7,8 +7,9 @@ Headers request a trace, as in nats-server:
     traceparent: …-01            a sampled W3C trace, reported where the account says (`msg_trace`)
 
 A trace is a list of events: where the message came in, mappings, streams and services of other accounts,
-streams that store it, and every client.  A traced message is delivered by this module instead of
-``SubjectSpace.deliver``; all others pay for one look at their headers.
+streams that store it, every client, and every link to another server.  That server sends a trace of its own
+to the same subject; `Nats-Trace-Hop: <number>` in both tells which belong together.  A traced message is
+delivered by this module instead of ``SubjectSpace.deliver``; all others pay for one look at their headers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ import msgspec
 from millstream.broker.connection import Connection
 from millstream.broker.imports import ServiceImport
 from millstream.broker.internal import CallbackSubscriber, CaptureSubscriber
+from millstream.broker.leaf.connection import LeafConnection
+from millstream.broker.leaf.links import is_named
 from millstream.protocol import errors, headers
+from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.tokens import valid_publish_subject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from millstream.broker.broker import Broker
     from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Target
 
@@ -36,6 +42,9 @@ _log = logging.getLogger("millstream.broker")
 
 _DEST: Final = "Nats-Trace-Dest"
 _ONLY: Final = "Nats-Trace-Only"
+_HOP: Final = (
+    "Nats-Trace-Hop"  # of a message between servers: 1.2 is the second copy that the first receiver sent
+)
 _ORIGIN: Final = "Nats-Trace-Origin-Account"  # of servers before 2.11: such a message is not traced
 _ENCODING: Final = "Accept-Encoding"
 _PARENT: Final = "traceparent"  # in upper or lower case
@@ -43,7 +52,8 @@ _SAMPLED: Final = re.compile(r"[^-]*-[^-]*-[^-]*-([0-9a-fA-F]{2})")
 _DISABLED: Final = b"trace disabled"  # in place of a subject: it was traced already
 _DEST_LINE: Final = re.compile(rb"(?<=\r\n)Nats-Trace-Dest:[^\r\n]*")
 _YES: Final = ("1", "true", "on")
-_CLIENT: Final = 0  # the kind of connection, as the reference numbers them
+_CLIENT: Final = 0  # the kinds of connections, as the reference numbers them
+_LEAF: Final = 4
 _API: Final = b"$JS.API.>"
 _SYSTEM: Final = b"$SYS.REQ."
 _SYSTEM_SERVICES: Final = {  # under the name that an account knows, and their own
@@ -57,6 +67,11 @@ _NO_ECHO: Final = "Not delivered because of no echo"
 _DENIED: Final = "Not delivered because subscription denies this subject"
 _UNSUBSCRIBED: Final = "Not delivered because subscription is closed"
 _CLOSED: Final = "Not delivered because client is closed"
+_NOT_ALLOWED: Final = "Not delivered because publish denied for this subject"
+_CANNOT_ONLY: Final = "Not delivered because remote does not support message tracing"
+_CANNOT: Final = (
+    "Message delivered but remote does not support message tracing so no trace event generated from there"
+)
 
 
 class MessageTrace(msgspec.Struct):
@@ -66,7 +81,9 @@ class MessageTrace(msgspec.Struct):
     headers: dict[str, list[str]]
     size: int
     only: bool  # nothing is delivered
+    hop: str = ""  # the number of this copy, if another server sent it
     events: list[dict[str, Any]] = []
+    hops: int = 0  # copies sent to other servers
 
     @property
     def encoding(self) -> str:
@@ -79,8 +96,10 @@ class MessageTrace(msgspec.Struct):
         self.events.append({"type": station, "ts": time.time_ns(), **told})
 
     def came_in(self, connection: Connection, subject: bytes) -> None:
-        name = connection.session.connect.name
-        self.add("in", kind=_CLIENT, cid=connection.cid, name=name, acc=self.account, subj=_text(subject))
+        kind, name = _CLIENT, connection.session.connect.name
+        if isinstance(connection, LeafConnection):
+            kind, name = _LEAF, connection.peer.name
+        self.add("in", kind=kind, cid=connection.cid, name=name, acc=self.account, subj=_text(subject))
 
     def failed(self, reason: bytes) -> None:
         """Record that the message was refused on arrival."""
@@ -99,6 +118,17 @@ class MessageTrace(msgspec.Struct):
             error=error,
         )
 
+    def next_hop(self) -> str:
+        """Return the number of the next copy that is sent to another server."""
+        self.hops += 1
+        return f"{self.hop}.{self.hops}" if self.hop else str(self.hops)
+
+    def left_by(self, link: LeafConnection, hop: str, error: str) -> None:
+        """Record that a link got the message, or why it did not."""
+        account = link.account.name
+        elsewhere = account if account != self.account else ""
+        self.add("eg", kind=_LEAF, cid=link.cid, name=link.peer.name, hop=hop, acc=elsewhere, error=error)
+
 
 class MessageTraces:
     """Handles the messages of a broker that may request a trace."""
@@ -108,6 +138,15 @@ class MessageTraces:
 
     def publish(self, connection: Connection, frame: Frame) -> bool:
         """Deliver and trace a message; return False, having done nothing, if it is not to be traced."""
+        return self._handle(connection, frame, lambda trace: self._trace(connection, frame, trace))
+
+    def take(self, link: LeafConnection, frame: Frame, queues: list[bytes] | None) -> bool:
+        """Deliver and trace a message of another server, which names the queue groups that it is for."""
+        if frame.reply_size > 0 and frame.reply().startswith(ACK_START):
+            return False  # the delivery of a consumer
+        return self._handle(link, frame, lambda trace: self._trace_from(link, frame, queues, trace))
+
+    def _handle(self, connection: Connection, frame: Frame, pass_on: Callable[[MessageTrace], None]) -> bool:
         block = frame.headers()
         found = _read(block)
         dest = (headers.find(block, _DEST.encode()) or b"").strip(b" \t")
@@ -116,7 +155,9 @@ class MessageTraces:
         only = bool(dest) and _value(found, _ONLY).lower() in _YES
         if not dest:
             configured = connection.account.configured.trace
-            if configured is None or not _is_sampled(found) or random.randrange(100) >= configured.sampling:
+            if configured is None or not _is_sampled(found):
+                return False
+            if not connection.is_link() and random.randrange(100) >= configured.sampling:
                 return False
             dest = configured.dest.encode()
         if _value(found, _ORIGIN):
@@ -126,13 +167,19 @@ class MessageTraces:
             return only
         if self._refuses(connection, dest):
             return True
-        trace = MessageTrace(connection.account.name, found, frame.body_size, only)
-        self._trace(connection, frame, trace)
+        hop = _value(found, _HOP) if connection.is_link() else ""
+        trace = MessageTrace(connection.account.name, found, frame.body_size, only, hop)
+        pass_on(trace)
         self._broker.observer.message_traced(connection.account, dest, trace)
         return True
 
     def _refuses(self, connection: Connection, dest: bytes) -> bool:
         """Return True, and send an error, if the publisher may not publish to the trace's destination."""
+        if isinstance(connection, LeafConnection):
+            if connection.rules.may_receive(dest):
+                return False
+            connection.send(b"-ERR '%b'\r\n" % errors.publish_violation(dest))
+            return True
         if not self._broker.commands.may_name(connection, dest):
             return True
         permissions = connection.permissions
@@ -161,18 +208,103 @@ class MessageTraces:
         if not taken and connection.no_responders and frame.reply_size > 0:
             commands.answer_no_responders(connection, subject, frame.reply())
 
+    def _trace_from(
+        self, link: LeafConnection, frame: Frame, queues: list[bytes] | None, trace: MessageTrace
+    ) -> None:
+        """Deliver a message of another server and trace it."""
+        space, subject = link.space, link.parser.subject()
+        trace.came_in(link, subject)
+        named = True
+        if not link.rules.may_receive(subject):
+            assert self._broker.leafs is not None
+            self._broker.leafs.refuse_message(link, subject)
+            return
+        if space.mapping is not None and (mapped := space.mapping(subject)) != subject:
+            trace.add("sm", to=_text(mapped))
+            subject, named = mapped, False
+        self._deliver(space, space.route(subject), frame, link, trace, (queues or []) if named else None)
+
     def _deliver(
-        self, space: SubjectSpace, route: SubjectRoute, frame: Frame, source: Subscriber, trace: MessageTrace
+        self,
+        space: SubjectSpace,
+        route: SubjectRoute,
+        frame: Frame,
+        source: Subscriber,
+        trace: MessageTrace,
+        queues: list[bytes] | None = None,
     ) -> int:
-        """Do what ``SubjectSpace.deliver`` does, and trace it, except to links and very many receivers."""
-        if route.special:
-            return 1 if trace.only else space.deliver(route, _without_trace(frame), source)
-        taken = sum(self._try(target, frame, source, trace) for target in route.plain)
+        """Do what ``SubjectSpace.deliver`` does, and trace it, except to very many receivers.
+
+        A message of another server is only for the queue groups that it names, `queues`.
+        """
+        if route.wide is not None:
+            return self._deliver_wide(space, route, frame, source, trace, queues)
+        distant = [target for target in route.plain if isinstance(target.owner, LeafConnection)]
+        taken = sum(
+            self._try(target, frame, source, trace) for target in route.plain if target not in distant
+        )
+        chosen: dict[Subscriber, list[Target]] = {target.owner: [] for target in distant}
         for members in route.queues:
-            taken += any(
-                self._try(each, frame, source, trace) for each in random.sample(members, len(members))
-            )
+            if queues is not None and not is_named(members[0].subscription, queues):
+                continue
+            local = [each for each in members if not each.owner.is_link()]
+            if any(self._try(each, frame, source, trace) for each in random.sample(local, len(local))):
+                taken += 1
+            elif len(local) < len(members):
+                member = space.links.choose(members, source)
+                if member is not None:
+                    chosen.setdefault(member.owner, []).append(member)
+        for target in distant:
+            group = chosen.pop(target.owner, [])
+            taken += self._send(target, group, frame, source, trace)
+        for group in chosen.values():
+            taken += self._send(group[0], group, frame, source, trace)
         return taken
+
+    def _deliver_wide(
+        self,
+        space: SubjectSpace,
+        route: SubjectRoute,
+        frame: Frame,
+        source: Subscriber,
+        trace: MessageTrace,
+        queues: list[bytes] | None,
+    ) -> int:
+        """Deliver to very many receivers, without a trace of them."""
+        if trace.only:
+            return 1
+        if isinstance(source, LeafConnection) and queues is not None:
+            taken: int = source.links.deliver_from(route, _without_trace(frame), source, queues)
+            return taken
+        return space.deliver(route, _without_trace(frame), source)
+
+    def _send(
+        self, target: Target, group: list[Target], frame: Frame, source: Subscriber, trace: MessageTrace
+    ) -> bool:
+        """Send a message to another server, which traces it too; `group` are the members of queue groups."""
+        link: Any = target.owner
+        if link is source:
+            return False
+        subject = target.via if target.via is not None else target.subject
+        hop, error = trace.next_hop(), ""
+        if not link.rules.may_send(subject):
+            # Only a hub calls it a subscription that its user may not have.
+            refused = link.peer.spoke or not link.rules.is_in_allow_list(subject)
+            error = _NOT_ALLOWED if refused else _DENIED
+        elif link.closed or target.subscription.closed:
+            error = _CLOSED if link.closed else _UNSUBSCRIBED
+        elif trace.only and not link.peer.traces:
+            error = _CANNOT_ONLY
+        sent = False
+        if not error:
+            block = headers.replace(frame.headers(), _HOP.encode(), hop.encode())
+            copy = make_frame(frame.reply(), block, frame.payload())
+            sent = link.send_message(
+                target, copy, source, [each.subscription.queue for each in group] or None
+            )
+            error = "" if link.peer.traces else _CANNOT
+        trace.left_by(link, hop, error)
+        return sent
 
     def _try(self, target: Target, frame: Frame, source: Subscriber, trace: MessageTrace) -> bool:
         try:
@@ -185,7 +317,8 @@ class MessageTraces:
         """Deliver to one receiver; return True if it received the message, or would have."""
         owner = target.owner
         if target.subscription.origin is not None and not self._cross(target, trace):
-            return trace.only or owner.deliver(target, frame, source)
+            untraced = _without_trace(frame) if isinstance(owner, LeafConnection) else frame
+            return trace.only or owner.deliver(target, untraced, source)
         if isinstance(owner, Connection):
             error = _obstacle(owner, target, source)
             trace.went_out(owner, target, error)

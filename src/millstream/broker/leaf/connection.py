@@ -106,6 +106,12 @@ class LeafConnection(Connection):
         self.in_messages += 1
         self.in_bytes += frame.body_size
         queues = self.parser.queues
+        if (
+            frame.header_size > 0
+            and self._may_be_traced(frame)
+            and self.broker.traces.take(self, frame, queues)
+        ):
+            return
         route = self._route
         shown = self._take_subject(frame) if frame.reply_size > _ACK_SIZE else 0
         if route is None or not route.valid or not self.parser.subject_is(route.subject):

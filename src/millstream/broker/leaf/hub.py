@@ -294,7 +294,7 @@ class Hub:
         peer = link.peer
         peer.name, peer.server_id = connect.name, connect.server_id
         peer.cluster, peer.domain, peer.account = connect.cluster, connect.domain, connect.remote_account
-        peer.version = connect.version
+        peer.version, peer.protocol = connect.version, connect.protocol
         if not peer.compression:
             off = connect.compress_mode == compression.OFF
             peer.compression = compression.OFF if off else compression.NOT_SUPPORTED

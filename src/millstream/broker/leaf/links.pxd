@@ -29,10 +29,10 @@ cdef class AccountLinks:
         self, SubjectRoute route, Frame frame, Subscriber source, list queues, bint only_named
     ) except? -1
     @cython.locals(target=Target, total=Py_ssize_t, left=Py_ssize_t)
-    cdef Target _choose(self, list members, Subscriber source)
+    cpdef Target choose(self, list members, Subscriber source)
 
 @cython.locals(owner=Subscriber, link=LeafConnection)
 cdef Py_ssize_t _weight(Target target, Subscriber source) except? -1
 @cython.locals(link=LeafConnection, queues=list, each=Target)
 cdef bint _send(Target target, Frame frame, Subscriber source, list group) except -1
-cdef bint _is_named(Subscription subscription, list queues) except -1
+cpdef bint is_named(Subscription subscription, list queues) except -1

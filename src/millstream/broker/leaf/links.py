@@ -113,13 +113,13 @@ class AccountLinks:
         taken = 0
         chosen: dict[Subscriber, list[Target]] = {}  # by link
         for members in route.queues:
-            if only_named and not _is_named(members[0].subscription, queues):
+            if only_named and not is_named(members[0].subscription, queues):
                 continue
             local = [each for each in members if not each.owner.is_link()]
             if local and self.space.deliver_to_one(local, frame, source):
                 taken += 1
             elif len(local) < len(members):
-                distant = self._choose(members, source)
+                distant = self.choose(members, source)
                 if distant is not None:
                     chosen.setdefault(distant.owner, []).append(distant)
         for target in route.plain:
@@ -134,7 +134,7 @@ class AccountLinks:
                 taken += 1
         if route.groups is not None:
             for subscriptions in route.groups:
-                if only_named and not _is_named(subscriptions[0], queues):
+                if only_named and not is_named(subscriptions[0], queues):
                     continue
                 if self.space.deliver_to_one_of(subscriptions, route, frame, source):
                     taken += 1
@@ -143,7 +143,7 @@ class AccountLinks:
             taken += 1
         return taken
 
-    def _choose(self, members: list[Target], source: Subscriber | None) -> Target | None:
+    def choose(self, members: list[Target], source: Subscriber | None) -> Target | None:
         """Return a member at the other end of a link; a link with more members is chosen more often."""
         total = 0
         for target in members:
@@ -174,5 +174,5 @@ def _send(target: Target, frame: "Frame", source: Subscriber | None, group: list
     return link.send_message(target, frame, source, queues)
 
 
-def _is_named(subscription: Subscription, queues: list[bytes] | None) -> bool:
+def is_named(subscription: Subscription, queues: list[bytes] | None) -> bool:
     return queues is not None and subscription.queue in queues

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from millstream.broker.leaf.compression import CompressedTransport
     from millstream.broker.leaf.remote import Remote
 
-LINK_PROTOCOL: Final = 1  # ours: no tracing across the link (2), no more than that
+LINK_PROTOCOL: Final = 3  # as nats-server numbers it: message traces go on across the link
 _NAME_SIZE: Final = 256  # of a server, cluster, domain or account
 
 
@@ -124,8 +124,14 @@ class Peer(msgspec.Struct, kw_only=True):
     deflated: bool = False  # the websocket compresses
     layer: CompressedTransport | None = None  # that compresses
     version: str = ""
+    protocol: int = 0
     imports: SubjectRules = SubjectRules()  # what the hub lets us receive
     exports: SubjectRules = SubjectRules()  # what the hub lets us send
+
+    @property
+    def traces(self) -> bool:
+        """Return True if it traces the messages that request it."""
+        return self.protocol >= LINK_PROTOCOL
 
 
 def read_info(text: bytes) -> LeafInfo:

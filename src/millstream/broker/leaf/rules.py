@@ -48,6 +48,7 @@ class LinkRules:
         self._answers: PermissionSet | None = None
         if responses is not None:
             self._answers = PermissionSet(Permissions(publish=inward, allow_responses=responses))
+        self._allowed = PermissionSet(Permissions(publish=SubjectRules(allow=out.allow)))
         self._configured = PermissionSet(Permissions(publish=out, subscribe=inward))
         # For answers of the server itself, which must not go where the other server may not publish.
         self.publishing: PermissionSet | None = None
@@ -87,6 +88,10 @@ class LinkRules:
     def is_violated_by_request(self, subject: bytes) -> bool:
         """Return True if a subscription that is not taken breaks permissions that the other server knows."""
         return not self._configured.may_publish(subject, time.monotonic())
+
+    def is_in_allow_list(self, subject: bytes) -> bool:
+        """Return True unless a configured list of what may be sent lacks the subject, whatever is denied."""
+        return self._allowed.may_publish(subject, time.monotonic())
 
     def may_be_asked_for(self, subject: bytes) -> bool:
         """Return True if a subscription of the other server is taken; messages are checked in any case."""

@@ -33,6 +33,7 @@ def take_info(leafs: Leafs, link: LeafConnection, info: login.LeafInfo) -> None:
             return  # another INFO follows
         peer.info_seen = True
         peer.name = info.server_name or info.server_id
+        peer.protocol = info.proto
         peer.server_id, peer.cluster, peer.domain = info.server_id, info.cluster, info.domain
         link.headers = link.parser.headers_allowed and info.headers
     urls = info.ws_connect_urls if peer.websocket else info.leafnode_urls

@@ -205,5 +205,6 @@ def trace_message(server: ServerDocument, trace: MessageTrace) -> dict[str, Any]
     return {
         "server": server,
         "request": {"header": dict(sorted(trace.headers.items())), "msgsize": trace.size},
+        **({"hops": trace.hops} if trace.hops else {}),
         "events": [{**event, "ts": format_time(event["ts"])} for event in trace.events],
     }
