@@ -27,6 +27,7 @@ GOOD = {
     "unknown_more": (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "127.0.0.1", None),
     "inet": (version_2(1, 0x11, ADDRESSES), "192.0.2.1", 56324),
     "inet_more": (version_2(1, 0x11, ADDRESSES + b"\x04\x00\x01x"), "192.0.2.1", 56324),
+    "inet_most": (version_2(1, 0x11, ADDRESSES + bytes(65535 - len(ADDRESSES))), "192.0.2.1", 56324),
     "inet6": (version_2(1, 0x21, ADDRESSES_6), "::7", 56325),
     "local": (version_2(0, 0, b""), "127.0.0.1", None),
     "local_more": (version_2(0, 0x11, ADDRESSES), "127.0.0.1", None),
@@ -47,7 +48,15 @@ BAD = {
     "command": version_2(2, 0x11, ADDRESSES),
     "datagram": version_2(1, 0x12, ADDRESSES),
     "unix": version_2(1, 0x31, bytes(216)),
+    "stranger_family": version_2(1, 0x41, bytes(216)),
     "short": version_2(1, 0x11, ADDRESSES[:-1]),
+    "short_6": version_2(1, 0x21, ADDRESSES_6[:-1]),
+    "nothing": version_2(1, 0x11, b""),
+    "twice": GOOD["tcp4"][0] + GOOD["tcp4"][0],
+    "twice_2": GOOD["inet"][0] + GOOD["inet"][0],
+    "unknown_before_another": GOOD["unknown"][0] + GOOD["tcp4"][0],
+    "local_before_another": GOOD["local"][0] + GOOD["inet"][0],
+    "after_connect": b"CONNECT {}\r\n" + GOOD["tcp4"][0],
 }
 
 

@@ -171,3 +171,85 @@ def test_keys_that_do_not_fit() -> None:
     ):
         with pytest.raises(SealError):
             theirs.open(data, writer)
+
+
+def asked(service: FakeClient) -> tuple[str, dict[str, Any]]:
+    """Return the reply subject of the next request, and its claims."""
+    message = Message.read(service.heard())
+    return message.reply, claims_of(message.payload.decode())
+
+
+def response(
+    request: dict[str, Any], signer: Key = ISSUER, *, about: str = "", user: str = "", **body: Any
+) -> bytes:
+    """Return an answer to a request; `about` is another user than its own, and `user` that of the token."""
+    own = request["nats"]["user_nkey"]
+    jwt = token(signer, "user", user or about or own, {**UNLIMITED}, aud="APP", name="ann")
+    body = body or {"jwt": jwt}
+    return token(signer, "authorization_response", about or own, body, aud=request["iss"]).encode()
+
+
+def test_the_first_answer_decides(broker: Broker) -> None:
+    """Neither the same answer nor another one lets a second client in, or one in that was refused."""
+    service = listening(broker)
+    new = waiting(broker)
+    reply, request = asked(service)
+    allowed, refused = response(request), response(request, error="no")
+    service.say(publish(reply, allowed) + publish(reply, refused) + publish(reply, allowed))
+    assert not new.closed
+    assert new.connection.session.identity.user == "ann"
+    assert len(broker.accounts["APP"].connections) == 1
+    second = waiting(broker)
+    reply, request = asked(service)
+    service.say(publish(reply, response(request, error="no")) + publish(reply, response(request)))
+    assert second.heard() == REFUSED
+    assert len(broker.accounts["APP"].connections) == 1
+
+
+def test_an_answer_is_for_one_login(broker: Broker) -> None:
+    """An answer, or its user, is worth nothing for another login, nor for one of another server."""
+    service = listening(broker)
+    first = waiting(broker)
+    _, one = asked(service)
+    for forged in (
+        lambda other: response(one),
+        lambda other: response(other, about=one["nats"]["user_nkey"]),
+        lambda other: response(other, user=one["nats"]["user_nkey"]),
+        lambda other: response(other | {"iss": OTHER.public}),
+    ):
+        second = waiting(broker)
+        reply, other = asked(service)
+        service.say(publish(reply, forged(other)))
+        assert second.heard() == REFUSED
+    assert not first.closed
+    assert not broker.accounts["APP"].connections
+
+
+def test_an_answer_without_its_signature_lets_nobody_in(broker: Broker) -> None:
+    service = listening(broker)
+    for forged in (
+        lambda text: text.rpartition(b".")[0] + b".",
+        lambda text: text[:-4] + (b"AAAA" if text[-4:] != b"AAAA" else b"BBBB"),
+        lambda text: b".".join([b"eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0", *text.split(b".")[1:]]),
+        lambda text: text * 2,
+        lambda text: b"",
+        lambda text: b"junk",
+    ):
+        new = waiting(broker)
+        reply, request = asked(service)
+        service.say(publish(reply, forged(response(request))))
+        assert new.heard() == REFUSED
+    assert not broker.accounts["APP"].connections
+
+
+def test_a_client_cannot_answer_for_the_service(broker: Broker) -> None:
+    """A message to the subject of an answer, but in another account, reaches nobody."""
+    service = listening(broker)
+    inside = waiting(broker)
+    answer(service)
+    new = waiting(broker)
+    reply, request = asked(service)
+    inside.say(publish(reply, response(request)))
+    assert not new.closed
+    loop_of(broker).advance(TIMEOUT_S + 0.1)
+    assert new.heard() == REFUSED
