@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from millstream.jsapi.names import METADATA_DEAD_LETTER, METADATA_KEY_TOKEN, METADATA_PER_KEY
+from millstream.link.errors import LinkApiError
 from millstream.transfer.answers import Json
 from millstream.transfer.api import JetStreamApi
 from millstream.transfer.errors import TransferError
@@ -15,6 +16,11 @@ from millstream.transfer.marks import freeze_note, is_unfinished_copy, origin_of
 
 # Metadata of consumers that another server stores and does not read.
 OUR_KEYS = (METADATA_DEAD_LETTER, METADATA_PER_KEY, METADATA_KEY_TOKEN)
+
+_HOUR_NS = 3600 * 10**9
+_LONG_WINDOW_NS = 24 * _HOUR_NS
+_GROUP_KINDS = ("elastic", "static")
+_NOT_FOUND = 404
 
 
 class Method(StrEnum):
@@ -80,8 +86,9 @@ class StreamPlan:
 
 
 async def plan_stream(
-    source: JetStreamApi, target: JetStreamApi, name: str, options: PromoteOptions
+    source: JetStreamApi, target: JetStreamApi, name: str, options: PromoteOptions, names: list[str]
 ) -> StreamPlan:
+    """Return the plan for a stream, which is one of `names` that are promoted."""
     info = await source.stream(name)
     config = own_config(info["config"])
     changed = dict(config)
@@ -102,7 +109,13 @@ async def plan_stream(
     if found is Found.STREAM and note is None and not options.replace and (options.live or options.cut_over):
         problems.append("the target has a stream of that name; --replace deletes it there first")
     method, remark = _method(info, config, options)
-    remark = "; ".join(each for each in (remark, *only_ours(found_consumers)) if each)
+    remarks = (
+        remark,
+        *only_ours(found_consumers),
+        *long_window(config),
+        *await groups_left(source, name, names),
+    )
+    remark = "; ".join(each for each in remarks if each)
     return StreamPlan(
         name,
         origin,
@@ -129,6 +142,35 @@ def only_ours(consumers: list[Json]) -> list[str]:
     return found
 
 
+def long_window(config: Json) -> list[str]:
+    """Return a remark about a duplicate window that costs other servers much memory."""
+    window_ns = config.get("duplicate_window") or 0
+    if window_ns < _LONG_WINDOW_NS:
+        return []
+    hours = window_ns // _HOUR_NS
+    return [f"only Millstream keeps the ids of a duplicate window of {hours} hours outside of memory"]
+
+
+async def groups_left(source: JetStreamApi, name: str, names: list[str]) -> list[str]:
+    """Return remarks about the partitioned consumer groups of a stream that are not promoted with it."""
+    found = []
+    for kind in _GROUP_KINDS:
+        bucket = f"{kind}-consumer-groups"
+        stream, start = f"KV_{bucket}", f"$KV.{bucket}.{name}."
+        try:
+            info = await source.look(f"STREAM.INFO.{stream}", {"subjects_filter": f"{start}*"})
+        except LinkApiError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            continue
+        for subject in sorted(info["state"].get("subjects") or ()):
+            group = subject.removeprefix(start)
+            parts = [stream, f"{name}-{group}"] if kind == "elastic" else [stream]
+            if missing := [each for each in parts if each not in names]:
+                found.append(f"{kind} group {group} needs {' and '.join(missing)} at the target, too")
+    return found
+
+
 def _method(info: Json, config: Json, options: PromoteOptions) -> tuple[Method, str]:
     if not options.live:
         return Method.COPY, ""
@@ -146,4 +188,4 @@ async def plan(
     source: JetStreamApi, target: JetStreamApi, names: list[str], options: PromoteOptions
 ) -> list[StreamPlan]:
     """Return a plan for each stream."""
-    return [await plan_stream(source, target, name, options) for name in names]
+    return [await plan_stream(source, target, name, options, names) for name in names]

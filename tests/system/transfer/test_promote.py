@@ -104,6 +104,25 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(pair: Pair, na
     assert name not in await pair.target.api.stream_names()
 
 
+@pytest.mark.parametrize("pair", [(MILLSTREAM, NATS)], ids="-".join, indirect=True)
+async def test_a_dry_run_names_groups_that_stay_behind_and_long_windows(pair: Pair, name: str) -> None:
+    day = 24 * HOUR
+    await pair.source.create(name, subjects=[f"{name}.*"], duplicate_window=day)
+    elastic = "KV_elastic-consumer-groups"
+    await pair.source.create(elastic, subjects=["$KV.elastic-consumer-groups.>"], max_msgs_per_subject=1)
+    await pair.source.publish(f"$KV.elastic-consumer-groups.{name}.workers", b"{}")
+    await pair.source.publish(f"$KV.elastic-consumer-groups.{name}2.others", b"{}")
+    code, report, _ = await pair.promote(name, "--dry-run")
+    window = "only Millstream keeps the ids of a duplicate window of 24 hours outside of memory"
+    assert code == 0
+    assert report["streams"][0]["remark"] == (
+        f"{window}; elastic group workers needs {elastic} and {name}-workers at the target, too"
+    )
+    code, report, _ = await pair.promote(name, elastic, "--dry-run")
+    mine = next(each for each in report["streams"] if each["stream"] == name)
+    assert mine["remark"] == f"{window}; elastic group workers needs {name}-workers at the target, too"
+
+
 @WAYS
 @pytest.mark.parametrize("way", [("--cut-over",), ("--live", "--cut-over", "--method", "follow")], ids=str)
 async def test_after_a_cut_over_the_target_takes_messages_and_the_source_does_not(
