@@ -1,14 +1,17 @@
 """Logins of links, and what their permissions let through, with servers of both kinds at both ends."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.kits.certs import CertificateAuthority
-from tests.kits.leaf import PAIR_NAMES, PAIRS, Linked, client, leafz, linked
+from tests.kits.leaf import OURS, PAIR_NAMES, PAIRS, THEIRS, Linked, client, leafz, linked
 from tests.kits.link import Operator
-from tests.kits.reference import ServerKind
+from tests.kits.ports import free_ports
+from tests.kits.reference import ServerKind, ServerProcess
 from tests.kits.server.monitor import eventually
+from tests.kits.wire import WireClient
 
 Kinds = tuple[ServerKind, ServerKind]
 both_ways = pytest.mark.parametrize("kinds", PAIRS, ids=PAIR_NAMES)
@@ -146,6 +149,38 @@ def test_permissions_of_the_user(kinds: Kinds) -> None:
             assert near.read_frame() == b"MSG down.a 1 1\r\n4\r\n"
         [leaf] = leafz(pair.hub)["leafs"]
         assert leaf["name"] == "spoke"
+
+
+@pytest.mark.parametrize("kind", [OURS, THEIRS])
+def test_answers_come_in_whatever_the_permissions_are(kind: ServerKind) -> None:
+    """A spoke is not told of acks and answers to services, but the hub takes those that it sends."""
+    (port,) = free_ports(1)
+    config = (
+        "accounts { A { users: [ { user: a, password: a }, "
+        "{ user: one, password: p, permissions: { publish: [up], subscribe: [up] } } ] } }\n"
+        f'leafnodes {{ listen: "127.0.0.1:{port}", compression: off }}'
+    )
+    with ServerProcess(kind, config=config) as hub, client(hub, **_A) as inside:
+        inside.round_trip(b"SUB $JS.ACK.> 1\r\nSUB _R_.> 2\r\nSUB other 3\r\nSUB up 4\r\n")
+        with WireClient.connect(port) as spoke:
+            spoke.read_until(b"\r\n")
+            login = {"name": "spoke", "server_id": "spoke", "headers": True, "user": "one", "pass": "p"}
+            spoke.send(f"CONNECT {json.dumps(login)}\r\n".encode())
+            asked_for = b""
+            while b"LS+ up\r\n" not in asked_for:
+                asked_for += spoke.read_until(b"\r\n")
+            spoke.send(b"PING\r\n")
+            while b"PONG\r\n" not in asked_for:
+                asked_for += spoke.read_until(b"\r\n")
+            assert b"LS+ $JS.ACK" not in asked_for
+            assert b"LS+ _R_" not in asked_for
+            for subject in ("$JS.ACK.S.C.1.1.1.1.0", "_R_.x.y", "up", "other"):
+                spoke.send(f"LMSG {subject} 1\r\nz\r\n".encode())
+            assert inside.read_frames(3) == (
+                b"MSG $JS.ACK.S.C.1.1.1.1.0 1 1\r\nz\r\nMSG _R_.x.y 2 1\r\nz\r\nMSG up 4 1\r\nz\r\n"
+            )
+            assert b"Permissions Violation for Publish to" in spoke.read_until_closed()
+        assert inside.round_trip() == b""
 
 
 @both_ways

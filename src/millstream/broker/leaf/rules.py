@@ -23,7 +23,9 @@ LOOP_PREFIX: Final = b"$LDS."
 JETSTREAM: Final = ("$JS.API.>", "$KV.>", "$OBJ.>")  # of another server without naming its domain
 _SYSTEM: Final = ("$SYS.>",)
 _CLUSTER: Final = ("$JSC.>",)  # between servers of a cluster
-_BETWEEN_SERVERS: Final = (REPLY_PREFIX, ACK_START)  # subjects that a server made for one answer
+# Subjects that a server made for one answer: they come in whatever the permissions are, as with nats-server,
+# but a spoke that may not publish to them is not told of them.
+_BETWEEN_SERVERS: Final = (REPLY_PREFIX, ACK_START)
 _NEVER: Final = (*GATEWAY_PREFIXES, CONSENSUS_PREFIX)
 
 
@@ -77,7 +79,7 @@ class LinkRules:
 
     def may_ask_for(self, subject: bytes, queue: bytes | None) -> bool:
         """Return True if the other server may be told of a subscription."""
-        if subject.startswith(LOOP_PREFIX) or subject.startswith(_BETWEEN_SERVERS):
+        if subject.startswith(LOOP_PREFIX):
             return True
         return not subject.startswith(_NEVER) and self._in.may_subscribe(subject, queue)
 
