@@ -2,6 +2,7 @@
 
 import pytest
 
+from millstream.jetstream.api import find_endpoint
 from millstream.jsapi import headers, names
 
 
@@ -51,6 +52,31 @@ def test_names_are_distinct(module: object) -> None:
     allowed = {headers.SCHEDULE}  # is the prefix of its family, too
     repeated = {value for value in constants if constants.count(value) > 1}
     assert repeated <= allowed
+
+
+# All of nats-server 2.15, below `$JS.API.`
+API = """
+INFO STREAM.CREATE.* STREAM.UPDATE.* STREAM.NAMES STREAM.LIST STREAM.INFO.* STREAM.DELETE.* STREAM.PURGE.*
+STREAM.MSG.GET.* STREAM.MSG.DELETE.* STREAM.SNAPSHOT.* STREAM.RESTORE.* STREAM.LEADER.STEPDOWN.*
+STREAM.PEER.REMOVE.* STREAM.PEER.EVACUATE.* STREAM.CANCEL_MOVE.* DIRECT.GET.* DIRECT.GET.*.>
+CONSUMER.CREATE.* CONSUMER.CREATE.*.> CONSUMER.DURABLE.CREATE.*.* CONSUMER.NAMES.* CONSUMER.LIST.*
+CONSUMER.INFO.*.* CONSUMER.DELETE.*.* CONSUMER.PAUSE.*.* CONSUMER.RESET.*.* CONSUMER.UNPIN.*.*
+CONSUMER.MSG.NEXT.*.* CONSUMER.LEADER.STEPDOWN.*.* CONSUMER.PEER.REMOVE.*.* CONSUMER.PEER.EVACUATE.*.*
+META.LEADER.STEPDOWN META.RESCUE SERVER.REMOVE SERVER.EVACUATE ACCOUNT.PURGE.* ACCOUNT.STREAM.MOVE.*.*
+ACCOUNT.STREAM.CANCEL_MOVE.*.*
+"""
+OTHERWISE = ("DIRECT.", "CONSUMER.MSG.NEXT.", "META.", "SERVER.", "ACCOUNT.")  # handled by other modules
+
+
+def test_no_request_of_the_api_is_missing() -> None:
+    ours = {
+        value for value in vars(names).values() if isinstance(value, str) and value.startswith("$JS.API.")
+    }
+    assert ours - {names.API_ALL, names.DIRECT_GET_PREFIX} == {f"$JS.API.{each}" for each in API.split()}
+    asked = [each for each in API.split() if not each.startswith(OTHERWISE)]
+    for pattern in asked:
+        subject = f"$JS.API.{pattern}".replace("*", "X").replace(">", "X")
+        assert find_endpoint(subject.encode())[0], pattern
 
 
 def test_types_are_spelt_as_the_schemas_are() -> None:
