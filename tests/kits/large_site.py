@@ -66,6 +66,8 @@ class WorkClock:
         if frame.f_code.co_name == "_find_and_load":
             self._imports += 1
             return self._trace_import
+        if frame.f_code.co_name == "_crc_by_tables":
+            return None  # interpreted, a checksum takes lines for each byte; compiled, it takes no time
         if not self._imports:
             self.lines += 1
         return self._trace

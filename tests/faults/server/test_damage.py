@@ -63,6 +63,7 @@ def folder(store: Path, stream: str = "hurt") -> Path:
 SEALED, SUMMARY, GROWING = "log/0000000001.log", "log/0000000001.sum", "log/0000000002.log"
 META = "meta.json"
 KINDS = [SEALED, SUMMARY, GROWING, META]
+NOTE = "log/0000000002.unsynced"  # empty
 
 
 def flip(data: bytearray, random: Random) -> None:
@@ -83,7 +84,7 @@ def blank(data: bytearray, random: Random) -> None:
 
 def test_the_store_has_every_kind_of_file(store: Path) -> None:
     names = {str(path.relative_to(folder(store))) for path in folder(store).rglob("*") if path.is_file()}
-    assert names == set(KINDS)
+    assert names == {*KINDS, NOTE}
     top = {path.name for path in (store / "jetstream").iterdir()}
     assert top == {"lock", "millstream.json", "millstream.reserve", "$G"}
 

@@ -466,7 +466,7 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("a message to many subscriptions", listeners, publish_wide),
     ("a message to many clients", audience, publish_wide),
     ("a reload with many clients", audience, reload_options),
-    ("accounts come", importers, lambda site: reload_accounts(site, 1000, "svc.*")),
+    ("accounts come", importers, lambda site: reload_accounts(site, 900, "svc.*")),
     ("imports change", importers, lambda site: reload_accounts(site, 500, "other.*")),
     ("accounts go", importers, lambda site: reload_accounts(site, 0, "svc.*")),
     (

@@ -8,6 +8,7 @@ import pytest
 
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.resources import Resources
+from millstream.store.errors import StoreError
 from tests.kits.jetstream.stream import SECOND, Disk, Site, block
 
 NOT_FOUND = (404, 10059, "stream not found")
@@ -339,13 +340,17 @@ def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_start(site: Site
     assert again.disk.list("store/deleted") == []
 
 
-def test_a_deletion_that_cannot_be_made_durable_does_not_happen() -> None:
+def test_a_deletion_that_cannot_be_made_durable_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: str) -> None:
+        raise StoreError("sync", path, "Input/output error")
+
     site = Site()
     site.create()
     site.publish("s.a")
-    site.disk.full = True
-    assert site.error("STREAM.DELETE.S")[:2] == (503, 10077)
-    site.disk.full = False
+    with monkeypatch.context() as patch:
+        patch.setattr(site.disk, "sync_folder", fail)
+        assert site.error("STREAM.DELETE.S")[:2] == (503, 10077)
+    site.world.advance(1)  # its place is tried again, and nothing is committed before that
     assert "error" not in site.publish("s.a")
     assert site.restarted(orderly=False).state()["messages"] == 2
 
