@@ -18,6 +18,7 @@ from millstream.jetstream.slow_receiver import SlowReceiverPoll
 from millstream.jetstream.stride import Stride
 from millstream.jsapi import headers as names
 from millstream.jsapi.enums import PriorityPolicy, ReplayPolicy
+from millstream.store.errors import StoreError
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.consumer import Consumer
@@ -104,8 +105,12 @@ class PullDelivery:
         if not reply:
             return
         consumer = self._consumer
+        try:
+            pending = consumer.feed.count()
+        except StoreError:  # the delivery meets it too, and tries again later
+            pending = consumer.delivery.pending
         again = consumer.ledger.waiting_again
-        waits = self.waiting.ask(reply, body, block, self._world.steady_ns(), consumer.feed.count(), again)
+        waits = self.waiting.ask(reply, body, block, self._world.steady_ns(), pending, again)
         self.tell()
         if waits and consumer.paused:
             self._settle(_END, self._world.steady_ns())
