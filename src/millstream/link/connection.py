@@ -7,8 +7,9 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from millstream.base.reasons import connection_reason
 from millstream.link.dialogue import Dialogue
@@ -217,6 +218,32 @@ class LinkConnection(asyncio.BufferedProtocol):
             self._awaited = None
 
 
+async def _connect(connection: LinkConnection, server: ServerAddress, **keywords: Any) -> None:
+    """Connect to the first address of a server that can be reached; raises OSError.
+
+    Names are looked up here: uvloop's ``create_connection`` leaves a look-up behind when it is cancelled,
+    and its failure is printed later.
+    """
+    loop = asyncio.get_running_loop()
+    failure: OSError | None = None
+    found = await loop.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM)
+    for host in dict.fromkeys(_host_of(info[4]) for info in found):
+        try:
+            await loop.create_connection(lambda: connection, host, server.port, **keywords)
+            return
+        except ssl.SSLError:
+            raise
+        except OSError as error:
+            failure = failure or error
+    raise failure or OSError("its name has no address")
+
+
+def _host_of(address: tuple[Any, ...]) -> str:
+    """Return the host of an address, with the scope that a link-local one needs."""
+    host: str = address[0]
+    return f"{host}%{address[3]}" if len(address) == 4 and address[3] and "%" not in host else host
+
+
 async def open_connection(
     connection: LinkConnection,
     options: LinkOptions,
@@ -230,15 +257,13 @@ async def open_connection(
     `context` is a TLS context that replaces the files of the options.
     """
     server = connection.server
-    loop = asyncio.get_running_loop()
     first = options.tls is not None and options.tls.first
     name = tls_name or server.host
     try:
         async with asyncio.timeout(options.connect_timeout_s or None):
-            await loop.create_connection(
-                lambda: connection,
-                server.host,
-                server.port,
+            await _connect(
+                connection,
+                server,
                 ssl=(context or tls_context(options)) if first else None,
                 server_hostname=name if first else None,
             )
