@@ -158,7 +158,10 @@ class MessageTraces:
             if configured is None or not _is_sampled(found):
                 return False
             if not connection.is_link() and random.randrange(100) >= configured.sampling:
-                return False
+                if connection.space.links is None:
+                    return False
+                self._pass_on(connection, connection.parser.subject(), _without_trace(frame))
+                return True
             dest = configured.dest.encode()
         if _value(found, _ORIGIN):
             return only
@@ -188,6 +191,19 @@ class MessageTraces:
         connection.send(b"-ERR '%b'\r\n" % errors.publish_violation(dest))
         self._broker.observer.publish_refused(connection, dest)
         return True
+
+    def _pass_on(self, connection: Connection, subject: bytes, frame: Frame) -> None:
+        """Deliver a client's message that is not sampled, such that no other server traces it."""
+        commands, space = self._broker.commands, connection.space
+        if not commands.may_name(connection, subject):
+            return
+        if space.mapping is not None:
+            subject = space.mapping(subject)
+        if commands.refusal(connection, subject, frame) is not None:
+            return
+        taken = space.deliver(space.route(subject), frame, connection)
+        if not taken and connection.no_responders and frame.reply_size > 0:
+            commands.answer_no_responders(connection, subject, frame.reply())
 
     def _trace(self, connection: Connection, frame: Frame, trace: MessageTrace) -> None:
         """Deliver a client's message and trace it."""
@@ -237,7 +253,7 @@ class MessageTraces:
 
         A message of another server is only for the queue groups that it names, `queues`.
         """
-        if route.wide is not None:
+        if route.wide is not None or route.groups is not None:
             return self._deliver_wide(space, route, frame, source, trace, queues)
         distant = [target for target in route.plain if isinstance(target.owner, LeafConnection)]
         taken = sum(
@@ -281,10 +297,16 @@ class MessageTraces:
     def _send(
         self, target: Target, group: list[Target], frame: Frame, source: Subscriber, trace: MessageTrace
     ) -> bool:
-        """Send a message to another server, which traces it too; `group` are the members of queue groups."""
+        """Send a message to another server, which traces it too; `group` are the members of queue groups.
+
+        A message that crossed into another account is not traced there: its destination is in the first one.
+        """
         link: Any = target.owner
         if link is source:
             return False
+        if target.subscription.origin is not None:
+            self._cross(target, trace)
+        traced = link.peer.traces and link.account.name == trace.account
         subject = target.via if target.via is not None else target.subject
         hop, error = trace.next_hop(), ""
         if not link.rules.may_send(subject):
@@ -293,16 +315,17 @@ class MessageTraces:
             error = _NOT_ALLOWED if refused else _DENIED
         elif link.closed or target.subscription.closed:
             error = _CLOSED if link.closed else _UNSUBSCRIBED
-        elif trace.only and not link.peer.traces:
+        elif trace.only and not traced:
             error = _CANNOT_ONLY
         sent = False
         if not error:
-            block = headers.replace(frame.headers(), _HOP.encode(), hop.encode())
+            onward = frame if traced else _without_trace(frame)
+            block = headers.replace(onward.headers(), _HOP.encode(), hop.encode())
             copy = make_frame(frame.reply(), block, frame.payload())
             sent = link.send_message(
                 target, copy, source, [each.subscription.queue for each in group] or None
             )
-            error = "" if link.peer.traces else _CANNOT
+            error = "" if traced else _CANNOT
         trace.left_by(link, hop, error)
         return sent
 
@@ -317,8 +340,7 @@ class MessageTraces:
         """Deliver to one receiver; return True if it received the message, or would have."""
         owner = target.owner
         if target.subscription.origin is not None and not self._cross(target, trace):
-            untraced = _without_trace(frame) if isinstance(owner, LeafConnection) else frame
-            return trace.only or owner.deliver(target, untraced, source)
+            return trace.only or owner.deliver(target, frame, source)
         if isinstance(owner, Connection):
             error = _obstacle(owner, target, source)
             trace.went_out(owner, target, error)

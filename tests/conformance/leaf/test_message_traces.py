@@ -186,6 +186,28 @@ def test_a_trace_of_somebody_else(parties: Parties, ends: Ends) -> None:
     assert Message.read(parties.far.read_frame()).headers["Nats-Trace-Hop"] == "1"
 
 
+@pytest.mark.parametrize("kinds", PAIRS, ids=PAIR_NAMES)
+def test_one_server_decides_what_is_sampled(kinds: Kinds) -> None:
+    """A message that the first server does not trace is not traced by the second one either."""
+    traced = SPOKE.replace("told.all", "told.all, sampling: 20%")
+    with linked(kinds, hub=traced, spoke=traced, user="a:p@", remote="account: A") as pair:
+        parties = Parties(Ends(pair, "spoke", "hub"))
+        with parties.near, parties.far, parties.ear:
+            parties.listen("n.* 1")
+            for number in range(50):
+                parent = f"00-4bf92f3577b34da6a3ce929d0e0e4736-{number:016x}-01"
+                parties.publish(f"n.{number}", {"traceparent": parent})
+            parties.publish("n.end", {"Nats-Trace-Dest": "told.end"})
+            heard: dict[str, list[str]] = {"hub": [], "spoke": []}
+            while not all("n.end" in subjects for subjects in heard.values()):
+                document = Message.read(parties.ear.read_frame()).json
+                heard[document["server"]["name"]].append(document["events"][0]["subj"])
+            assert heard["hub"] == heard["spoke"]
+            marks = [Message.read(parties.far.read_frame()).headers for _ in range(50)]
+            unmarked = [each for each in marks if each.get("Nats-Trace-Dest") != "trace disabled"]
+            assert len(unmarked) == len(heard["hub"]) - 1
+
+
 def test_a_mapping_behind_the_link(pair: Linked) -> None:
     parties = Parties(Ends(pair, "spoke", "hub"))
     with parties.near, parties.far, parties.ear:
@@ -197,6 +219,36 @@ def test_a_mapping_behind_the_link(pair: Linked) -> None:
             went(CLIENT, "far", sub="new.x"),
         ]
         assert Message.read(parties.far.read_frame()).subject == "new.x"
+
+
+@pytest.mark.parametrize("headers", [{}, ONLY], ids=["delivered", "only traced"])
+@pytest.mark.parametrize("kinds", PAIRS[:2], ids=PAIR_NAMES[:2])
+def test_another_account_is_not_traced_behind_its_link(kinds: Kinds, headers: dict[str, str]) -> None:
+    """The destination of the trace is in the publisher's account, which the link does not reach."""
+    accounts = """
+    accounts {
+      A { users: [ { user: a, password: p } ]
+          imports: [ { stream: { account: B, subject: "news.>" }, allow_trace: true } ] }
+      B { users: [ { user: b, password: p } ], exports: [ { stream: "news.>" } ] }
+    }
+    """
+    with (
+        linked(kinds, hub=accounts, user="a:p@") as pair,
+        client(pair.hub, headers=True, name="near", user="b", **{"pass": "p"}) as near,
+        client(pair.spoke, headers=True, name="far") as far,
+    ):
+        far.round_trip(b"SUB news.x 1\r\nSUB told.> 2\r\n")
+        pair.until_asked(pair.hub, "news.x")
+        near.round_trip(b"SUB told.> 1\r\n")
+        near.send(publish("news.x", b"hello", block=header_block({"Nats-Trace-Dest": "told.me", **headers})))
+        [_, crossing, out] = report(Message.read(near.read_frame()).json)["events"]
+        assert crossing == {"type": "se", "acc": "A", "to": "news.x"}
+        assert (out["kind"], out["acc"], out["hop"]) == (LEAF, "A", "1")
+        assert "does not support message tracing" in out["error"]
+        if headers:
+            assert far.round_trip() == b""
+        else:
+            assert Message.read(far.read_frame()).headers["Nats-Trace-Dest"] == "trace disabled"
 
 
 @pytest.mark.parametrize(("near", "far", "subject"), CLOSED)

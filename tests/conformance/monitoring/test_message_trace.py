@@ -137,6 +137,15 @@ def test_a_message_that_is_only_traced_is_not_delivered(
     assert reader.round_trip() == b""
 
 
+def test_a_member_of_a_very_large_group_gets_a_traced_message(maker: Publisher, reader: WireClient) -> None:
+    reader.round_trip(b"".join(b"SUB large.x q %d\r\n" % number for number in range(1, 5001)))
+    maker.publish("large.x")
+    assert Message.read(reader.read_frame()).payload == b"hello"
+    assert reader.round_trip() == b""
+    reader.round_trip(b"".join(b"UNSUB %d\r\n" % number for number in range(1, 5001)))
+    maker.told()
+
+
 @pytest.mark.parametrize("headers", [{}, {"Nats-Trace-Only": "no"}])
 def test_another_is(maker: Publisher, reader: WireClient, headers: dict[str, str]) -> None:
     reader.round_trip(b"SUB also 1\r\n")
