@@ -319,7 +319,12 @@ class Stream(StreamCommits):
             _log.error("stream %s is read-only: %s", self.name, error)
             self.account.report_failure(self, error)
         self.refuse_waiting(error)
-        self._retry = self.world.call_later(_RETRY_S, lambda: self.account.committer.dirty(self))
+        if self._retry is None:
+            self._retry = self.world.call_later(_RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self.account.committer.dirty(self)
 
     def refuse_waiting(self, error: Exception) -> None:
         """Send the error to everybody who waits for a commit, and accept nothing until one succeeds."""
