@@ -310,7 +310,7 @@ def reload_options(site: Site) -> None:
 
 def importers(site: Site, scale: int) -> None:
     """Many accounts that import a service."""
-    reload_accounts(site, 5 * scale, "svc.*")
+    reload_accounts(site, 4 * scale, "svc.*")
 
 
 def reload_accounts(site: Site, count: int, exported: str) -> None:
@@ -466,8 +466,8 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
     ("a message to many subscriptions", listeners, publish_wide),
     ("a message to many clients", audience, publish_wide),
     ("a reload with many clients", audience, reload_options),
-    ("accounts come", importers, lambda site: reload_accounts(site, 900, "svc.*")),
-    ("imports change", importers, lambda site: reload_accounts(site, 500, "other.*")),
+    ("accounts come", importers, lambda site: reload_accounts(site, 700, "svc.*")),
+    ("imports change", importers, lambda site: reload_accounts(site, 400, "other.*")),
     ("accounts go", importers, lambda site: reload_accounts(site, 0, "svc.*")),
     (
         "a subscriber leaves",
