@@ -257,7 +257,9 @@ class MessageTraces:
             return self._deliver_wide(space, route, frame, source, trace, queues)
         distant = [target for target in route.plain if isinstance(target.owner, LeafConnection)]
         taken = sum(
-            self._try(target, frame, source, trace) for target in route.plain if target not in distant
+            self._try(target, frame, source, trace)
+            for target in route.plain
+            if not isinstance(target.owner, LeafConnection)
         )
         chosen: dict[Subscriber, list[Target]] = {target.owner: [] for target in distant}
         for members in route.queues:
