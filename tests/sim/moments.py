@@ -103,12 +103,13 @@ def doubted(plan: Plan, random: Random) -> Plan:
     return moment(plan.without(ops=tuple(op for op in plan.ops if op.kind != "update")), random, at)
 
 
-def _publish(stream: str, size: int) -> dict[str, Any]:
+def publish_args(stream: str, size: int) -> dict[str, Any]:
+    """Return arguments of an operation that publishes."""
     subject = f"{stream.lower()}.1"
     return {"stream": stream, "subject": subject, "size": size, "ids": False, "again": False}
 
 
-def _ended(plan: Plan, ops: list[Op], faults: list[Fault], **parts: Any) -> Plan:
+def ended(plan: Plan, ops: list[Op], faults: list[Fault], **parts: Any) -> Plan:
     """Return the plan with more operations and faults."""
     return plan.without(
         ops=tuple(sorted((*plan.ops, *ops), key=lambda op: op.at)),
@@ -118,7 +119,7 @@ def _ended(plan: Plan, ops: list[Op], faults: list[Fault], **parts: Any) -> Plan
 
 
 def _killed_in_sync(plan: Plan, random: Random, at: float) -> Plan:
-    args = _publish("S", random.choice((10, 300, 2_000))) | {"ids": True, "again": True}
+    args = publish_args("S", random.choice((10, 300, 2_000))) | {"ids": True, "again": True}
     ops = [
         Op("p9", at, "publish", args | {"count": random.randint(1, 6)}),
         Op("p9", at + 0.1, "publish", args | {"count": random.randint(1, 6)}),
@@ -134,13 +135,13 @@ def _killed_in_sync(plan: Plan, random: Random, at: float) -> Plan:
         Fault(at + random.choice((-0.01, 0.05)), "error", error),
         Fault(at + random.choice((0.6, 1.5, 7.0)), "power", cut),
     ]
-    return _ended(plan, ops, faults)
+    return ended(plan, ops, faults)
 
 
 def _failed_deletion(plan: Plan, random: Random, at: float) -> Plan:
     streams = dict(plan.streams)
     config = streams.setdefault("D", {"subjects": ["d.>"]})
-    args = _publish("D", 10) | {"count": 3}
+    args = publish_args("D", 10) | {"count": 3}
     ops = [
         Op("p9", at - 0.9, "publish", args),
         Op("p9", at, "recreate", {"stream": "D", "subject": "d.1", "config": config}),
@@ -152,7 +153,7 @@ def _failed_deletion(plan: Plan, random: Random, at: float) -> Plan:
         Fault(at - 0.01, "error", error),
         Fault(at + random.choice((0.001, 0.1, 0.6, 1.6)), "power", cut),
     ]
-    return _ended(plan, ops, faults, streams=streams)
+    return ended(plan, ops, faults, streams=streams)
 
 
 def _second_commit_cut(plan: Plan, random: Random, at: float) -> Plan:
@@ -160,7 +161,7 @@ def _second_commit_cut(plan: Plan, random: Random, at: float) -> Plan:
     streams["L"] = {"subjects": ["l.>"], "max_msgs": 3}
     config = {"durable_name": "l9", "ack_policy": "explicit", "ack_wait": 30_000_000_000}
     reader = ConsumerPlan("L", "l9", config)
-    args = _publish("L", random.choice((30, 200)))
+    args = publish_args("L", random.choice((30, 200)))
     ops = [
         Op("p9", at, "publish", args | {"count": 3}),
         Op(reader.path, at + 0.5, "fetch", {"batch": 3, "acks": [""]}),
@@ -172,7 +173,7 @@ def _second_commit_cut(plan: Plan, random: Random, at: float) -> Plan:
         Fault(at + 1.9, "slow", {"for": random.choice((0.3, 4.0))}),
         Fault(at + 1.95, "power", cut | {"torn": random.random() < 0.5}),
     ]
-    return _ended(plan, ops, faults, streams=streams, consumers=(*plan.consumers, reader))
+    return ended(plan, ops, faults, streams=streams, consumers=(*plan.consumers, reader))
 
 
 def _only_header_left(plan: Plan, random: Random, at: float) -> Plan:
@@ -180,7 +181,7 @@ def _only_header_left(plan: Plan, random: Random, at: float) -> Plan:
     streams.setdefault("W", {"subjects": ["w.>"], "retention": "workqueue"})
     readers = [each for each in plan.consumers if each.stream == "W"]
     added = [] if readers else [ConsumerPlan("W", "w9", {"durable_name": "w9", "ack_policy": "explicit"})]
-    args = _publish("W", 700)
+    args = publish_args("W", 700)
     ops = [
         Op("p9", at, "publish", args | {"count": random.randint(1, 3)}),
         Op("p9", at + 5.0, "publish", args | {"count": 1}),
@@ -197,4 +198,4 @@ def _only_header_left(plan: Plan, random: Random, at: float) -> Plan:
         Fault(at + 4.9, "power", cut),
         Fault(at + random.choice((20.0, 130.0)), "rot", {"at_rest": True, "header_of": "W"}),
     ]
-    return _ended(plan.without(faults=()), ops, faults, streams=streams, consumers=(*plan.consumers, *added))
+    return ended(plan.without(faults=()), ops, faults, streams=streams, consumers=(*plan.consumers, *added))
