@@ -324,7 +324,7 @@ class AccountJetStream:
         """
         folder = self._stream_folder(name)
         if self._fs.strangers(folder, STREAM_FILES):
-            meta.remove(self._fs, folder)
+            meta.withdraw(self._fs, folder)
             return folder
         meta.put_away(self._fs, folder, grave)
         return grave
@@ -351,7 +351,9 @@ class AccountJetStream:
             listing = listings.get(folder) if listings else None
             if listing is None:
                 listing = self._list_stream(name, folder)
-            if listing is not None and listing.has_ours:
+            if listing is not None and meta.is_deleted(listing.names):
+                self._removal.start(folder)
+            elif listing is not None and listing.has_ours:
                 found[folder] = listing
         synced = sync_streams(self._fs, found, self._start_threads, killed=killed)
         for folder, listing in found.items():

@@ -1,9 +1,9 @@
 """The places of stream folders that may be others after a power loss.
 
-A deletion moves the folder of a stream, and a sync makes that durable.  If the sync fails, the folder is
-moved back, and the stream goes on.  Until a sync succeeds, nobody knows where a power loss would leave the
-folder.  So commits of the stream are held, and requests about it wait: neither a message that is acknowledged
-nor a stream that a client is told of may vanish with its folder.
+A deletion moves the folder of a stream, or renames the configuration in it, and a sync makes that durable.
+If the sync fails, this is undone, and the stream goes on.  Until a sync succeeds, nobody knows what a power
+loss would undo.  So commits of the stream are held, and requests about it wait: neither a message that is
+acknowledged nor a stream that a client is told of may vanish with its folder.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.committer import Committer
 from millstream.store.fs import FileSystem
 
@@ -31,7 +32,7 @@ class FolderPlaces:
         self._world = world
         self._committer = committer
         self._folder = folder
-        self._doubted: dict[Stream, str] = {}  # and where the folder was moved to, if it was
+        self._doubted: dict[Stream, str] = {}  # and where a deletion moves the folder to
         self._settling = False
 
     @property
@@ -63,8 +64,13 @@ class FolderPlaces:
 
         def settle() -> None:
             for stream, moved_to in places.items():
-                if moved_to and self._fs.list(moved_to):  # it could not be moved back
-                    self._fs.rename(moved_to, f"{self._folder}/{stream.name}")
+                if not moved_to:
+                    continue
+                folder = f"{self._folder}/{stream.name}"
+                if self._fs.list(moved_to):  # it could not be moved back
+                    self._fs.rename(moved_to, folder)
+                meta.put_back(self._fs, folder)
+                self._fs.sync_folder(folder)
             self._fs.sync_folder(self._folder)
 
         def ended(error: Exception | None) -> None:

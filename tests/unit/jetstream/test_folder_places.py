@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from millstream.jetstream.stream import meta
 from millstream.store.errors import StoreError
 from tests.kits.jetstream.stream import Disk, Site
+
+FOLDER = "store/streams/S"
 
 
 class FailingDisk(Disk):
@@ -58,3 +61,38 @@ def test_the_stream_can_be_deleted_when_the_disk_works_again(site: Site) -> None
     heal(site)
     assert site.ask("STREAM.DELETE.S")["success"]
     assert not site.account.streams
+
+
+class TestAFolderThatHasFilesOfOthers:
+    """It stays where it is, and only its configuration is renamed."""
+
+    @pytest.fixture
+    def site(self) -> Site:
+        site = Site(disk=FailingDisk())
+        site.create()
+        site.publish("s.a")
+        site.disk.replace(f"{FOLDER}/notes.txt", b"not ours")
+        return site
+
+    def test_a_failed_deletion_leaves_the_configuration(self, site: Site) -> None:
+        site.disk.failing = True  # type: ignore[attr-defined]
+        assert "error" in site.ask("STREAM.DELETE.S")
+        assert "meta.json" in site.disk.list(FOLDER)
+        site.world.send(b"s.a", b"next", reply=b"me")
+        site.world.advance(3)
+        assert not site.sent(b"me")
+        heal(site)
+        assert json.loads(site.sent(b"me")[0].payload)["seq"] == 2
+        assert site.restarted().state()["last_seq"] == 2
+
+    def test_a_deletion_that_is_cut_short_is_finished_by_the_next_start(self, site: Site) -> None:
+        meta.withdraw(site.disk, FOLDER)
+        again = site.restarted()
+        assert not again.account.streams
+        assert not again.account.unrecovered
+        again.world.settle()
+        assert site.disk.list(FOLDER) == ["notes.txt"]
+
+    def test_a_deletion_leaves_what_is_not_ours(self, site: Site) -> None:
+        assert site.ask("STREAM.DELETE.S")["success"]
+        assert site.disk.list(FOLDER) == ["notes.txt"]

@@ -5,13 +5,14 @@
 The second copy is in another block of the disk.  Versions before it wrote the second copy to ``meta.copy``; a
 stream keeps these files until its configuration changes.  If one copy is damaged, the other is read and the
 damaged one is rewritten.  A stream that is deleted is first moved away by one rename of its folder, so that a
-crash in between leaves no half stream.
+crash in between leaves no half stream.  A folder with files of others stays, and ``meta.json`` is renamed.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
@@ -30,13 +31,14 @@ _log = logging.getLogger("millstream.jetstream")
 
 _FIRST: Final = "meta.json"
 _SECOND: Final = "meta.copy"  # of versions that wrote the second copy to a file of its own
+_DELETED: Final = "meta.deleted"  # what the first is renamed to in a folder that stays
 _PROOF: Final = b', "proof":"'  # before the checksum of the first copy; `encode` never writes this space
 _CRC: Final = 8  # hex digits
 _PREFIX: Final = _CRC + 1
 _BLOCK: Final = 4096  # at a multiple of which the second copy begins
 # Every name in the folder of a stream, also while it is created, restored or deleted.
 STREAM_FILES: Final = Owned(
-    files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|archive\.tar"
+    files=r"(meta\.json|meta\.copy|sources\.json)(\.new)?|meta\.deleted|archive\.tar"
     r"|(log|consumers)/[0-9]{10}\.(log|sum|unsynced|log\.new|log\.erase\.new|sum\.new)|log/reach(\.new)?"
     r"|ids/[0-9]{10}-[0-9]{10}\.ids(\.new)?",
     folders=r"log|consumers|ids",
@@ -188,8 +190,9 @@ def _mended(copy: _Copy) -> _Copy:
 
 
 def identity(fs: FileSystem, folder: str) -> str | None:
-    """Return the id of the stream in a folder, None if it is empty; raise StoreError if it is unreadable."""
-    if not fs.list(folder):
+    """Return the id of the stream in a folder, None if there is none; raise StoreError if it is damaged."""
+    names = fs.list(folder)
+    if not names or is_deleted(names):
         return None
     found = _best(*(_read(fs, f"{folder}/{name}") for name in (_FIRST, _SECOND)))
     if found is None:
@@ -208,11 +211,26 @@ def put_away(fs: FileSystem, folder: str, grave: str) -> None:
         raise
 
 
-def remove(fs: FileSystem, folder: str) -> None:
-    """Remove both copies durably: a folder without them is not a stream."""
-    for name in (_SECOND, _FIRST):
-        fs.remove(f"{folder}/{name}")
-    fs.sync_folder(folder)
+def withdraw(fs: FileSystem, folder: str) -> None:
+    """Turn a stream's folder that stays into one that is no stream; durable when this returns."""
+    fs.rename(f"{folder}/{_FIRST}", f"{folder}/{_DELETED}")
+    try:
+        fs.remove(f"{folder}/{_SECOND}")
+        fs.sync_folder(folder)
+    except StoreError:
+        put_back(fs, folder)
+        raise
+
+
+def put_back(fs: FileSystem, folder: str) -> None:
+    """Undo ``withdraw``, if its rename was the last that was done; not durable when this returns."""
+    if is_deleted(fs.list(folder)):
+        fs.rename(f"{folder}/{_DELETED}", f"{folder}/{_FIRST}")
+
+
+def is_deleted(names: Sequence[str]) -> bool:
+    """Return True if a folder with these names was a stream before ``withdraw``."""
+    return _DELETED in names and _FIRST not in names and _SECOND not in names
 
 
 def is_sound(fs: FileSystem, folder: str) -> bool:
