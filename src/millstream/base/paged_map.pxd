@@ -25,6 +25,7 @@ cdef class PagedMap:
     cpdef unsigned long long first(self) except? 0
     @cython.locals(page=dict, place=int, tries=int, position=Py_ssize_t, page_number="unsigned long long")
     cpdef unsigned long long after(self, unsigned long long number) except? 0
+    cpdef list pages(self)
     @cython.locals(count=Py_ssize_t)
     cpdef Py_ssize_t drop_some(self) except -1
     @cython.locals(page_number="long long")

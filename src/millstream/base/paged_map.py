@@ -18,6 +18,8 @@ _TRIES = 16  # numbers behind one, before its page is looked through
 _SPARE = 64  # page numbers that may be kept for pages that are gone
 _NO_PAGE = -1
 
+Page = tuple[int, dict[int, Any]]  # the number of its place 0, and the values by place
+
 
 class PagedMap:
     """Map numbers above zero to values."""
@@ -129,6 +131,10 @@ class PagedMap:
             if page is not None:
                 for place in sorted(page):
                     yield (page_number << _BITS) + place, page[place]
+
+    def pages(self) -> list[Page]:
+        """Return all pages, unordered; they change with the map, but not when it drops them."""
+        return [(page_number << _BITS, page) for page_number, page in self._pages.items()]
 
     def drop_some(self) -> int:
         """Remove the entries of one page; return how many, 0 if there are none."""

@@ -5,6 +5,7 @@ from millstream.base.untracked cimport keep
 cdef Py_ssize_t _SPLIT_AT
 cdef Py_ssize_t _PARTS
 cdef Py_ssize_t _MASK
+cdef Py_ssize_t _DROPPED_AT_ONCE
 cdef int _SHIFT
 
 @cython.final
@@ -19,6 +20,8 @@ cdef class WideMap:
     cpdef remove(self, bytes key)
     @cython.locals(part=dict)
     cpdef take_one(self)
+    @cython.locals(count=Py_ssize_t)
+    cpdef Py_ssize_t drop_some(self) except -1
     cpdef list list_values(self, Py_ssize_t part)
     cpdef list list_keys(self, Py_ssize_t part)
     cpdef Py_ssize_t parts(self)

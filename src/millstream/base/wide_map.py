@@ -17,6 +17,7 @@ from millstream.base.untracked import keep
 _SPLIT_AT = 16_384  # entries
 _PARTS = 64
 _MASK = _PARTS - 1
+_DROPPED_AT_ONCE = 256  # entries
 _SHIFT = 32  # the low bits of a hash choose the slot within a dict, higher ones choose the dict
 
 
@@ -69,6 +70,13 @@ class WideMap:
         value = part.popitem()[1]
         self._count -= 1
         return value
+
+    def drop_some(self) -> int:
+        """Remove some entries; return how many, 0 if there are none."""
+        count = min(self._count, _DROPPED_AT_ONCE)
+        for _ in range(count):
+            self.take_one()
+        return count
 
     def values(self) -> Iterator[Any]:
         """Yield all values; the map must not change meanwhile."""

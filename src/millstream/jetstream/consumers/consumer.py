@@ -17,7 +17,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.build import pure_requested
-from millstream.base.paged_map import PagedMap
+from millstream.base.freeing import Container, free
 from millstream.base.slices import Pieces
 from millstream.golang.time import Time
 from millstream.jetstream.consumers.ack_sink import Acknowledging
@@ -206,8 +206,10 @@ class Consumer:
     def let_go(self) -> None:
         """Separate the consumer, which has ended for good, from its parts, which refer to it.
 
-        Otherwise they would stay until the garbage collector finds the cycle.  Its info can still be read.
+        Otherwise they would stay until the garbage collector finds the cycle.  Its info can still be read,
+        without the messages that it waited for.
         """
+        self._free(self.ledger.clear())
         self.feed.let_go()
         self.acknowledging.sink.let_go()
         self.delivery.spans = self.spans = self.letters = None
@@ -371,7 +373,7 @@ class Consumer:
             raise ApiError(Err.CONSUMER_INVALID_RESET, err="not allowed")
         interest = self.stream.consumers.interest
         held = interest.held_by(self)
-        self.free(self.ledger.reset(sseq))
+        self._free(self.ledger.reset(sseq))
         self.released = self.ledger.floor_sseq
         self._begin_at(sseq)
         self.last_delivery_ns = self.last_ack_ns = 0
@@ -382,10 +384,11 @@ class Consumer:
         self.wake()
         return sseq
 
-    def free(self, maps: list[PagedMap]) -> None:
-        """Free the pending messages in slices: freeing a million at once would take 70 ms."""
-        if sum(map(len, maps)) > _SKIPPED:
-            self.world.in_slices("freeing messages", _freeing(maps))
+    def _free(self, containers: list[Container]) -> None:
+        """Free `containers` and the order by key, whose messages the ledger has forgotten."""
+        if self.feed.keys is not None:
+            containers += self.feed.keys.clear()
+        free(self.world, containers)
 
     def unpin(self, group: str) -> None:
         """End the pin of a group, so that another client is served."""
@@ -428,9 +431,3 @@ class Consumer:
             info.dead_letters = self.letters.info()
         self.mode.describe(info)
         return info
-
-
-def _freeing(maps: list[PagedMap]) -> Pieces[None]:
-    for each in maps:
-        while dropped := each.drop_some():
-            yield dropped

@@ -77,8 +77,6 @@ class Feed:
     def begin(self, start: Start, patterns: tuple[bytes, ...]) -> None:
         """Deliver from a position on."""
         self.patterns = patterns
-        if self.keys is not None:
-            self.keys.clear()
         self._singles = start.singles or Singles()
         self._move(start.sseq if start.singles is None else start.resume)
         counted = start.counted

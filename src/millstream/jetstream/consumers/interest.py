@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.base import slices
+from millstream.base.paged_map import Page
 from millstream.base.slices import Pieces
 from millstream.jsapi.enums import RetentionPolicy
 from millstream.store.errors import StoreError
@@ -35,7 +36,7 @@ class Held(NamedTuple):
     """The messages that a consumer may hold in a stream: single messages, and everything from `since` on."""
 
     since: int
-    singles: tuple[int, ...]
+    singles: list[Page]
 
 
 class Interest:
@@ -48,7 +49,8 @@ class Interest:
         self._released: set[int] = set()  # removed after acks; consumers have not been told
         self._refiltered = False  # a consumer may have pending messages that its filters do not match
         self._needed_by: Consumer | None = None  # the last message that was asked about
-        self._singles: list[int] = []  # to look at, and then all
+        self._pages: list[Page] = []  # with messages to look at
+        self._singles: list[int] = []  # to look at before that, and then all
         self._next = 0  # from here
         self._last = 0  # to here
         self._planned = False
@@ -153,7 +155,7 @@ class Interest:
     def held_by(self, consumer: Consumer) -> Held:
         """Return what the consumer holds; call it before the consumer changes, then ``given_back``."""
         ledger = consumer.ledger
-        return Held(ledger.floor_sseq + 1, tuple(ledger.redelivered))
+        return Held(ledger.floor_sseq + 1, ledger.redelivered.pages())
 
     def given_back(self, held: Held) -> None:
         """Remove what only a deleted or changed consumer needed."""
@@ -162,7 +164,7 @@ class Interest:
                 self._stream.log.remove_below(self._stream.log.last_seq + 1)
                 self._stream.account.committer.dirty(self._stream)
                 return
-            self._singles += held.singles
+            self._pages += held.singles
             self._look_through(held.since, self._stream.log.last_seq)
 
     def recovered(self) -> None:
@@ -181,6 +183,7 @@ class Interest:
     def stop(self) -> None:
         """Stop removing messages."""
         self._last = 0
+        self._pages = []
         self._singles = []
         if self._retry is not None:
             self._retry.cancel()
@@ -215,7 +218,7 @@ class Interest:
         self._look()
 
     def _let_go(self) -> Pieces[None]:
-        """Remove unneeded messages in `_singles` and from `_next` to `_last`, which may change meanwhile."""
+        """Remove unneeded messages: `_pages`, `_singles`, `_next` to `_last`; all may change meanwhile."""
         stream = self._stream
         sseq = 0
         try:
@@ -235,8 +238,12 @@ class Interest:
     def _next_to_look_at(self) -> int:
         """Return the sequence of the next message to check; 0 if there is none."""
         if not self._rules:
+            self._pages = []
             self._singles = []
             return 0  # the stream keeps everything now
+        if self._pages and not self._singles:
+            start, page = self._pages.pop()
+            self._singles = [start + place for place in page]
         if self._singles:
             return self._singles.pop()
         log = self._stream.log

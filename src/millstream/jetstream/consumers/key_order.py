@@ -25,6 +25,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+from millstream.base.freeing import Container
 from millstream.base.paged_map import PagedMap
 from millstream.base.wide_map import WideMap
 from millstream.jetstream.consumers.config_rules import filters_of
@@ -76,12 +77,15 @@ class KeyOrder:
     def __len__(self) -> int:
         return len(self._states)
 
-    def clear(self) -> None:
+    def clear(self) -> list[Container]:
+        """Forget all keys; return what held them, for ``base.freeing``."""
+        freed: list[Container] = [self._states, self._flying, self._ready]
         self.parked = 0
         self.stuck = None
-        self._states.clear()
+        self._states = WideMap()
         self._flying = PagedMap()
-        self._ready.clear()
+        self._ready = deque()
+        return freed
 
     def set_limit(self, limit: int) -> None:
         """Apply another limit."""

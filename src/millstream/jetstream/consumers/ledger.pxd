@@ -134,6 +134,8 @@ cdef class Ledger:
     cpdef Py_ssize_t skip_some(self, unsigned long long sseq, Py_ssize_t most=*) except -1
     cpdef forget_above(self, unsigned long long sseq)
     cpdef list reset(self, unsigned long long sseq)
+    @cython.locals(freed=list)
+    cpdef list clear(self)
     cpdef bint needs(self, unsigned long long sseq, unsigned long long next_sseq) except *
     @cython.locals(
         entry=Pending, sseq="unsigned long long", following="unsigned long long", left=Py_ssize_t, fresh=list

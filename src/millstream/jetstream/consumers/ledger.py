@@ -23,6 +23,7 @@ Not here:     which message is next in the stream (consumer), who gets it (push,
 import heapq
 from collections import deque
 
+from millstream.base.freeing import Container
 from millstream.base.paged_map import PagedMap
 from millstream.jetstream.consumers.parked import Parked
 
@@ -604,18 +605,30 @@ class Ledger:
         self._told = min(self._told, sseq)
         self.resets += 1
 
-    def reset(self, sseq: int) -> list[PagedMap]:
-        """Restart at `sseq` and count deliveries from one; return the maps that the caller frees."""
-        freed = [self.pending, self.redelivered]
-        self.resets += 1
+    def reset(self, sseq: int) -> list[Container]:
+        """Restart at `sseq` and count deliveries from one; return what ``clear`` returns."""
+        freed = self.clear()
         self.delivered_dseq = self.floor_dseq = 0
         self.delivered_sseq = self.floor_sseq = sseq - 1
+        self.changed = True
+        return freed
+
+    def clear(self) -> list[Container]:
+        """Forget all messages, but not the positions; return the containers, for ``base.freeing``."""
+        freed: list[Container] = [self.pending, self.redelivered, self.aside]
+        freed += [self._later, self._moved, self._gone, self._counted]
+        if self.parked is not None:
+            freed += self.parked.containers()
+        if self.freed is not None:
+            freed.append(self.freed)
+            self.freed = []
+        if self._queue is not None:
+            freed.append(self._queue)
+        self.resets += 1
         self.pending = PagedMap()
         self.redelivered = PagedMap()
         self.aside = set()
         self.parked = None
-        if self.freed is not None:
-            self.freed = []
         self._queue = None
         self.waiting_again = 0
         self.late = False
@@ -624,7 +637,6 @@ class Ledger:
         self._moved = []
         self._gone = []
         self._counted = []
-        self.changed = True
         return freed
 
     def needs(self, sseq: int, next_sseq: int) -> bool:

@@ -288,7 +288,9 @@ class ConsumerManager(Mapping[str, Consumer]):
     def tell_ended(self) -> Pieces[None]:
         """Tell the clients of deleted consumers."""
         ended, self._ended = self._ended, []
-        for consumer in ended:
+        ended.reverse()
+        while ended:
+            consumer = ended.pop()  # freed one by one: freeing thousands at once blocks for long
             consumer.mode.deleted()
             consumer.advisories.deleted()
             consumer.let_go()

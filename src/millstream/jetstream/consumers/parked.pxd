@@ -12,6 +12,7 @@ cdef class Parked:
     cdef bint take(self, unsigned long long sseq) except -1
     cdef unsigned long long first(self) except? 0
     cdef bint holds(self, unsigned long long sseq) except -1
+    cdef list containers(self)
     cdef list marks(self)
     cdef list known_rows(self)
     cdef tell(self, list rows, unsigned long long told)

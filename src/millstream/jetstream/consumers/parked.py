@@ -7,6 +7,7 @@ The journal takes every message up to the last delivery that it knows for delive
 otherwise.  So it gets the row of a parked message when it knows a delivery behind it, not before.
 """
 
+from millstream.base.freeing import Container
 from millstream.base.paged_map import PagedMap
 
 
@@ -38,6 +39,10 @@ class Parked:
     def holds(self, sseq: int) -> bool:
         """Return True if a message is parked."""
         return self._marks.get(sseq) is not None
+
+    def containers(self) -> list[Container]:
+        """Return what holds the messages, for ``base.freeing``."""
+        return [self._marks, self._untold]
 
     def marks(self) -> list[tuple[int, int]]:
         """Return the messages and their marks, rising."""

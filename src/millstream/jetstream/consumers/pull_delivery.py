@@ -89,8 +89,7 @@ class PullDelivery:
         self._timer = self._pause = self._look = None
 
     def deleted(self) -> None:
-        self.waiting.deleted()
-        self.tell()
+        slices.begin(self._world, "statuses", self._end_all())
 
     def shut_down(self) -> None:
         """End all waiting requests at once, because the server stops."""
@@ -302,6 +301,13 @@ class PullDelivery:
                     self._consumer.advisories.unpinned(change.group, change.reason)
                 else:
                     self._consumer.advisories.pinned(change.group, change.pin_id)
+
+    def _end_all(self) -> Pieces[None]:
+        """End all waiting requests of a deleted consumer."""
+        while self.waiting.count:
+            self.waiting.deleted(_TOLD_AT_ONCE)
+            self.tell()
+            yield _TOLD_AT_ONCE * _STATUS_COST
 
     def _tell_all(self) -> Pieces[None]:
         """Send statuses; no message goes out before the last of them, since it may be for the same inbox."""

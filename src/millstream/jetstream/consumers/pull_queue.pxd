@@ -59,7 +59,8 @@ cdef class WaitingPulls:
     cdef long long _look_at(self, PullRequest first, long long most, long long now_ns, bint ended) except *
     @cython.locals(request=PullRequest)
     cdef _beat(self, long long now_ns, unsigned long long last_dseq, unsigned long long last_sseq)
-    cpdef deleted(self)
+    @cython.locals(left="long long")
+    cpdef deleted(self, long long most)
     @cython.locals(request=PullRequest)
     cpdef shut_down(self)
     cdef _end(self, PullRequest request, bytes status)

@@ -20,7 +20,7 @@ A consumer uses it like this:
                              send `statuses` after each of these calls, if there are any
 
     at pulls.due()           deliver, and exhausted() whatever stopped it
-    consumer deleted         pulls.deleted();  server stops: pulls.shut_down()
+    consumer deleted         pulls.deleted(…) until count is 0;  server stops: pulls.shut_down()
 
 Call `current` only with a message at hand: it may pin a client.  Statuses and messages to one inbox must keep
 their order, or a client considers its batch complete too early.
@@ -381,10 +381,12 @@ class WaitingPulls:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def deleted(self) -> None:
-        """End all requests: the consumer was deleted."""
-        while self._head is not None:
+    def deleted(self, most: int) -> None:
+        """End at most so many requests: the consumer was deleted; call it until none waits."""
+        left = most
+        while self._head is not None and left > 0:
             self._end(self._head, pull_statuses.CONSUMER_DELETED)
+            left -= 1
 
     def shut_down(self) -> None:
         """End all requests: the server stops.  An inbox with several requests gets one status."""

@@ -476,7 +476,9 @@ def test_everybody_hears_that_the_consumer_was_deleted() -> None:
     desk = Desk()
     desk.ask("a", "5")
     desk.ask("b", batch=1, expires=SECOND)
-    desk.pulls.deleted()
+    desk.pulls.deleted(1)
+    assert desk.pulls.count == 1
+    desk.pulls.deleted(64)
     assert desk.statuses() == [("a", "409 Consumer Deleted"), ("b", "409 Consumer Deleted")]
     assert (desk.pulls.count, desk.pulls.due()) == (0, 0)
 
