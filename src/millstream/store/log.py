@@ -201,6 +201,16 @@ class Log:
         """Return the first live sequence stored at or after `timestamp`; 0 if there is none."""
         return self.reader.seq_at_time(timestamp)
 
+    def first_time(self) -> int:
+        """Return the time of the first live message if it is known without a read; otherwise 0.
+
+        It is if the message is the first of the file that grows: this process wrote it, or verified it.
+        """
+        segment, seq = self.chain.active, self.state.first_seq
+        if segment is None or not segment.loaded or seq > self.state.committed:
+            return 0
+        return segment.first_timestamp if segment.ordinal_of(seq) == 0 else 0
+
     def seq_behind(self, count: int) -> int:
         """Return the sequence of the message with `count` others before it; the next new one if none."""
         return self.reader.seq_behind(count)

@@ -53,6 +53,26 @@ def test_a_message_can_be_read_when_it_is_committed_and_looked_at_before() -> No
     assert log.committed == 1
 
 
+def test_the_time_of_the_first_message_needs_no_read_of_the_file_that_grows() -> None:
+    log = open_log(MemoryFileSystem(), "s", segment_size=SMALL)
+    assert log.first_time() == 0
+    put(log, b"a", timestamp=77)
+    put(log, b"a", timestamp=78)
+    assert log.first_time() == 0  # nothing is committed
+    commit(log)
+    assert log.first_time() == 77
+    log = reopened(log)
+    assert log.first_time() == 77
+    log.remove(1)
+    assert log.first_time() == 0
+    log.roll()
+    put(log, b"a", timestamp=79)
+    commit(log)
+    assert log.first_time() == 0  # another process may have verified the sealed one
+    log.remove(2)
+    assert log.first_time() == 79
+
+
 def test_one_commit_at_a_time() -> None:
     log = open_log(MemoryFileSystem(), "s")
     put(log, b"a")

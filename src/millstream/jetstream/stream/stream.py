@@ -477,6 +477,10 @@ class Stream(StreamCommits):
             return ZERO_TIME
         if self._first_read[0] == log.first_seq:
             return self._first_read[1]
+        known = log.first_time()
+        if known:
+            self._first_read = log.first_seq, Time(known)
+            return self._first_read[1]
         record = Record()
         seq = 0
         while log.messages and seq != log.first_seq:
