@@ -41,9 +41,9 @@ _ESCAPES: Final = (
     (b"<", b"\\u003c"),
     (b">", b"\\u003e"),
     (b"&", b"\\u0026"),
-    ("\u2028".encode(), b"\\u2028"),
-    ("\u2029".encode(), b"\\u2029"),
 )
+_LINE_ENDS: Final = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+_LINE_ENDS_BEGIN: Final = "\u2028".encode()[:1]
 
 
 class JsonKind(StrEnum):
@@ -150,6 +150,9 @@ def escape_html(json: bytes) -> bytes:
     """Return the same JSON with the characters escaped that mean something in HTML, as Go's encoder does."""
     for character, escape in _ESCAPES:  # they occur only inside strings
         if character in json:
+            json = json.replace(character, escape)
+    if _LINE_ENDS_BEGIN in json:  # one byte is found much faster than three
+        for character, escape in _LINE_ENDS:
             json = json.replace(character, escape)
     return json
 

@@ -52,6 +52,8 @@ def format_time(nanoseconds: int) -> str:
     """Return the RFC 3339 text of nanoseconds since 1970: in the zone of a `Time`, otherwise in UTC."""
     offset_s = nanoseconds.offset_s if isinstance(nanoseconds, Time) else 0
     seconds, fraction = divmod(nanoseconds, _SECOND)
+    if fraction % 10 and not offset_s:  # nine of ten
+        return f"{_whole_second(seconds)}.{fraction:09d}Z"
     text = _whole_second(seconds + offset_s)
     if fraction:
         text += f".{fraction:09d}".rstrip("0")

@@ -230,15 +230,16 @@ class EngineView:
     def _stream_details(
         self, account: AccountJetStream, options: JszOptions
     ) -> Iterator[StreamDetail | None]:
+        cluster = {"leader": self._engine.server_name}
         for stream in _by_name(account):
-            yield None if stream is None else self._stream(stream, options)
+            yield None if stream is None else self._stream(stream, options, cluster)
 
-    def _stream(self, stream: Stream, options: JszOptions) -> StreamDetail:
+    def _stream(self, stream: Stream, options: JszOptions, cluster: dict[str, str]) -> StreamDetail:
         mirror = stream.inflows.mirror()
         return StreamDetail(
             name=stream.name,
             created=format_time(stream.created_ns),
-            cluster={"leader": self._engine.server_name},
+            cluster=cluster,
             config=msgspec.Raw(encode(stream.config)) if options.config else None,
             state=stream.state(),
             consumer_detail=self._consumers(stream, options, direct=False),

@@ -1,13 +1,14 @@
 """JSON of documents of any length, written in slices.
 
-A list that may be long is a ``Listing``: its items are made and encoded one by one, and may contain listings
-of their own.  The text is the same as if the whole document had been encoded in one step.
+A list that may be long is a ``Listing``: its items are made and encoded a few at once, and may contain
+listings of their own.  The text is the same as if the whole document had been encoded in one step.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ from millstream.golang.time import Time, format_time
 from millstream.server.monitor.formats import INDENT, indented
 
 _PART: Final = 32 * 1024  # bytes
+_AT_ONCE: Final = 32  # items that are encoded together
+_BATCH_S: Final = 0.0003  # for making them; encoding them takes about as long
 _MARK: Final = os.urandom(
     16
 ).hex()  # placeholder of a listing; random, so that no text of a client can equal it
@@ -32,7 +35,7 @@ class Listing:
 
 
 def render(document: Any, *, pretty: bool) -> Pieces[list[bytes]]:
-    """Return the document as parts of a text; each item of a listing is one step."""
+    """Return the document as parts of a text; a few items of a listing are one step."""
     text = Text()
     yield from _write(document, pretty, 0, text)
     return text.parts()
@@ -110,20 +113,55 @@ def _column(text: bytes, first: int) -> int:
 def _write_items(listing: Listing, pretty: bool, column: int, parts: Text) -> Pieces[None]:
     inner = column + INDENT
     start = b"\n" + b" " * inner if pretty else b""
-    begun = False
-    for item in listing.items:
-        if item is None:
+    end = b"\n" + b" " * column + b"]" if pretty else b"]"
+    comma = b"," + start
+    before = b"[" + start
+    batches = _Batches(listing.items)
+    for batch in batches:
+        if not batch:
             yield 1
             continue
-        parts.append(b"," + start if begun else b"[" + start)
-        begun = True
-        text, listings = _framed(item, pretty, inner)
-        if listings:
-            yield from _write_listings(text, listings, pretty, inner, parts)
-        else:
-            parts.append(text)
-            yield 1
-    if begun:
-        parts.append(b"\n" + b" " * column + b"]" if pretty else b"]")
-    else:
-        parts.append(b"[]")
+        text, listings = _framed(batch, pretty, column)
+        batches.may_grow = not listings
+        if not listings:
+            parts.append(before)
+            parts.append(text[1 + len(start) : -len(end)])
+            before = comma
+            yield len(batch)
+            continue
+        for item in batch:
+            parts.append(before)
+            before = comma
+            yield from _write(item, pretty, inner, parts)
+    parts.append(b"[]" if before is not comma else end)
+
+
+class _Batches:
+    """The items of a listing, a few at once; an empty batch is a step without an item.
+
+    Items are made one by one until one has no listing of its own, and again from one that has: what a listing
+    shows shall not be older than necessary when it is written.
+    """
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.may_grow = False
+        self._items = iter(items)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batch: list[Any] = []
+        until = 0.0
+        for item in self._items:
+            if item is None:
+                if batch:
+                    yield batch
+                    batch = []
+                yield []
+                continue
+            if not batch:
+                until = time.monotonic() + _BATCH_S
+            batch.append(item)
+            if not self.may_grow or len(batch) == _AT_ONCE or time.monotonic() >= until:
+                yield batch
+                batch = []
+        if batch:
+            yield batch

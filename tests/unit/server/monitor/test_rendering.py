@@ -1,5 +1,7 @@
 """A document with listings is written as if it had been encoded at once."""
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -7,6 +9,7 @@ import pytest
 
 from millstream.base.slices import finish
 from millstream.golang.json import escape_html
+from millstream.server.monitor import json_page
 from millstream.server.monitor.formats import indented
 from millstream.server.monitor.json_page import Listing, render
 
@@ -16,7 +19,10 @@ DOCUMENTS: list[Any] = [
     {"none": Listing([]), "one": Listing(["text"]), "two": Listing([1, 2])},
     {"deep": [{"in": {"side": Listing([{"more": Listing([{"x": [1, {}]}, "y"])}, {"more": Listing([])}])}}]},
     Listing([Listing([1]), Listing([]), {"k": Listing(["<&>"])}]),
-    {"text": '"list": []\n[', "list": Listing(['{"', "\n", "\\", "a<b>&c"])},
+    {"text": '"list": []\n[', "list": Listing(['{"', "\n", "\\", "a<b>&c", "\u2028\u2029\u2030"])},
+    {"list": Listing([None, *({"n": [n, {}]} for n in range(100)), None, *"abc", None])},
+    {"list": Listing([*range(40), {"k": Listing([*range(40)])}, *range(40), Listing([]), *range(3)])},
+    Listing([[], {}, "", None, Listing([None]), 0]),
 ]
 
 
@@ -34,12 +40,32 @@ def test_the_text_is_that_of_the_whole_document(document: Any, pretty: bool) -> 
     assert b"".join(finish(render(document, pretty=pretty))) == whole(document, pretty=pretty)
 
 
-def test_every_item_is_a_piece_of_work_and_parts_are_of_a_size() -> None:
+def test_a_step_has_few_items_and_parts_are_of_a_size() -> None:
     document = {"list": Listing([None, *("x" * 100 for _ in range(5000)), None])}
-    assert sum(1 for _ in render(document, pretty=True)) == 5002
+    steps = list(render(document, pretty=True))
+    assert sum(steps) == 5002
+    assert max(steps) <= 32
     parts = finish(render(document, pretty=True))
     assert 10 < len(parts) < 100
     assert b"".join(parts) == whole(document, pretty=True)
+
+
+def test_items_that_take_long_are_steps_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = itertools.count()  # a second later each time
+    monkeypatch.setattr(json_page.time, "monotonic", lambda: float(next(now)))
+    assert set(render({"list": Listing(range(50))}, pretty=True)) == {1}
+
+
+def test_items_with_listings_are_made_when_they_are_written() -> None:
+    made = []
+
+    def items() -> Iterator[Any]:
+        for number in range(10):
+            made.append(number)
+            yield {"number": number, "inside": Listing([number])}
+
+    for written, _ in enumerate(render(Listing(items()), pretty=True)):
+        assert len(made) <= written + 2  # the one that is written, and the next
 
 
 def test_a_client_cannot_write_the_mark_of_a_listing() -> None:
