@@ -23,6 +23,7 @@ Not here: reading letters and putting them back (``millstream.letters``).
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -57,6 +58,8 @@ _NS: Final = 1_000_000_000
 _FIRST_RETRY_NS: Final = 2 * _NS
 _LAST_RETRY_NS: Final = 60 * _NS
 _LONGEST_REASON: Final = 1024  # letters of a client's reason
+_MOST_UNDER_WAY: Final = 1024  # letters of a consumer: a collection of garbage visits all of their objects
+_STARTED_AT_ONCE: Final = 64  # letters
 MAX_DELIVER: Final = "max_deliver"
 TERMINATED: Final = "terminated"
 TOO_LARGE: Final = "too_large"
@@ -84,6 +87,11 @@ class LetterWriter:
         self._retry_ns = _FIRST_RETRY_NS
         self._retry_at = 0  # while there is an error, nothing is tried before
         self._owed: dict[int, list[bytes]] = {}  # replies to terms of messages that are being settled
+        # Messages whose letters begin later; of those that reached `max_deliver`, only the sequence.
+        self._line: deque[Condemned | int] = deque()
+        self._line_resets = 0  # of the ledger, when they were condemned
+        self._under_way = 0  # letters that are not durable in their stream
+        self._planned = False  # ``_go_on`` will be called
         self._target: Stream | None = None
         self._target_config: object = None
         self._record = Record()
@@ -97,7 +105,7 @@ class LetterWriter:
 
     def give_up(self, sseq: int) -> None:
         """Make a letter of a message that reached `max_deliver`."""
-        self._begin(Condemned(sseq, MAX_DELIVER, partial(self._tell_spent, sseq)))
+        self._begin(self._spent(sseq))
 
     def terminate(self, sseq: int, dseq: int, deliveries: int, reason: str, reply: bytes) -> bool:
         """Make a letter of a terminated message; return False if it is not pending here.
@@ -130,6 +138,9 @@ class LetterWriter:
         consumer.delivered(now)
         return True
 
+    def _spent(self, sseq: int) -> Condemned:
+        return Condemned(sseq, MAX_DELIVER, partial(self._tell_spent, sseq))
+
     def _tell_spent(self, sseq: int) -> None:
         self._consumer.advisories.max_deliveries(sseq, self._consumer.ledger.max_deliver, self.subject)
 
@@ -146,30 +157,74 @@ class LetterWriter:
             return
         ledger.put_aside(sseq)
         consumer.keeper.touch()
-        consumer.keeper.when_known(partial(self._append, message, ledger.resets))
+        if self._line_resets != ledger.resets:
+            self._line.clear()
+            self._line_resets = ledger.resets
+        self._line.append(message if message.reason != MAX_DELIVER else sseq)
+        self._start_some()
+
+    def _start_some(self) -> None:
+        """Begin to store letters, some at a time: each has a dozen objects until it is durable."""
+        consumer, line, left = self._consumer, self._line, _STARTED_AT_ONCE
+        if self._line_resets != consumer.ledger.resets:
+            line.clear()
+        while line and self._under_way < _MOST_UNDER_WAY and left > 0:
+            left -= 1
+            first = line.popleft()
+            message = self._spent(first) if isinstance(first, int) else first
+            if self._error and consumer.world.steady_ns() < self._retry_at:
+                self._put_back(message.sseq)
+                self._try_later(message.sseq)
+                continue
+            self._under_way += 1
+            consumer.keeper.when_known(partial(self._append, message, consumer.ledger.resets))
+        if line and self._under_way < _MOST_UNDER_WAY:
+            self._start_soon()
+
+    def _start_soon(self) -> None:
+        if not self._planned:
+            self._planned = True
+            self._consumer.world.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._planned = False
+        self._start_some()
+
+    def _ended(self) -> None:
+        """Let the next letter begin after one was stored or given up."""
+        self._under_way -= 1
+        if self._line:
+            self._start_soon()
+
+    def _put_back(self, sseq: int) -> None:
+        """Forget that a message becomes a letter."""
+        self._consumer.ledger.aside.discard(sseq)
+        self._owed.pop(sseq, None)
 
     def _append(self, message: Condemned, resets: int) -> None:
-        """Append the letter; if that fails, try again later."""
+        if not self._try_to_append(message, resets):
+            self._ended()
+
+    def _try_to_append(self, message: Condemned, resets: int) -> bool:
+        """Append the letter; return False if there is none, or if that is tried again later."""
         consumer, sseq = self._consumer, message.sseq
         ledger, committer = consumer.ledger, self._account.committer
         if ledger.resets != resets:
-            return
+            return False
         if not consumer.running or committer.stopping or sseq not in ledger.pending:
-            ledger.aside.discard(sseq)
-            self._owed.pop(sseq, None)
-            return
+            self._put_back(sseq)
+            return False
         try:
             if not consumer.stream.log.get(sseq, self._record):
-                ledger.aside.discard(sseq)
-                self._owed.pop(sseq, None)
+                self._put_back(sseq)
                 if not consumer.stream.log.gone:  # otherwise the removal is not durable; it will be told
                     consumer.message_removed(sseq)
-                return
+                return False
             target = self._find_target()
             letter = self._store(target, message)
         except (ApiError, StoreError) as error:
             self._fail(error, sseq)
-            return
+            return False
         self._error = ""
         self._retry_ns = _FIRST_RETRY_NS
         self._refused.discard(sseq)
@@ -186,6 +241,7 @@ class LetterWriter:
 
         stored = consumer.keeper.keep_letter(letter, settled)
         target.on_outcome(partial(self._after_commit, target, stored))
+        return True
 
     def _after_commit(self, target: Stream, stored: Callable[[], None], error: StoreError | None) -> None:
         """Record that a letter is stored; after an error, wait for the next commit of its stream."""
@@ -194,6 +250,7 @@ class LetterWriter:
             return
         self._stored += 1
         stored()
+        self._ended()
 
     def _try_later(self, sseq: int) -> None:
         """Let a message wait until its letter may be stored, or until it is delivered again."""
@@ -277,8 +334,7 @@ class LetterWriter:
         self._error = text
         self._retry_at = self._consumer.world.steady_ns() + self._retry_ns
         self._retry_ns = min(self._retry_ns * 2, _LAST_RETRY_NS)
-        self._consumer.ledger.aside.discard(sseq)
-        self._owed.pop(sseq, None)
+        self._put_back(sseq)
         self._try_later(sseq)
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from millstream.jetstream.consumers import dead_letters
 from millstream.jetstream.consumers.saved_state import OpenLetter
 from millstream.jsapi import letter_headers as names
 from tests.kits.crashfs import CrashFileSystem, Keep, PowerCut
@@ -512,6 +513,80 @@ def test_a_reset_at_every_step(steps: int) -> None:
     spend(site, 3)
     assert len(site.origins()) in (1, 2)
     assert site.kept() == []
+
+
+# -- many letters -------------------------------------------------------------------------------------
+
+
+def many_condemned(monkeypatch: pytest.MonkeyPatch, *, steps: int, word: bytes = b"+TERM") -> LetterSite:
+    """Return a site that has gone some steps towards 20 letters, of which two are under way at a time."""
+    monkeypatch.setattr(dead_letters, "_MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(dead_letters, "_STARTED_AT_ONCE", 1)
+    site = LetterSite()
+    site.set_up(max_deliver=1)
+    for _ in range(20):
+        site.world.send(b"orders.new", b"body")
+    site.world.settle()
+    for _, ack in site.take(20):
+        if word:
+            site.world.send(ack, word)
+    if not word:
+        site.world.advance(11)
+    for _ in range(steps):
+        site.world.settle_once()
+        assert under_way(site) <= 2
+    return site
+
+
+def under_way(site: LetterSite) -> int:
+    writer = site.account.streams["ORDERS"].consumers["c"].letters
+    assert writer is not None
+    return writer._under_way
+
+
+@pytest.mark.parametrize("word", [b"+TERM", b""])
+def test_a_few_letters_are_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch, word: bytes) -> None:
+    site = many_condemned(monkeypatch, steps=400, word=word)
+    site.world.settle()
+    assert site.origins() == list(range(1, 21))
+    assert (site.kept(), under_way(site)) == ([], 0)
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 5))
+def test_letters_in_line_go_on_in_another_stream(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    site = many_condemned(monkeypatch, steps=steps)
+    stored = set(site.origins())
+    site.ask("STREAM.DELETE.DLQ")
+    site.world.settle()
+    site.stream("DLQ", "dlq.>")
+    for _ in range(8):
+        spend(site)
+    gone_with_stream = set(range(1, 21)) - set(site.origins())
+    assert stored <= gone_with_stream
+    assert len(gone_with_stream - stored) <= 2
+    assert (site.kept(), under_way(site)) == ([], 0)
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 5))
+def test_a_reset_condemns_what_is_in_line_anew(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    site = many_condemned(monkeypatch, steps=steps)
+    site.ask("CONSUMER.RESET.ORDERS.c", {"seq": 1})
+    site.world.settle()
+    for _ in range(3):
+        spend(site)
+    assert set(site.origins()) == set(range(1, 21))
+    assert (site.kept(), under_way(site)) == ([], 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_power_cut_while_letters_are_in_line(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    site = many_condemned(monkeypatch, steps=seed * 12)
+    again = site.after_power_cut(list(Keep)[seed % len(Keep)], seed)
+    again.world.advance(11)
+    for _ in range(3):
+        spend(again)
+    assert sorted(again.origins()) == list(range(1, 21))
+    assert again.kept() == []
 
 
 def test_a_world_without_letters_costs_no_entry() -> None:
