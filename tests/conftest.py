@@ -326,3 +326,14 @@ def stray_loop_exceptions() -> Iterator[list[str]]:
         logger.removeHandler(recorder)
     if recorder.texts:
         pytest.fail("exceptions reached the event loop:\n" + "\n".join(recorder.texts))
+
+
+@pytest.fixture(autouse=True)
+def _own_logger_levels() -> Iterator[None]:
+    """Undo what a server that a test starts in its own process sets for all loggers of ours."""
+    loggers = [logging.getLogger(name) for name in ("millstream", "millstream.trace")]
+    before = [(each.level, each.propagate, list(each.handlers)) for each in loggers]
+    yield
+    for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.propagate, logger.handlers = propagate, handlers
