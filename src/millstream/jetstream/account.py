@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.consumers.journal import Journal
     from millstream.jetstream.dedupe.files import IdFiles
     from millstream.jetstream.ports import World
+    from millstream.jetstream.read.lookup import PendingCommit
     from millstream.jetstream.sourcing.positions import Positions
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
@@ -154,12 +155,14 @@ class AccountJetStream:
         self._appeared(config.name)
         return stream
 
-    def is_beginning(self, stream: Stream) -> bool:
-        """Return True if the stream is not created yet: what is asked of it waits for its first commit.
+    def awaited(self, stream: Stream) -> PendingCommit | None:
+        """Return what a request about a stream waits for, if nobody may be told of the stream yet.
 
-        The same counts for a stream whose folder may not be where it was before a power loss.
+        A new stream waits for its first commit; one whose deletion failed, until its place is durable.
         """
-        return stream in self._beginning or self._places.doubts(stream) or self.committer.creates(stream)
+        if self._places.doubts(stream):
+            return self._places
+        return stream if stream in self._beginning or self.committer.creates(stream) else None
 
     def _appeared(self, name: str) -> None:
         for other in list(self._followers):

@@ -186,18 +186,25 @@ class AccountApi:
         endpoint, name = find_endpoint(subject)
         if not endpoint:
             return
-        call = _Call(endpoint, kind_of(endpoint), name, subject, request)
-        stream = self._account.streams.get(name.partition(".")[0])
-        if stream is not None and self._must_wait(endpoint, stream):
-            self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
-        else:
-            self._answer(call, lambda: self._handle(call))
+        self._begin(_Call(endpoint, kind_of(endpoint), name, subject, request))
 
-    def _must_wait(self, endpoint: str, stream: Stream) -> bool:
-        """Return True if a request needs what the next commit of the stream makes durable."""
-        if endpoint != _CREATE and self._account.is_beginning(stream):
-            return True
-        return endpoint in _READING and stream.failure is None and stream.log.last_seq > stream.log.committed
+    def _begin(self, call: _Call) -> None:
+        stream = self._account.streams.get(call.name.partition(".")[0])
+        awaited = None if stream is None else self._awaited(call.endpoint, stream)
+        if stream is None or awaited is None:
+            self._answer(call, lambda: self._handle(call))
+        elif awaited is stream:
+            self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
+        else:  # the place of its folder; its next commit may come later
+            self._wait(call, awaited, lambda _: self._begin(call))
+
+    def _awaited(self, endpoint: str, stream: Stream) -> PendingCommit | None:
+        """Return what a request waits for: what it may see is not durable yet; None if all of it is."""
+        awaited = None if endpoint == _CREATE else self._account.awaited(stream)
+        if awaited is not None:
+            return awaited
+        reads = endpoint in _READING and stream.failure is None and stream.log.last_seq > stream.log.committed
+        return stream if reads else None
 
     def _handle(self, call: _Call) -> Answer:
         of_consumers = self._of_consumers.get(call.endpoint)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from millstream.base import guard
 from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.committer import Committer
+from millstream.jetstream.stream.waiters import Outcome
 from millstream.store.fs import FileSystem
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class FolderPlaces:
         self._folder = folder
         self._doubted: dict[Stream, str] = {}  # and where a deletion moves the folder to
         self._settling = False
+        self._waiting: list[Outcome] = []
 
     @property
     def in_doubt(self) -> bool:
@@ -42,6 +45,10 @@ class FolderPlaces:
     def doubts(self, stream: Stream) -> bool:
         """Return True if a stream waits for its place to be durable."""
         return stream in self._doubted
+
+    def on_outcome(self, callback: Outcome) -> None:
+        """Call back when the places of all streams are durable, however many attempts that takes."""
+        self._waiting.append(callback)
 
     def doubt(self, stream: Stream, moved_to: str = "") -> None:
         """Let a stream wait until its place is durable."""
@@ -84,5 +91,8 @@ class FolderPlaces:
             settled, self._doubted = self._doubted, {}
             for stream in settled:
                 self._committer.release(stream)
+            waiting, self._waiting = self._waiting, []
+            for callback in waiting:
+                guard.alone("what waits for the place of a stream", callback, None)
 
         self._world.run_in_worker(settle, ended)

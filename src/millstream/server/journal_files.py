@@ -147,6 +147,7 @@ class JournalFiles:
         self._syncing: set[bytes] = set()
         # Logs with a failed sync: the system may have dropped what it then reports as synced.
         self._doubtful: set[bytes] = set()
+        self._doubts_batch = False  # also those that get something with the batch that is being written
         self._to_tell: deque[tuple[bytes, Vouched]] = deque()
         self._released: list[tuple[bytes, Callable[[], None]]] = []
         self._making: Joinable | None = None
@@ -178,6 +179,9 @@ class JournalFiles:
 
     def batch_ended(self, *, failed: bool) -> None:
         self.writing = False
+        if self._doubts_batch and self.active is not None:
+            self._doubts_batch = False
+            self._doubtful.update(self.active.unsynced)
         if failed or self._turn_wanted:
             self.turn()
 
@@ -217,7 +221,7 @@ class JournalFiles:
             if error is None and not failed:
                 self._all_synced(file)
             else:
-                self._doubtful.update(file.unsynced)
+                self._doubt_all()
             self._to_sync = deque(file.unsynced)
             self._sync_more()
 
@@ -225,6 +229,13 @@ class JournalFiles:
             self._submit(sync, ended)
         except Exception as error:
             ended(error)
+
+    def _doubt_all(self) -> None:
+        """Trust no sync of the file system for the logs of either file: the one that failed was for all."""
+        for file in (self.active, self.other):
+            if file is not None:
+                self._doubtful.update(file.unsynced)
+        self._doubts_batch = self.writing
 
     def _all_synced(self, file: JournalFile) -> None:
         sure = [each for each in file.unsynced.items() if each[0] not in self._doubtful]

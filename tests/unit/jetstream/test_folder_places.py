@@ -57,6 +57,21 @@ def test_nobody_is_told_of_the_stream_until_its_place_is_durable(site: Site) -> 
     assert "error" not in json.loads(site.sent(b"me")[0].payload)
 
 
+def test_nobody_is_told_of_a_stream_that_cannot_be_written_either(site: Site) -> None:
+    """Publishers are told why at once; a request about the stream waits for its place."""
+    site.disk.full = True
+    site.account.streams["S"].commit_failed(StoreError("write", "x", "No space left", recoverable=True))
+    config = json.dumps({"name": "S", "subjects": ["s.>"]}).encode()
+    site.world.send(b"$JS.API.STREAM.CREATE.S", config, reply=b"create")
+    site.world.send(b"$JS.API.STREAM.INFO.S", b"", reply=b"info")
+    site.world.advance(3)
+    assert not site.sent(b"create")
+    assert not site.sent(b"info")
+    heal(site)
+    assert "error" not in json.loads(site.sent(b"create")[0].payload)
+    assert "error" not in json.loads(site.sent(b"info")[0].payload)
+
+
 def test_the_stream_can_be_deleted_when_the_disk_works_again(site: Site) -> None:
     heal(site)
     assert site.ask("STREAM.DELETE.S")["success"]

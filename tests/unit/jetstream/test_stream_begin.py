@@ -222,7 +222,8 @@ def begun(site: Site) -> None:
     while "S" not in site.account.streams:
         site.world.settle_once()
     assert not site.sent(b"created")
-    assert site.account.is_beginning(site.account.streams["S"])
+    stream = site.account.streams["S"]
+    assert site.account.awaited(stream) is stream
 
 
 def test_whoever_asks_about_a_stream_that_begins_waits_for_it() -> None:

@@ -418,3 +418,29 @@ async def test_a_journal_that_is_still_needed_stays(tmp_path: Path, monkeypatch:
     site.journal.close()
     assert site.batches() == [[b"a"]]
     site.workers.shutdown()
+
+
+async def test_a_failed_sync_of_the_file_system_is_not_made_good_by_the_next(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was for the logs of the other file, too: the system may have dropped what they got meanwhile."""
+    may_fail = threading.Event()
+
+    def fail(_: int) -> int:
+        may_fail.wait(PATIENCE_S)
+        return errno.EIO
+
+    monkeypatch.setattr(journal_files, "sync_file_system", fail)
+    (early,) = await site.write("early")
+    files = site.journal.files
+    files.turn()
+    await eventually(lambda: not files.making)
+    (late,) = await site.write("late")
+    may_fail.set()
+    await eventually(lambda: early.asked_to_sync > 0)
+    monkeypatch.setattr(journal_files, "sync_file_system", lambda _: 0)
+    site.journal.synced(b"early")
+    await eventually(lambda: not site.journal.holds(b"early"))
+    files.turn()
+    await eventually(lambda: late.asked_to_sync > 0)
+    assert not late.told_synced

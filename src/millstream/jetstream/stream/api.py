@@ -98,8 +98,9 @@ class StreamApi:
         if stream is None:
             stream = yield from self._account.begin_in_slices(config)
             announce = True
-        if self._account.is_beginning(stream):
-            return Later(stream, lambda: self._created(stream, announce=announce))
+        awaited = self._account.awaited(stream)
+        if awaited is not None:
+            return Later(awaited, lambda: self._created(stream, announce=announce))
         return self._created(stream, announce=announce)
 
     def _created(self, stream: Stream, *, announce: bool) -> StreamCreateResponse:
