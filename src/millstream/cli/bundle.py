@@ -22,6 +22,8 @@ _AT_THE_START: Final = (
     "millstream.server.workers",
     "millstream.server.jetstream_world",
     "millstream.server.arrow",
+    "millstream.server.monitor.endpoint",
+    "millstream.server.monitor.routes",
 )
 
 

@@ -8,7 +8,6 @@ targets    no fragment; `*` and absolute addresses become paths as ASGI wants th
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import unquote
 
 import httptools
 
@@ -100,6 +99,8 @@ def make_scope(
     raw, query = split_target(target)
     path = raw.decode("latin-1")
     if "%" in path:
+        from urllib.parse import unquote  # not at the top: few paths need it, and a server starts without
+
         path = unquote(path)
     scope: Scope = {
         "type": kind,

@@ -44,6 +44,7 @@ _WITH_JETSTREAM: Final = (
     "millstream.server.jetstream_view",
     "zoneinfo",
 )
+_FOR_MONITORING: Final = ("millstream.server.monitor.routes",)
 _FOR_OTEL: Final = ("millstream.otel.sender", "millstream.otel.measurements", "millstream.otel.recording")
 _WITH_ARROW: Final = ("millstream.server.arrow.clients",)
 
@@ -55,7 +56,8 @@ def needed_at_once(options: ServerOptions) -> list[str]:
 
 def needed_later(options: ServerOptions) -> list[str]:
     """Return the other modules that a server with these options may need after its start."""
-    names = [*_ALWAYS]
+    names = [*_FOR_MONITORING] if options.monitor.enabled else []
+    names += _ALWAYS
     if options.broker.authorization.oidc is not None:
         names.append("jwt")
     if options.otel is not None:

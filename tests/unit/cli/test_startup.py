@@ -44,6 +44,7 @@ NEVER_AT_THE_START = (
     "millstream.server.jetstream_view",
     "millstream.server.monitor.endpoint",
     "millstream.server.monitor.formats",
+    "millstream.server.monitor.routes",
     "millstream.server.process_files",
     "millstream.server.reload",
     "millstream.server.system.answers",
@@ -122,6 +123,11 @@ def test_jetstream_starts_without_what_it_may_never_need(tmp_path: Path) -> None
     found = loaded_modules("-js", "-sd", str(tmp_path))
     assert sorted(found & set(NEVER_AT_THE_START)) == []
     assert found >= set(ONLY_WITH_JETSTREAM)
+
+
+def test_monitoring_starts_without_its_documents() -> None:
+    found = loaded_modules("-m", "-1")
+    assert found & {*NEVER_AT_THE_START, *ONLY_WITH_JETSTREAM} == {"millstream.server.monitor.endpoint"}
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import importlib
 import ssl
+import sys
+from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from millstream.broker.listener import bind
 from millstream.broker.options import TlsOptions
-from millstream.broker.tls import server_context
 from millstream.config.options import MonitorOptions
 from millstream.server.monitor.http import HttpServer
-from millstream.server.monitor.routes import MonitorRoutes
 
 if TYPE_CHECKING:
     from millstream.config.reload import ReloadPlan
+    from millstream.server.monitor.http import MonitorRequest, MonitorResponse
+    from millstream.server.monitor.routes import MonitorRoutes
     from millstream.server.server import Server
 
+_ROUTES: Final = "millstream.server.monitor.routes"  # with all documents; imported for the first request
 _WILDCARDS = ("", "0.0.0.0", "::")
 
 
@@ -29,8 +35,9 @@ class Monitor:
         self.port = 0
         self._server = server
         self._options = options
-        self._routes = MonitorRoutes(server, options.base_path)
-        self._http = HttpServer(self._routes.handle)
+        self._counts: Counter[str] = Counter()
+        self._routes: MonitorRoutes | None = None
+        self._http = HttpServer(self._handle)
         self._context: ssl.SSLContext | None = None
 
     @property
@@ -51,7 +58,7 @@ class Monitor:
     @property
     def request_counts(self) -> Mapping[str, int]:
         """The number of requests so far, by path."""
-        return self._routes.counts
+        return self._counts
 
     async def start(self) -> None:
         """Start to listen; raises CannotListen if the address is not available."""
@@ -63,6 +70,8 @@ class Monitor:
         if options.https_port is not None:
             if options.tls is None:
                 raise ValueError("monitoring over HTTPS needs a certificate")
+            from millstream.broker.tls import server_context
+
             self._context = server_context(_without_client_certificates(options.tls))
             handshake_timeout_s = options.tls.timeout_s
             self._server.reload_listeners.append(self._reloaded)
@@ -74,10 +83,29 @@ class Monitor:
     async def stop(self) -> None:
         await self._http.stop()
 
+    async def _handle(self, request: MonitorRequest) -> MonitorResponse:
+        routes = self._routes
+        if routes is None:
+            routes = await self._load_routes()
+        return await routes.handle(request)
+
+    async def _load_routes(self) -> MonitorRoutes:
+        """Import the documents in a thread, so that no client of the broker waits for it."""
+        if not hasattr(sys.modules.get(_ROUTES), "MonitorRoutes"):
+            with contextlib.suppress(RuntimeError):  # there is no thread to be had
+                await asyncio.to_thread(importlib.import_module, _ROUTES)
+        from millstream.server.monitor.routes import MonitorRoutes
+
+        if self._routes is None:  # no other request was faster
+            self._routes = MonitorRoutes(self._server, self._options.base_path, self._counts)
+        return self._routes
+
     def _reloaded(self, plan: ReloadPlan) -> None:
         """Use a renewed certificate from the next handshake on."""
         tls = self._server.options.monitor.tls
         if self._context is not None and tls is not None:
+            from millstream.broker.tls import server_context
+
             server_context(_without_client_certificates(tls))  # raises a clearer error for an invalid file
             self._context.load_cert_chain(tls.cert_file, tls.key_file)
 

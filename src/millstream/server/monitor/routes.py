@@ -70,10 +70,10 @@ Page = Callable[[Query], Awaitable[MonitorResponse]]
 
 
 class MonitorRoutes:
-    """Serves every path below a base path, and counts the requests for `/varz`."""
+    """Serves every path below a base path, and counts the requests for `/varz` in `counts`."""
 
-    def __init__(self, server: Server, base_path: str) -> None:
-        self.counts: Counter[str] = Counter()
+    def __init__(self, server: Server, base_path: str, counts: Counter[str]) -> None:
+        self.counts = counts
         self._server = server
         self._long = server.broker.turns.lane(width=_AT_A_TIME, most_waiting=MAX_CLIENTS)
         self._base = posixpath.normpath("/" + base_path.strip("/"))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ async def test_a_document_in_slices_is_the_same_document(server: Server) -> None
     crowd(server, 300)
     for connection in server.broker.connections.values():
         connection.session.connect = ConnectOptions(name='"connections": []')
-    routes = MonitorRoutes(server, "/")
+    routes = MonitorRoutes(server, "/", Counter())
     _, body = await body_of(routes, "/connz", "limit=299&offset=1")
     whole = json.loads(text_of(connz(server, ConnzOptions(limit=299, offset=1))))
     sliced = json.loads(body)
@@ -85,7 +86,7 @@ async def test_a_long_document_gives_others_their_turn(server: Server) -> None:
     task = asyncio.create_task(neighbour())
     await asyncio.sleep(0)
     before = turns
-    await body_of(MonitorRoutes(server, "/"), "/connz", "limit=4000")
+    await body_of(MonitorRoutes(server, "/", Counter()), "/connz", "limit=4000")
     done = True
     await task
     assert turns - before >= 4
@@ -94,7 +95,7 @@ async def test_a_long_document_gives_others_their_turn(server: Server) -> None:
 
 async def test_connections_may_come_and_go_while_a_long_document_is_made(server: Server) -> None:
     crowd(server, 600)
-    making = asyncio.create_task(body_of(MonitorRoutes(server, "/"), "/connz", "limit=600"))
+    making = asyncio.create_task(body_of(MonitorRoutes(server, "/", Counter()), "/connz", "limit=600"))
     await asyncio.sleep(0)
     server.broker.connections.clear()
     _, body = await making
@@ -110,7 +111,7 @@ async def test_a_page_describes_only_what_is_on_it(server: Server) -> None:
 
 async def test_many_who_ask_at_once_all_get_their_documents(server: Server) -> None:
     crowd(server, 1500)
-    routes = MonitorRoutes(server, "/")
+    routes = MonitorRoutes(server, "/", Counter())
     asked = [body_of(routes, "/connz", "limit=1500") for _ in range(20)]
     answers = await asyncio.gather(*asked, body_of(routes, "/healthz"))
     for response, body in answers[:-1]:
@@ -120,7 +121,7 @@ async def test_many_who_ask_at_once_all_get_their_documents(server: Server) -> N
 
 async def test_a_short_document_does_not_wait_for_long_ones(server: Server) -> None:
     crowd(server, 1500)
-    routes = MonitorRoutes(server, "/")
+    routes = MonitorRoutes(server, "/", Counter())
     long = [asyncio.create_task(body_of(routes, "/connz", "limit=1500")) for _ in range(8)]
     await asyncio.sleep(0)
     assert json.loads((await body_of(routes, "/healthz"))[1]) == {"status": "ok"}
@@ -130,7 +131,7 @@ async def test_a_short_document_does_not_wait_for_long_ones(server: Server) -> N
 
 async def test_work_for_a_client_that_has_gone_or_is_cut_off_ends(server: Server) -> None:
     crowd(server, 1500)
-    routes = MonitorRoutes(server, "/")
+    routes = MonitorRoutes(server, "/", Counter())
     gone = asyncio.create_task(routes.handle(MonitorRequest("GET", "/connz", "limit=1500", lambda: False)))
     cut_off = asyncio.create_task(routes.handle(MonitorRequest("GET", "/connz", "limit=1500")))
     await asyncio.sleep(0)
@@ -144,7 +145,7 @@ async def test_work_for_a_client_that_has_gone_or_is_cut_off_ends(server: Server
 @pytest.mark.parametrize("count", [127, 128, 129, 256])
 async def test_slices_join_at_every_border(server: Server, count: int) -> None:
     crowd(server, count)
-    _, body = await body_of(MonitorRoutes(server, "/"), "/connz", f"limit={count}")
+    _, body = await body_of(MonitorRoutes(server, "/", Counter()), "/connz", f"limit={count}")
     assert len(json.loads(body)["connections"]) == count
 
 
