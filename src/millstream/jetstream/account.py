@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from millstream.base import guard
 from millstream.base.ids import nuid
@@ -32,7 +34,7 @@ from millstream.jsapi.enums import StorageType
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.store.errors import StoreError, client_text
-from millstream.store.fs import FileSystem, MemoryFileSystem
+from millstream.store.fs import File, FileSystem, MemoryFileSystem, close_files
 
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.journal import Journal
@@ -45,6 +47,14 @@ if TYPE_CHECKING:
     from millstream.store.log import Log
 
 _log = logging.getLogger("millstream.jetstream")
+
+
+class _Ready(msgspec.Struct):
+    """Folders, configurations and files that are ready when their streams are started."""
+
+    synced: set[str]  # folders
+    metas: dict[str, meta.StreamMeta]  # by folder
+    opened: dict[str, File]  # by path
 
 
 class AccountJetStream:
@@ -358,25 +368,41 @@ class AccountJetStream:
                 self._removal.start(folder)
             elif listing is not None and listing.has_ours:
                 found[folder] = listing
-        synced = sync_streams(self._fs, found, self._start_threads, killed=killed)
+        ready = _Ready(set(), {}, {})
+        ready.synced = sync_streams(
+            self._fs,
+            found,
+            self._start_threads,
+            killed=killed,
+            opened=ready.opened,
+            meanwhile=lambda: self._read_ahead(found, ready),
+        )
         for folder, listing in found.items():
             name = folder.rpartition("/")[2]
             try:
                 if unreplayed and folder in unreplayed:
                     raise unreplayed[folder]
-                self._recover_one(name, folder, listing, synced=folder in synced)
+                self._recover_one(name, folder, listing, ready)
             except (StoreError, ApiError) as error:
                 _log.error("account %s: stream %s: %s", self.name, name, error)
                 self._give_up(name, client_text(error))
             except Exception as error:  # whatever is wrong with one stream must not stop the others
                 _log.exception("account %s: stream %s", self.name, name)
                 self._give_up(name, f"{type(error).__name__}: {error}")
+        close_files(list(ready.opened.values()))  # of streams that were given up
         if not placed:
             for stream in self.streams.values():
                 self._places.doubt(stream)
         for stream in list(self.streams.values()):
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
                 parts.store_letters(stream)
+
+    def _read_ahead(self, folders: Iterable[str], ready: _Ready) -> None:
+        """Do what must not wait for the disk: import the parts of streams, and read configurations."""
+        _ = parts.Stream, parts.open_log
+        for folder in folders:
+            with contextlib.suppress(Exception):  # it is told when the stream is started
+                ready.metas[folder] = meta.read(self._fs, folder)
 
     def _list_stream(self, name: str, folder: str) -> FolderListing | None:
         """List the folder of a stream; return None if it cannot be read."""
@@ -400,13 +426,14 @@ class AccountJetStream:
             return False
         return True
 
-    def _recover_one(self, name: str, folder: str, listing: FolderListing, *, synced: bool) -> None:
-        found = meta.read(self._fs, folder)
+    def _recover_one(self, name: str, folder: str, listing: FolderListing, ready: _Ready) -> None:
+        found = ready.metas.pop(folder, None) or meta.read(self._fs, folder)
+        synced = folder in ready.synced
         if found.config.name != name:
             raise StoreError("start", folder, f"it is of a stream {found.config.name!r}")
         if not parts.valid_name(name):
             raise StoreError("start", folder, "its name cannot be a token of a subject")
-        log = self._open_log(found.config, folder, listing, synced=synced)
+        log = self._open_log(found.config, folder, listing, ready)
         positions = self._recover_positions(found.config, log)  # before limits and consumers remove messages
         parts.discard_torn(log, sourced=positions is not None)
         stream = parts.Stream(self, found.config, int(found.created), log, sync=self._sync, identity=found.id)
@@ -447,14 +474,15 @@ class AccountJetStream:
             self._unnote(stream)
             stream.close()
 
-    def _open_log(self, config: StreamConfig, folder: str, listing: FolderListing, *, synced: bool) -> Log:
+    def _open_log(self, config: StreamConfig, folder: str, listing: FolderListing, ready: _Ready) -> Log:
         log = parts.open_log(
             self._fs,
             f"{folder}/{folder_listing.LOG}",
             names=listing.log,
             first_seq=max(config.first_seq, 1),
-            synced=synced,
+            synced=folder in ready.synced,
             refills=config.mirror is not None,
+            opened=ready.opened,
         )
         log.mark_ends(config.mirror is not None or bool(config.sources))
         return log

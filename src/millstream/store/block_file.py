@@ -235,9 +235,9 @@ def _read_index(file: File) -> Index | None:
     return unpack_index(file.read(end - size, size), end - size)
 
 
-def open_segment_file(fs: FileSystem, path: str) -> File:
-    """Open the file of a segment, in blocks or not."""
-    file = fs.open(path, create=False)
+def open_segment_file(fs: FileSystem, path: str, opened: File | None = None) -> File:
+    """Open the file of a segment, in blocks or not; `opened` is the file as such if it is open already."""
+    file = fs.open(path, create=False) if opened is None else opened
     try:
         if start_in_header(file.read(0, FILE_HEADER_SIZE)) is not None:
             return file

@@ -100,6 +100,7 @@ _HINTS = {
     errno.ENOTDIR: "a file stands where a folder is needed",
     errno.EEXIST: "a file stands where a folder is needed",
 }
+_SHORT_FILE: Final = 16 * 1024  # bytes
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _MAY_HEAL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -128,13 +129,19 @@ class RealFile:
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            self._fd = os.open(path, flags, 0o640)
-            about = os.fstat(self._fd)
+            self._fd = fd = os.open(path, flags, 0o640)
+            self._end = _size_of(fd)
         except OSError as error:
             raise store_error("open", path, error) from error
-        self._end = about.st_size
         self.filled = self._end  # up to where there are zeros (see ``fill``)
-        self.device = about.st_dev
+        self._device = -1
+
+    @property
+    def device(self) -> int:
+        """Return the number of the file system that the file is on."""
+        if self._device < 0:
+            self._device = os.fstat(self._descriptor("look at")).st_dev
+        return self._device
 
     def _descriptor(self, op: str) -> int:
         if self._fd < 0:
@@ -213,9 +220,25 @@ class RealFile:
             os.close(fd)
 
 
+def _size_of(fd: int) -> int:
+    """Return the size of a file that was just opened; close it if it has none.  Raises OSError.
+
+    A start opens thousands of files, and ``os.fstat`` makes an object with all that is known of one.
+    """
+    try:
+        return os.lseek(fd, 0, os.SEEK_END)
+    except OSError:
+        os.close(fd)
+        raise
+
+
 def _read_to_end(fd: int) -> bytes:
-    """Read a whole file, with two calls if it does not change meanwhile."""
-    size = os.fstat(fd).st_size
+    """Read a whole file, with one call if it is short, and with four if it does not change meanwhile."""
+    data = os.read(fd, _SHORT_FILE)
+    if len(data) < _SHORT_FILE:
+        return data
+    size = os.lseek(fd, 0, os.SEEK_END)
+    os.lseek(fd, 0, os.SEEK_SET)
     data = os.read(fd, size + 1)
     if len(data) == size:
         return data

@@ -63,21 +63,22 @@ def open_log(
     synced: bool = False,
     refills: bool = False,
     names: Sequence[str] | None = None,
+    opened: dict[str, File] | None = None,
 ) -> Log:
     """Open the log in `folder`; create it, starting at `first_seq`, if there is none.
 
     `block_size` as in ``LogUpkeep``; compressed segments can be read whatever it is.  `synced`: existing
     files and names are durable.  `refills`: an origin sends lost messages again, with their sequences.
-    `names`: those in the folder, if the caller knows them.
+    `names`: those in the folder, if the caller knows them.  `opened`: files that are open already, by their
+    paths; the log takes its own out.
     """
     if not names:
         fs.make_folder(folder)
     log = Log(fs, folder, segment_size)
     log.upkeep.block_size = block_size
     log.state.start_at(first_seq)
-    Recovery(log, segment_size, synced=synced, refills=refills).run(
-        fs.list(folder) if names is None else names
-    )
+    recovery = Recovery(log, segment_size, synced=synced, refills=refills, opened=opened)
+    recovery.run(fs.list(folder) if names is None else names)
     return log
 
 
@@ -94,8 +95,17 @@ def new_log(
 class Recovery:
     """One opening of a log."""
 
-    def __init__(self, log: Log, segment_size: int, *, synced: bool = False, refills: bool = False) -> None:
+    def __init__(
+        self,
+        log: Log,
+        segment_size: int,
+        *,
+        synced: bool = False,
+        refills: bool = False,
+        opened: dict[str, File] | None = None,
+    ) -> None:
         self._log = log
+        self._opened = {} if opened is None else opened
         self._synced = synced
         self._refills = refills
         self._fs = log.chain.fs
@@ -172,7 +182,8 @@ class Recovery:
 
     def _open(self, number: int, *, may_grow: bool) -> Segment:
         """Open a segment; `may_grow`: it is the last one, and nothing shows that it was sealed."""
-        file = open_segment_file(self._fs, segment_path(self._folder, number))
+        path = segment_path(self._folder, number)
+        file = open_segment_file(self._fs, path, self._opened.pop(path, None))
         compressed = isinstance(file, BlockFile)
         is_last = may_grow and not compressed  # what is compressed was sealed, and the last one is lost
         summary = self._sound_summary(number, file) if not is_last else None

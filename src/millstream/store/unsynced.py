@@ -45,13 +45,15 @@ def clear(fs: FileSystem, folder: str, number: int) -> None:
         fs.remove(_path(folder, number))
 
 
-def write_end_again(fs: FileSystem, path: str) -> None:
-    """Write the end of a segment again, without a sync.  Raises StoreError."""
+def write_end_again(fs: FileSystem, path: str) -> File:
+    """Write the end of a segment again, without a sync; return its open file.  Raises StoreError."""
     file = fs.open(path, create=False)
     try:
         write_again(file, max(0, file.size() - MOST_IN_DOUBT - MOST_AHEAD))
-    finally:
+    except BaseException:
         file.close()
+        raise
+    return file
 
 
 def write_again(file: File, start: int) -> None:
