@@ -2,9 +2,12 @@
 
 from benchmarks.paths.client import BODY, INBOX, Client, acks, consume, pub, request
 from benchmarks.paths.run import Run, path
+from benchmarks.wire import Address, dial
 
 _SOME = 20_000
 _FEW = 2_000
+_CHUNK = b"v" * 131_072
+_FROM = "by_start_sequence"
 
 
 def _filled(run: Run, *, subjects: int = 10, **config: object) -> Client:
@@ -127,6 +130,26 @@ def consuming(run: Run) -> None:
         for number in range(20):
             client.consumer("S", "", **_push_config(filter_subjects=[f"s.{number}", f"s.{number}.>"]))
             client.receive(run.size // 1_000)
+
+
+@path(50, 500, config="write_deadline: 1h\nmax_pending: 1GB\n")
+def deaf_observer(run: Run) -> None:
+    """Readers of objects beside a client that listens to everything and reads nothing."""
+    client = run.client()
+    deaf = dial(Address("127.0.0.1", run.server.port), greeting=b"SUB > 1\r\n")
+    with deaf:
+        client.stream("S", "s.>")
+        client.fill([b"s.x"] * 200, _CHUNK, 8)
+        with run.timed("push two chunks of 128 KiB to a new consumer", run.size):
+            for _ in range(run.size):
+                made = client.consumer("S", "", **_push_config(opt_start_seq=199, deliver_policy=_FROM))
+                client.receive(2)
+                client.ask(f"CONSUMER.DELETE.S.{made['name']}")
+        client.consumer("S", "pulls", ack_policy="none", opt_start_seq=100, deliver_policy=_FROM)
+        with run.timed("pull a chunk, 100 times", 100):
+            for _ in range(100):
+                client.pull("S", "pulls", 1)
+                client.replies(1)
 
 
 @path(5_000, 50_000)

@@ -6,12 +6,14 @@ from millstream.protocol.parser cimport Frame
 from millstream.subjects.match cimport is_one_word
 
 cdef Py_ssize_t _MAX_SUBJECTS
+cdef Py_ssize_t _EXACT
 
 cdef class SubjectOutlet(Outlet):
     cdef SubjectSpace _space
     cdef bytes _destination
     cdef bytes _queue
     cdef SubjectRoute _route
+    cdef list _closest
     cdef dict _seen_as
     cdef bytes _last_subject
     cdef SubjectRoute _last_seen
@@ -30,8 +32,14 @@ cdef class SubjectOutlet(Outlet):
     cpdef bint is_named(self) except? -1
     @cython.locals(origin=Subscription)
     cdef bint _names(self, Subscription subscription, bytes subject) except? -1
-    @cython.locals(route=SubjectRoute, members=list, target=Target)
+    @cython.locals(route=SubjectRoute, closest=list, members=list, target=Target)
     cpdef bint behind(self) except? -1
+    @cython.locals(
+        closest=list, longest=Py_ssize_t, found=list, members=list, length=Py_ssize_t, target=Target
+    )
+    cdef list _find_closest(self, SubjectRoute route)
+    @cython.locals(subject=bytes, position=Py_ssize_t)
+    cdef Py_ssize_t _fixed(self, Target target) except -1
     @cython.locals(route=SubjectRoute)
     cdef SubjectRoute _find_route(self)
     @cython.locals(route=SubjectRoute, seen=SubjectRoute, members=list)

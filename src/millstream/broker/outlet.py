@@ -2,16 +2,20 @@
 
 The route to the destination is cached while it is valid; for each subject that passes, the line prefixes of
 its receivers are cached too.  A message may also have the destination's own name, as if published there.
+
+A sender waits for the receivers that listen most closely, as the requester listens to its inbox, and not for
+one that listens to everything beside them: that one has to keep up, or is disconnected as a slow consumer.
 """
 
 from typing import Any
 
-from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription
+from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription, Target
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.subjects.match import is_one_word
 
 _MAX_SUBJECTS = 1024  # remembered at a time; all are forgotten when there are more
+_EXACT = 1 << 30  # the subject has no wildcard
 
 
 class SubjectOutlet(Outlet):
@@ -22,6 +26,7 @@ class SubjectOutlet(Outlet):
         self._destination = destination
         self._queue = queue
         self._route: SubjectRoute | None = None
+        self._closest: list[list[Target]] | None = None  # the receivers to wait for, and queue groups
         self._seen_as: dict[bytes, SubjectRoute] = {}
         self._last_subject: bytes | None = None  # most messages have the subject of the one before
         self._last_seen: SubjectRoute | None = None
@@ -96,10 +101,13 @@ class SubjectOutlet(Outlet):
             route = self._find_route()
         if route.wide is not None and self._space.fan_out.is_busy():
             return True
-        for target in route.plain:
-            if target.owner.behind():
-                return True
-        for members in route.queues:
+        if len(route.plain) == 1 and not route.queues and self._queue is None:
+            target = route.plain[0]
+            return target.owner.behind()
+        closest = self._closest
+        if closest is None:
+            closest = self._closest = self._find_closest(route)
+        for members in closest:
             for target in members:
                 if not target.owner.behind():
                     break
@@ -107,9 +115,40 @@ class SubjectOutlet(Outlet):
                 return True  # all of them are
         return False
 
+    def _find_closest(self, route: SubjectRoute) -> list[list[Target]]:
+        """Return the receivers, alone or as a group, whose subjects are fixed for the longest beginning."""
+        closest: list[list[Target]] = []
+        longest = -1
+        found: list[list[Target]] = route.queues
+        if self._queue is None:
+            found = [[target] for target in route.plain] + found
+        for members in found:
+            if self._queue is not None and members[0].subscription.queue != self._queue:
+                continue
+            length = -1
+            for target in members:
+                length = max(length, self._fixed(target))
+            if length > longest:
+                longest = length
+                closest = []
+            if length == longest:
+                closest.append(members)
+        return closest
+
+    def _fixed(self, target: Target) -> int:
+        """Return the length of the part of a receiver's subject before its first wildcard."""
+        if self._names(target.subscription, target.subject):
+            return _EXACT
+        subject = target.subscription.subject
+        for position in range(len(subject)):
+            if subject[position] in b"*>":
+                return position
+        return _EXACT
+
     def _find_route(self) -> SubjectRoute:
         self._seen_as.clear()
         self._last_subject = None
+        self._closest = None
         route = self._space.route(self._destination)
         self._route = route
         return route

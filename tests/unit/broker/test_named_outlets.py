@@ -66,12 +66,52 @@ def test_a_message_under_the_name_of_the_destination_is_seen_as_published_there(
 
 def test_an_outlet_that_sent_nothing_knows_who_is_behind() -> None:
     space = SubjectSpace("A", 7)
-
-    class Slow(Subscriber):
-        def behind(self) -> bool:
-            return True
-
     outlet = SubjectOutlet(space, b"inbox")
     assert not outlet.behind()
     space.subscribe(Subscription(Slow(), b"inbox", None, b"1"))
     assert outlet.behind()
+
+
+class Slow(Subscriber):
+    def behind(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("slow", "waits"),
+    [
+        ([(b">", None)], False),
+        ([(b"d.>", None), (b"*.here", None)], False),
+        ([(b"d.here", None)], True),
+        ([(b"d.here", b"q")], True),
+    ],
+)
+def test_a_sender_does_not_wait_for_one_that_listens_to_more(
+    slow: list[tuple[bytes, bytes | None]], waits: bool
+) -> None:
+    space = SubjectSpace("A", 7)
+    outlet = SubjectOutlet(space, b"d.here")
+    listening(space, b"d.here")
+    for pattern, queue in slow:
+        space.subscribe(Subscription(Slow(), pattern, queue, b"1"))
+    assert outlet.behind() is waits
+
+
+def test_a_requester_that_listens_to_all_its_inboxes_is_waited_for() -> None:
+    space = SubjectSpace("A", 7)
+    outlet = SubjectOutlet(space, b"_INBOX.me.1")
+    for pattern in (b">", b"_INBOX.>"):
+        listening(space, pattern)
+    assert not outlet.behind()
+    space.subscribe(Subscription(Slow(), b"_INBOX.me.*", None, b"1"))
+    assert outlet.behind()
+
+
+def test_a_sender_to_a_group_waits_until_one_of_the_group_is_ready() -> None:
+    space = SubjectSpace("A", 7)
+    outlet = SubjectOutlet(space, b"d.here", b"q")
+    for queue in (None, b"other", b"q"):
+        space.subscribe(Subscription(Slow(), b"d.here", queue, b"1"))
+    assert outlet.behind()
+    listening(space, b"d.here", b"q")
+    assert not outlet.behind()
