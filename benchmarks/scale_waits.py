@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
-from benchmarks.waits import accounts, clients, consumers, extras, links, lookups, setup, streams
+from benchmarks.waits import accounts, clients, consumers, ends, extras, links, lookups, setup, streams
 from benchmarks.waits.site import ANSWER_S, Prepare, Row, Site
 from benchmarks.waits.thread_clock import ThreadClockServer
 from benchmarks.wire import Address, WireError, dial, flush
@@ -108,7 +108,7 @@ def _slowest_steps(site: Site, began: str) -> str:
     return "; ".join(f"{each['step']}, {each['longest'] / 1e6:.1f} ms" for each in slowest[:_SHOWN])
 
 
-_THEMES: Final = (lookups, streams, consumers, extras, clients, accounts, links, setup)
+_THEMES: Final = (lookups, streams, consumers, ends, extras, clients, accounts, links, setup)
 ROWS: Final[dict[str, Row]] = {name: row for theme in _THEMES for name, row in theme.ROWS.items()}
 
 

@@ -82,7 +82,7 @@ def consumer_with_filters(site: Site, size: int, kept: ExitStack) -> Operation:
     return lambda: site.consumer("d", filter_subjects=filters)
 
 
-def _many(site: Site, size: int) -> None:
+def make_many(site: Site, size: int) -> None:
     """Create consumers on one connection."""
     with dial(site.address, greeting=b"SUB _INBOX.c 1\r\n") as connection:
         for number in range(size):
@@ -97,7 +97,7 @@ def _many(site: Site, size: int) -> None:
 def purge_with_consumers(site: Site, size: int, kept: ExitStack) -> Operation:
     """A stream with many consumers is purged, and takes a message that displaces another."""
     site.stream("S", ["s.*"], max_msgs=100_000, max_consumers=size)
-    _many(site, size)
+    make_many(site, size)
     site.fill(100_000, lambda number: f"s.{number % 10}")
 
     def operate() -> None:
@@ -210,21 +210,21 @@ def changed(**config: Any) -> Prepare:
 def recovered(site: Site, size: int, kept: ExitStack) -> Operation:
     """After a restart, each of many consumers is asked for the first time: for its state, and a message."""
     site.stream("S", ["s.*"], max_consumers=size)
-    _many(site, size)
+    make_many(site, size)
     site.fill(100_000, lambda number: f"s.{number % 10}")
     with dial(site.address, greeting=b"SUB _INBOX.n 1\r\n") as connection:
-        _pull_from_each(connection, size, 50)
+        pull_from_each(connection, size, 50)
     site.restart()
 
     def operate() -> None:
         site.ask("CONSUMER.LIST.S")
         with dial(site.address, greeting=b"SUB _INBOX.n 1\r\n") as connection:
-            _pull_from_each(connection, size, 1)
+            pull_from_each(connection, size, 1)
 
     return operate
 
 
-def _pull_from_each(connection: socket.socket, size: int, batch: int) -> None:
+def pull_from_each(connection: socket.socket, size: int, batch: int) -> None:
     body = json.dumps({"batch": batch, "expires": _LONG}).encode()
     lines = [
         b"PUB $JS.API.CONSUMER.MSG.NEXT.S.d%d _INBOX.n %d\r\n%b\r\n" % (n, len(body), body)
@@ -319,7 +319,7 @@ def stream_with_consumers(endpoint: str) -> Prepare:
 
     def prepare(site: Site, size: int, kept: ExitStack) -> Operation:
         site.stream("S", ["s.*"], max_consumers=size)
-        _many(site, size)
+        make_many(site, size)
         site.fill(100_000, lambda number: f"s.{number % 10}")
         return lambda: site.ask(endpoint)
 

@@ -125,3 +125,84 @@ def test_a_stream_that_is_deleted_meanwhile_has_no_consumer(
     site.world.settle()
     [answer] = site.sent(b"answer")
     assert json.loads(answer.payload)["error"]["err_code"] == 10059
+
+
+# -- other filters --------------------------------------------------------------------------------
+
+
+def change_filters(site: Site, *filters: str) -> None:
+    """Ask for other filters."""
+    config = {key: value for key, value in CONFIG.items() if key != "filter_subject"}
+    body = {"stream_name": "S", "config": {**config, "filter_subjects": list(filters)}}
+    site.world.send(
+        b"$JS.API.CONSUMER.DURABLE.CREATE.S.d", json.dumps(body).encode(), reply=b"_INBOX.changed"
+    )
+
+
+@pytest.fixture
+def many() -> Site:
+    """A stream with 400 subjects, of which a consumer has the last messages, 401 to 800, before it."""
+    site = Site()
+    site.create()
+    for number in range(800):
+        site.publish(f"s.{number % 400}")
+    body = json.dumps({"stream_name": "S", "config": CONFIG}).encode()
+    site.world.request(b"$JS.API.CONSUMER.DURABLE.CREATE.S.d", body)
+    site.world.settle()
+    return site
+
+
+def left_of(site: Site, most: int = 1000) -> list[int]:
+    """Pull what the consumer has, and return the sequences."""
+    site.world.delivered.clear()
+    body = b'{"batch": %d, "no_wait": true}' % most
+    site.world.send(b"$JS.API.CONSUMER.MSG.NEXT.S.d", body, reply=b"_INBOX.me")
+    site.world.settle()
+    return [int(each.reply.split(b".")[5]) for each in site.world.delivered if each.reply]
+
+
+def test_other_filters_are_looked_through_in_slices(many: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    consumer = many.account.stream("S").consumers["d"]
+    change_filters(many, "s.1", "s.7", "s.399")
+    assert consumer.patterns == (b"s.*",)  # not yet
+    many.world.settle()
+    assert set(consumer.patterns) == {b"s.1", b"s.7", b"s.399"}
+    assert consumer.feed.count() == 3
+    assert left_of(many) == [402, 408, 800]
+
+
+@pytest.mark.parametrize("steps", range(0, 16, 3))
+def test_what_happens_while_messages_are_looked_through_counts(many: Site, steps: int) -> None:
+    consumer = many.account.stream("S").consumers["d"]
+    sifting = consumer.feed.sift((b"s.1", b"s.7", b"s.200", b"s.399"))
+    for _ in itertools.islice(sifting, steps):
+        pass
+    got = left_of(many, 2)
+    many.ask("STREAM.MSG.DELETE.S", {"seq": 601})
+    many.world.settle()
+    sifted = finish(sifting)
+    consumer.feed.choose((b"s.1", b"s.7", b"s.200", b"s.399"), sifted)
+    assert got == [401, 402]
+    assert consumer.feed.count() == 2
+    assert left_of(many) == [408, 800]
+
+
+def test_a_result_for_other_messages_is_not_used(many: Site) -> None:
+    consumer = many.account.stream("S").consumers["d"]
+    sifted = finish(consumer.feed.sift((b"s.1",)))
+    consumer.reset(None)
+    assert consumer.feed.must_sift((b"s.1",), sifted)
+    assert consumer.feed.must_sift((b"s.2",), finish(consumer.feed.sift((b"s.1",))))
+    consumer.feed.choose((b"s.1",), sifted)
+    assert left_of(many) == [402]
+
+
+def test_a_consumer_that_is_deleted_meanwhile_is_created(many: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "MOST_ITEMS", 1)
+    change_filters(many, "s.1", "s.7")
+    many.world.request(b"$JS.API.CONSUMER.DELETE.S.d", b"")
+    many.world.settle()
+    consumer = many.account.stream("S").consumers["d"]
+    assert set(consumer.patterns) == {b"s.1", b"s.7"}
+    assert left_of(many) == [402, 408]

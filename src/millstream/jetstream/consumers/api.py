@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -26,7 +26,7 @@ from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
 from millstream.jetstream.consumers.dead_letters import check_dead_letter
 from millstream.jetstream.consumers.key_order import check_key_order
-from millstream.jetstream.consumers.start import Start
+from millstream.jetstream.consumers.start import Sifted, Start
 from millstream.jetstream.long_answers import Steps, listed
 from millstream.jetstream.read.lookup import Durable
 from millstream.jsapi import headers as header_names
@@ -114,11 +114,14 @@ class ConsumerApi:
     def create_named(self, place: str, request: ClientRequest) -> Answer:
         return self._create(CreateSubject.of(Form.NAMED, place), request)
 
-    def _create(self, subject: CreateSubject, request: ClientRequest, start: Start | None = None) -> Answer:
+    def _create(
+        self, subject: CreateSubject, request: ClientRequest, found: Start | Sifted | None = None
+    ) -> Answer:
         """Create or update a consumer; in two passes if finding its start or counting messages takes long.
 
         The first pass checks its configuration, finds its start and counts, in pieces; the second, with that
-        start, checks everything again, because others may have changed something meanwhile.
+        start, checks everything again, because others may have changed something meanwhile.  An update of the
+        filters may have to look through many messages first, and then has two passes, too.
         """
         asked = self._bodies.read(request.payload, CreateConsumerRequest)
         _check_level(request)
@@ -145,16 +148,20 @@ class ConsumerApi:
         check_dead_letter(stream, config, name)
         check_key_order(config, existing.config if existing is not None else None, stream.config)
         if existing is None:
-            if start is None:
-                found = stream.consumers.find_start(config)
-                if isinstance(found, Generator):
-                    return self._create_in_pieces(stream, found, subject, request)
-                start = found
-            consumer = stream.consumers.add(config, name, start)
+            if not isinstance(found, Start):
+                start = stream.consumers.find_start(config)
+                if isinstance(start, Generator):
+                    return self._create_in_pieces(stream, start, subject, request)
+                found = start
+            consumer = stream.consumers.add(config, name, found)
         else:
             consumer = existing
             if not consumer_config.same(config, consumer.config):
-                stream.consumers.update(consumer, config)
+                sifted = found if isinstance(found, Sifted) else None
+                sifting = consumer.sift(config, sifted)
+                if sifting is not None:
+                    return self._create_in_pieces(stream, sifting, subject, request)
+                stream.consumers.update(consumer, config, sifted)
             if config.sourcing and config.durable_name:
                 consumer.reset(None)  # who asks anew expects what it has not answered for, counted from one
         return Durable(
@@ -166,10 +173,16 @@ class ConsumerApi:
         )
 
     def _create_in_pieces(
-        self, stream: Stream, finding: Pieces[Start], subject: CreateSubject, request: ClientRequest
+        self,
+        stream: Stream,
+        finding: Pieces[Any],
+        subject: CreateSubject,
+        request: ClientRequest,
     ) -> Steps:
-        start = yield from stream.while_there(finding)
-        answer = self._create(subject, request, start)
+        found = yield from stream.while_there(finding)
+        answer = self._create(subject, request, found)
+        if isinstance(answer, Generator):  # the consumer was deleted, created or reset meanwhile
+            return (yield from answer)
         assert isinstance(answer, Durable)
         return answer
 

@@ -35,7 +35,7 @@ from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.pause import PauseTimer, pause_left_ns
 from millstream.jetstream.consumers.pull_delivery import PullDelivery
 from millstream.jetstream.consumers.push_delivery import PushDelivery
-from millstream.jetstream.consumers.start import Start, find_rest, find_start
+from millstream.jetstream.consumers.start import Sifted, Start, find_rest, find_start
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerInfo, SequenceInfo
 from millstream.jsapi.enums import AckPolicy, DeliverPolicy, RetentionPolicy
 from millstream.jsapi.errors import ApiError, Err
@@ -335,13 +335,20 @@ class Consumer:
     def delete(self) -> None:
         self.stream.consumers.remove(self)
 
-    def update(self, config: ConsumerConfig) -> None:
-        """Apply another checked configuration."""
+    def sift(self, config: ConsumerConfig, sifted: Sifted | None) -> Pieces[Sifted] | None:
+        """Return long work that comes before ``update``; None if there is none, or `sifted` is its result."""
+        patterns = tuple(subject.encode() for subject in filters_of(config))
+        if patterns == self.patterns or not self.feed.takes_long_to_sift(patterns, sifted):
+            return None
+        return self.feed.sift(patterns)
+
+    def update(self, config: ConsumerConfig, sifted: Sifted | None = None) -> None:
+        """Apply another checked configuration; `sifted` is the result of ``sift``."""
         before = self.config
         patterns = self.patterns
         self._take_over(config)
         if patterns != self.patterns:
-            self.feed.choose(self.patterns)
+            self.feed.choose(self.patterns, sifted)
             interest = self.stream.consumers.interest
             interest.refiltered(self, patterns)
             interest.given_back(interest.held_by(self))

@@ -16,6 +16,7 @@ cdef int _TOO_BIG
 cdef int _TIRED
 cdef int _PARKED
 cdef int _PARKED_AT_ONCE
+cdef Py_ssize_t _SIFTED_AT_ONCE
 
 @cython.final
 cdef class Feed:

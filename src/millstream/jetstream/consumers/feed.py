@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from millstream.base.slices import Pieces, finish
 from millstream.jetstream.consumers import delivery as stops
 from millstream.jetstream.consumers.delivery import Delivery
 from millstream.jetstream.consumers.last_messages import Singles
 from millstream.jetstream.consumers.ledger import Ledger
+from millstream.jetstream.consumers.start import Sifted
 from millstream.store.cursor import Cursor
 from millstream.store.record import Record
 from millstream.subjects.match import matches
@@ -33,6 +35,7 @@ _TOO_BIG = stops.TOO_BIG
 _TIRED = stops.TIRED
 _PARKED = -2
 _PARKED_AT_ONCE = 1000  # messages, then others have their turn
+_SIFTED_AT_ONCE = 256  # messages
 
 
 class Feed:
@@ -106,17 +109,34 @@ class Feed:
         """Forget the consumer, which has ended."""
         self._given_up = self._missing = _ignore
 
-    def choose(self, patterns: tuple[bytes, ...]) -> None:
-        """Continue from here with other subjects."""
+    def choose(self, patterns: tuple[bytes, ...], sifted: Sifted | None = None) -> None:
+        """Continue from here with other subjects; `sifted` is the result of ``sift`` for them."""
+        if self.must_sift(patterns, sifted):
+            sifted = finish(self.sift(patterns))
+        if sifted is not None:
+            self._singles = self._singles.narrow(sifted.kept)
         self.patterns = patterns
-        self._singles = Singles([sseq for sseq in self._singles.left() if self._is_wanted(sseq)])
         self._move(self._cursor.seq)
 
-    def _is_wanted(self, sseq: int) -> bool:
-        if not self.patterns or not self._log.peek(sseq, self._record):
-            return not self.patterns
-        subject = self._record.subject()
-        return any(matches(subject, pattern) for pattern in self.patterns)
+    def must_sift(self, patterns: tuple[bytes, ...], sifted: Sifted | None) -> bool:
+        """Return True if ``sift`` comes before ``choose``, unless there is its result already."""
+        if not patterns or not self._singles.first:
+            return False
+        return sifted is None or sifted.patterns != patterns or sifted.singles is not self._singles
+
+    def takes_long_to_sift(self, patterns: tuple[bytes, ...], sifted: Sifted | None) -> bool:
+        """Return True if ``sift`` should be done in slices before ``choose``."""
+        return len(self._singles) > _SIFTED_AT_ONCE and self.must_sift(patterns, sifted)
+
+    def sift(self, patterns: tuple[bytes, ...]) -> Pieces[Sifted]:
+        """Find which of the single messages have subjects that match other patterns."""
+        singles = self._singles
+        kept = yield from singles.sift(lambda sseq: self._has_one_of(patterns, sseq))
+        return Sifted(patterns, singles, kept)
+
+    def _has_one_of(self, patterns: tuple[bytes, ...], sseq: int) -> bool:
+        subject = self._log.subject_of(sseq)
+        return subject is not None and any(matches(subject, pattern) for pattern in patterns)
 
     def skip_to(self, sseq: int) -> None:
         """Skip everything below `sseq`, which is gone."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.slices import Pieces
@@ -77,6 +77,25 @@ class Singles:
     def left(self) -> list[int]:
         """Return all that are still to be delivered."""
         return [sseq for sseq in self._sseqs[self._at :] if sseq not in self._gone]
+
+    def sift(self, is_wanted: Callable[[int], bool]) -> Pieces[Singles]:
+        """Find those that `is_wanted` returns True for, while others are dropped; ``narrow`` follows."""
+        kept, sseq = Singles(), self.first
+        while sseq:
+            at = bisect_left(self._sseqs, sseq, self._at)
+            part = self._sseqs[at : at + _PIECE + 1]
+            sseq = part.pop() if len(part) > _PIECE else 0
+            kept.extend(each for each in part if each not in self._gone and is_wanted(each))
+            yield _PIECE
+        return kept
+
+    def narrow(self, kept: Singles) -> Singles:
+        """Return what is left of the result of ``sift``."""
+        if not self.first:
+            return Singles()
+        kept.removed(self._gone)
+        kept.skip_to(self.first)
+        return kept
 
 
 class LastOfEach:

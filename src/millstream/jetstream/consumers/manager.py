@@ -22,6 +22,7 @@ from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.journal import Alive, Journal
 from millstream.jetstream.consumers.last_messages import LastOfEach
 from millstream.jetstream.consumers.start import (
+    Sifted,
     Start,
     find_start,
     last_per_subject,
@@ -115,9 +116,9 @@ class ConsumerManager(Mapping[str, Consumer]):
             self._gathering.remove(lasts)
             self._listen()
 
-    def update(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        """Apply another checked configuration; see ``on_outcome``."""
-        consumer.update(config)
+    def update(self, consumer: Consumer, config: ConsumerConfig, sifted: Sifted | None = None) -> None:
+        """Apply another checked configuration; see ``on_outcome``, and ``Consumer.sift``."""
+        consumer.update(config, sifted)
         consumer.keeper.configure(config, consumer.created_ns)
 
     def remove(self, consumer: Consumer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,14 @@ class Counted(msgspec.Struct, frozen=True):
     messages: int
     upto: int  # the last sequence that is in it
     removals: int  # of the log at that time, see ``Feed.count``
+
+
+class Sifted(NamedTuple):
+    """The single messages of a consumer that match other patterns."""
+
+    patterns: tuple[bytes, ...]
+    singles: Singles  # that were looked through
+    kept: Singles
 
 
 class Start(msgspec.Struct, frozen=True):
