@@ -386,7 +386,7 @@ def _name_of_file_not_durable() -> list[Replaced]:
 
 
 def _end_not_written_again() -> list[Replaced]:
-    return [(unsynced, "write_end_again", lambda fs, path: None)]
+    return [(unsynced, "write_end_again", lambda fs, path: fs.open(path, create=False))]
 
 
 def _places_not_settled() -> list[Replaced]:

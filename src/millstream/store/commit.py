@@ -97,7 +97,7 @@ def is_first(buffer: RecordBuffer) -> bool:
 
 def needs_note(segment: Segment, end: int) -> bool:
     """Return True if a note must be left before the segment is synced up to `end`."""
-    return not segment.noted and end - segment.synced > unsynced.MOST_IN_DOUBT
+    return unsynced.is_due(segment.synced, end, noted=segment.noted)
 
 
 class Commit:
@@ -228,7 +228,7 @@ class Commit:
     def _sync(self, segment: Segment, end: int) -> None:
         file = self._open(segment, create=False)
         if needs_note(segment, end):
-            unsynced.note(self._fs, self._folder, segment.number)
+            unsynced.note(self._fs, self._folder, segment.number, segment.synced)
             segment.noted = True
         try:
             file.sync()
@@ -243,7 +243,7 @@ class Commit:
 
     def _doubt(self, segment: Segment) -> None:
         segment.doubtful = segment.noted = True
-        unsynced.try_to_note(self._fs, self._folder, segment.number)
+        unsynced.try_to_note(self._fs, self._folder, segment.number, segment.synced)
 
     def _overwrite(self) -> None:
         places: dict[Segment, list[tuple[int, bytes]]] = {}

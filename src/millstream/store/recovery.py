@@ -341,15 +341,18 @@ class Recovery:
         """
         file, number = segment.file, segment.number
         assert file is not None
-        if self._synced and number not in self._noted:
-            segment.synced = segment.size
-            return
+        start = 0
+        if self._synced:
+            if number not in self._noted:
+                segment.synced = segment.size
+                return
+            start = unsynced.start_of(self._fs, self._folder, number)
         try:
-            _write_and_sync(file)
+            _write_and_sync(file, start)
         except StoreError:
             unsynced.try_to_note(self._fs, self._folder, number)
             self._noted.add(number)
-            _write_and_sync(file)  # the system may have told of a failure from before this start
+            _write_and_sync(file, 0)  # the system may have told of a failure from before this start
         segment.synced = segment.size
         if number in self._noted:
             unsynced.clear(self._fs, self._folder, number)
@@ -577,10 +580,13 @@ class _Removed(msgspec.Struct):
         return list(itertools.islice(alive, MOST_LISTED))
 
 
-def _write_and_sync(file: File) -> None:
-    """Sync a file, with its bytes written again: a failed sync may have dropped them.  Raises StoreError."""
+def _write_and_sync(file: File, start: int) -> None:
+    """Sync a file, with its bytes from `start` on written again: a failed sync may have dropped them.
+
+    Raises StoreError.
+    """
     if not isinstance(file, BlockFile):  # such a file was durable before it had its name
-        unsynced.write_again(file, 0)
+        unsynced.write_again(file, start)
     file.sync()
 
 

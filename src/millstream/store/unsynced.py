@@ -4,8 +4,9 @@ After a failed sync, the system may drop what it could not write.  It can still 
 process, and the next sync succeeds without it.  Such bytes have to be written again before anything in them
 counts.  A start finds them in two ways:
 
-* ``0000000005.unsynced``, an empty file: the whole segment is written again.  It is made when a sync fails,
-  and before a sync of more than ``MOST_IN_DOUBT`` bytes.
+* ``0000000005.unsynced``, a note: the segment is written again from the offset that it gives, or as a whole
+  if it gives none, as those of earlier versions.  It is made when a sync fails, and before a sync of more
+  than ``MOST_IN_DOUBT`` bytes; then it is renewed once in a MiB.
 * The server was killed before it could make that file.  Then they are at the end of the last segment, not
   more than ``MOST_IN_DOUBT`` of them and the zeros behind.  ``write_end_again`` writes these.
 
@@ -16,27 +17,62 @@ disk.
 from __future__ import annotations
 
 import contextlib
+import re
+import threading
 
 from millstream.store.errors import StoreError
 from millstream.store.fill import MOST_AHEAD
 from millstream.store.fs import File, FileSystem
 
 MOST_IN_DOUBT = 192 * 1024  # bytes that are synced without a note
+_RENEWED_SHIFT = 20
+_WHOLE = b"whole".ljust(21) + b"\n"
+_OFFSET = re.compile(rb"([0-9]{10}) \1\n")
+_writing = threading.Lock()  # a note: erasures and commits have their own threads
 
 
 def _path(folder: str, number: int) -> str:
     return f"{folder}/{number:010d}.unsynced"
 
 
-def note(fs: FileSystem, folder: str, number: int) -> None:
-    """Leave a note.  Raises StoreError."""
-    fs.open(_path(folder, number), create=True).close()
+def is_due(synced: int, end: int, *, noted: bool) -> bool:
+    """Return True if a note must be made or renewed before a segment is synced from `synced` to `end`."""
+    if noted:
+        return end >> _RENEWED_SHIFT > synced >> _RENEWED_SHIFT
+    return end - synced > MOST_IN_DOUBT
 
 
-def try_to_note(fs: FileSystem, folder: str, number: int) -> None:
+def note(fs: FileSystem, folder: str, number: int, start: int | None = None) -> None:
+    """Leave a note: what is before `start` is durable, or nothing is.  Raises StoreError.
+
+    A note about the whole segment stays one.  On a full disk, a note may have no text, and then is one.
+    """
+    text = _WHOLE if start is None else b"%010d %010d\n" % (start, start)
+    with _writing:
+        file = fs.open(_path(folder, number), create=True)
+        try:
+            with contextlib.suppress(StoreError):
+                if file.size() == 0:
+                    file.append(text)
+                elif file.read(0, len(_WHOLE)) != _WHOLE:
+                    file.overwrite(0, text, sync=False)
+        finally:
+            file.close()
+
+
+def try_to_note(fs: FileSystem, folder: str, number: int, start: int | None = None) -> None:
     """Leave a note, or none if the disk does not allow it."""
     with contextlib.suppress(StoreError):
-        note(fs, folder, number)
+        note(fs, folder, number, start)
+
+
+def start_of(fs: FileSystem, folder: str, number: int) -> int:
+    """Return the offset from which the segment of a note is written again."""
+    try:
+        found = _OFFSET.fullmatch(fs.read_all(_path(folder, number)))
+    except StoreError:
+        return 0
+    return 0 if found is None else int(found[1])
 
 
 def clear(fs: FileSystem, folder: str, number: int) -> None:
@@ -62,6 +98,7 @@ def write_again(file: File, start: int) -> None:
     Some systems need room to overwrite.  A server must start on a full disk, so that clients can read and
     remove.
     """
+    start = min(start, file.size())
     try:
         file.overwrite(start, file.read(start, file.size() - start), sync=False)
     except StoreError as error:
