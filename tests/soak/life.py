@@ -6,9 +6,12 @@ Clients come and go, over TCP and WebSocket, publish, read with push and pull co
 streams, mirrors, sources and consumers are made and deleted, keys and objects are put, watched and deleted,
 readers do not read, leaf links are made and cut, the configuration is reloaded, a second server is linked,
 and a gateway serves requests.  If Spark is installed, a pipeline archives a stream beside them, unless
-``--no-spark`` is given.  Each part of the time is followed by silence.  In the first silence everything has
-been used once; in the last, all processes but Spark must have the same numbers of descriptors, threads,
-tasks, connections, subscriptions, streams and consumers as then, and not much more memory.
+``--no-spark`` is given.  Another process measures what a client waits that has nothing else to do.
+
+Each part of the time is followed by silence.  In the first silence everything has been used once, and what
+has a limit has reached it, if a part takes ten minutes; in the last, all processes but Spark must have the
+same numbers of descriptors, threads, tasks, connections, subscriptions, streams and consumers as then, and
+not much more memory.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -42,11 +45,18 @@ from nats.js.errors import Error as JetStreamError
 from tests.kits.gateway.v2 import GatewayProcess, gateway_process
 from tests.kits.ports import free_ports
 from tests.kits.reference import ServerKind, ServerProcess
+from tests.soak.latencies import Latencies
+from tests.soak.probe import probing
+from tests.soak.resources import Sample, children, leaks, sample_process, sample_server
 
 PARTS = 6  # of the time, each followed by silence
-MOST_GROWTH = 0.10  # of memory, between the first silence and the last
 SETTLES_S = 15.0  # time-outs of what clients left behind
+# Limits, each of which is reached in the first part: what comes later is a leak.
+CLOSED = "max_closed_clients: 100\n"  # shown by monitoring; 10,000 take 13 MB
 KEPT = 5_000  # messages in the stream that everybody uses
+ARCHIVED = 20_000  # messages in the stream that Spark reads, which may be a minute behind
+CLIENTS = 8  # at a time
+OBJECTS = 25  # names of each: nats-py waits for ever for an object that somebody else replaces
 TENANTS = 40  # names of streams that come and go
 PAYLOADS = ("1MB", "2MB")  # a reload changes the limit
 PIPELINE = """
@@ -69,45 +79,6 @@ _GONE = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutError,
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """The resources of a process while nobody uses it."""
-
-    memory_kb: int
-    descriptors: int
-    threads: int
-    tasks: int = 0
-    connections: int = 0
-    subscriptions: int = 0
-    streams: int = 0
-    consumers: int = 0
-
-
-def sample_process(pid: int) -> Sample:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    descriptors = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return Sample(int(fields["VmRSS"].split()[0]), descriptors, int(fields["Threads"]))
-
-
-async def sample_server(server: ServerProcess) -> Sample:
-    async with httpx.AsyncClient(base_url=server.monitor_url, timeout=60) as http:
-        stacks = (await http.get("/stacksz")).text.splitlines()
-        general = (await http.get("/varz")).json()
-        stored = (await http.get("/jsz")).json()
-    found = sample_process(server.pid)
-    return Sample(
-        found.memory_kb,
-        found.descriptors,
-        found.threads,
-        sum(line.startswith("task ") for line in stacks),
-        general["connections"],
-        general["subscriptions"],
-        stored.get("streams", 0),
-        stored.get("consumers", 0),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Site:
     """The server under load, and another that is linked to it."""
 
@@ -123,7 +94,7 @@ class Site:
 def configured(websocket_port: int, leaf_port: int, payload: str = PAYLOADS[0]) -> str:
     """Return the configuration of the server under load."""
     return (
-        f"debug: false\nmax_payload: {payload}\n"
+        f"{CLOSED}max_payload: {payload}\n"
         f'websocket {{ listen: "127.0.0.1:{websocket_port}", no_tls: true }}\n'
         f'leafnodes {{ listen: "127.0.0.1:{leaf_port}" }}\n'
     )
@@ -139,7 +110,7 @@ class Life:
         self.gateway = gateway
         self.did: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
-        self.took_s: dict[str, list[float]] = defaultdict(list)
+        self.latencies = Latencies()
         self.until = 0.0
 
     # -- what clients do --------------------------------------------------------------------------
@@ -200,7 +171,7 @@ class Life:
 
     async def objects(self, client: Client) -> None:
         store = await client.jetstream(timeout=10).object_store("O")
-        name = f"o{self.random.randrange(10_000)}"
+        name = f"{client.options['name']}-{self.random.randrange(OBJECTS)}"
         await store.put(name, self.random.randbytes(200_000))
         await store.get(name)
         await store.delete(name)
@@ -247,14 +218,14 @@ class Life:
     def goes_on(self) -> bool:
         return time.monotonic() < self.until
 
-    async def clients(self) -> None:
+    async def clients(self, name: str) -> None:
         """One connection after another, each for a while."""
         while self.goes_on:
             with contextlib.suppress(*_GONE):
                 url = self.server.client_url
                 if self.random.random() < 0.25:
                     url = f"ws://127.0.0.1:{self.site.websocket_port}"
-                client = await nats.connect(url, allow_reconnect=False, error_cb=_ignore)
+                client = await nats.connect(url, name=name, allow_reconnect=False, error_cb=_ignore)
                 leaves = time.monotonic() + self.random.uniform(0.1, 10)
                 while self.goes_on and time.monotonic() < leaves:
                     act = self.random.choice(
@@ -318,30 +289,31 @@ class Life:
                     await self._timed("over_http", self.over_http, http)
 
     async def _timed(self, name: str, act: Callable[[Any], Awaitable[None]], argument: Any) -> None:
-        began = time.monotonic()
         try:
             async with asyncio.timeout(_LONGEST_S):  # nats-py waits for ever for an object that was replaced
-                await act(argument)
+                with self.latencies.timed(name):
+                    await act(argument)
         except _GONE as error:
             self.refused[f"{name}: {type(error).__name__}"] += 1
             return
         self.did[name] += 1
-        self.took_s[name].append(time.monotonic() - began)
 
     # -- parts ------------------------------------------------------------------------------------
 
-    async def part(self, seconds: float) -> None:
+    async def part(self, seconds: float) -> str:
         """Load the server for a while, then wait until everything that clients left has timed out."""
-        self.took_s.clear()
         self.until = time.monotonic() + seconds
-        lives = [self.clients() for _ in range(8)]
+        lives = [self.clients(f"client{number}") for number in range(CLIENTS)]
         lives += [self.tenants(), self.slow_readers(), self.leaf_links(), self.reloads()]
         lives += [self.browsers(), self.browsers()]
-        async with asyncio.TaskGroup() as group:
-            for life in lives:
-                group.create_task(life)
+        async with probing(self.server.client_url) as probed, asyncio.TaskGroup() as group:
+            lag = group.create_task(self.latencies.time_the_loop())
+            tasks = [group.create_task(life) for life in lives]
+            await asyncio.wait(tasks)
+            lag.cancel()
         await self.delete_tenants()
         await asyncio.sleep(SETTLES_S)
+        return f"load: {self.latencies.take()}\nlone client: {probed[0]}"
 
     async def delete_tenants(self) -> None:
         """Delete the streams that stayed because a request took too long."""
@@ -360,50 +332,34 @@ class Life:
             "gateway": sample_process(self.gateway.pid),
         }
 
-    def latencies(self) -> str:
-        parts = []
-        for name, took in sorted(self.took_s.items()):
-            took.sort()
-            p50, p99 = (took[int(len(took) * share)] * 1000 for share in (0.5, 0.99))
-            parts.append(f"{name} {p50:.1f}/{p99:.1f}")
-        return ", ".join(parts)
-
 
 async def _ignore(_: Exception) -> None: ...
 
 
-def leaks(before: Sample, after: Sample) -> list[str]:
-    """Return what is left over."""
-    found = [
-        f"{name}: {getattr(before, name)} before, {getattr(after, name)} after"
-        for name in Sample.__slots__
-        if name != "memory_kb" and getattr(after, name) > getattr(before, name)
-    ]
-    if after.memory_kb > before.memory_kb * (1 + MOST_GROWTH):
-        found.append(f"memory: {before.memory_kb} KB before, {after.memory_kb} KB after")
-    return found
-
-
-async def live(minutes: float, seed: int, *, spark: bool) -> int:
+async def live(minutes: float, seed: int, kind: ServerKind, *, spark: bool) -> int:
     async with AsyncExitStack() as stack:
         websocket_port, leaf_port = free_ports(2)
         config = configured(websocket_port, leaf_port)
-        server = ServerProcess(ServerKind.MILLSTREAM, config=config, jetstream=True, monitor=True)
-        stack.enter_context(server)
-        remote = f"leafnodes {{ reconnect: 1s, remotes: [ {{ url: nats-leaf://127.0.0.1:{leaf_port} }} ] }}"
-        spoke = stack.enter_context(ServerProcess(ServerKind.MILLSTREAM, config=remote, monitor=True))
+        server = stack.enter_context(ServerProcess(kind, config=config, jetstream=True, monitor=True))
+        remote = f"url: nats-leaf://127.0.0.1:{leaf_port}"
+        link = f"{CLOSED}leafnodes {{ reconnect: 1s, remotes: [ {{ {remote} }} ] }}"
+        spoke = stack.enter_context(ServerProcess(kind, config=link, monitor=True))
         await prepare(server)
+        pids = {"load": os.getpid()}
         if spark:
-            stack.enter_context(pipeline(server.client_url))
+            pids["pipeline"] = stack.enter_context(pipeline(server.client_url))
         gateway = await stack.enter_async_context(gateway_process(server.client_url))
         life = Life(seed, Site(server, spoke, websocket_port, leaf_port), gateway)
         samples = []
         for number in range(PARTS):
-            await life.part(max(minutes * 60 / PARTS - SETTLES_S, 5.0))
+            latencies = await life.part(max(minutes * 60 / PARTS - SETTLES_S, 5.0))
             samples.append(await life.look())
-            for name, sample in samples[-1].items():
-                print(f"part {number + 1}: {name:8} {sample}")
-            print(f"        ms, median/99th: {life.latencies()}", flush=True)
+            started = children(pids["pipeline"]) if spark else {}
+            others = {name: sample_process(pid) for name, pid in (pids | started).items()}
+            print(f"PART {number + 1}, {time.strftime('%H:%M:%S')}")
+            for name, sample in (samples[-1] | others).items():
+                print(f"{name}: {sample}")
+            print(f"ms, median/99th/longest (how many): {latencies}", flush=True)
     print(f"did {dict(life.did)}\nrefused {dict(life.refused)}")
     first, last = samples[0], samples[-1]
     found = [f"{name}, {line}" for name in first for line in leaks(first[name], last[name])]
@@ -416,7 +372,7 @@ async def prepare(server: ServerProcess) -> None:
     client = await nats.connect(server.client_url)
     streams = client.jetstream(timeout=30)
     await streams.add_stream(StreamConfig(name="KEPT", subjects=["kept.>"], max_msgs=KEPT))
-    await streams.add_stream(StreamConfig(name="ARCHIVED", subjects=["archived.>"], max_msgs=200_000))
+    await streams.add_stream(StreamConfig(name="ARCHIVED", subjects=["archived.>"], max_msgs=ARCHIVED))
     for number in range(4):
         config = ConsumerConfig(durable_name=f"c{number}", ack_policy=AckPolicy.EXPLICIT, max_ack_pending=100)
         await streams.add_consumer("KEPT", config)
@@ -426,8 +382,8 @@ async def prepare(server: ServerProcess) -> None:
 
 
 @contextmanager
-def pipeline(nats_url: str) -> Iterator[None]:
-    """Run a pipeline of local Spark, with files in a folder of its own."""
+def pipeline(nats_url: str) -> Iterator[int]:
+    """Run a pipeline of local Spark, with files in a folder of its own, and return its process."""
     with TemporaryDirectory() as folder:
         Path(folder, "pipeline.toml").write_text(PIPELINE)
         with Path(folder, "log").open("wb") as log:
@@ -439,7 +395,7 @@ def pipeline(nats_url: str) -> Iterator[None]:
                 stderr=log,
             )
         try:
-            yield
+            yield process.pid
             files = len(list(Path(folder).glob("archive/**/*.parquet")))
             text = Path(folder, "log").read_text(errors="replace")
             print(f"pipeline: {files} files, {'runs' if process.poll() is None else text[-2000:]}")
@@ -454,6 +410,7 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--server", type=ServerKind, choices=list(ServerKind), default=ServerKind.MILLSTREAM)
     parser.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
@@ -462,7 +419,7 @@ def main() -> int:
     )
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    return asyncio.run(live(chosen.minutes, chosen.seed, spark=chosen.spark))
+    return asyncio.run(live(chosen.minutes, chosen.seed, chosen.server, spark=chosen.spark))
 
 
 if __name__ == "__main__":
