@@ -17,6 +17,8 @@ cdef Py_ssize_t _MOST_GATHERED
 cdef class LogRemoval:
     cdef public list gone
     cdef public object free
+    cdef bint _drops_many
+    cdef bint _dropped
     cdef LogState _state
     cdef SegmentChain _chain
     cdef SubjectIndex _index
@@ -69,7 +71,9 @@ cdef class LogRemoval:
     cpdef hold(self, Segment segment)
     cpdef release(self, Segment segment)
     cpdef list needed_removals(self, Segment segment)
-    @cython.locals(other=Segment)
     cdef _drop(self, Segment segment)
+    @cython.locals(other=Segment)
+    cdef _retire_empty(self)
+    cdef _look_again(self)
     @cython.locals(other=Segment)
     cdef bint _lies_elsewhere(self, unsigned long long seq, Segment segment) except -1

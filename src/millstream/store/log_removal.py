@@ -52,6 +52,8 @@ class LogRemoval:
         self.gone: list[int] | None = None  # if somebody wants to know: what was removed since it looked
         # Gets the work of freeing the tree of subjects when all are gone.
         self.free: Callable[[Pieces[None]], object] = id
+        self._drops_many = False  # ``_look_again`` follows
+        self._dropped = False  # a segment, meanwhile
         self._state = state
         self._chain = chain
         self._index = index
@@ -108,6 +110,7 @@ class LogRemoval:
             return self._remove_all()
         before = self._state.messages
         reached = seq
+        self._drops_many = True
         try:
             for segment in list(self._chain.segments):
                 if segment.base_seq >= seq:
@@ -120,6 +123,7 @@ class LogRemoval:
                     self._forget_range(segment, start, segment.first_not_below(seq), None)
                 self.retire(segment)
         finally:  # if a part cannot be read, what lies before it is gone
+            self._look_again()
             if self._state.messages != before:
                 self._gathered.raise_floor(reached)
             self.advance_first(max(reached, self._state.first_seq))
@@ -130,9 +134,13 @@ class LogRemoval:
         before = self._state.messages
         if self.gone is not None:
             self.gone.extend(self._reader.sequences(self._state.first_seq, self._state.last_seq))
-        for segment in list(self._chain.segments):
-            segment.mark_all_removed()
-            self.retire(segment)
+        self._drops_many = True
+        try:
+            for segment in list(self._chain.segments):
+                segment.mark_all_removed()
+                self.retire(segment)
+        finally:
+            self._look_again()
         self.free_subjects()
         self._state.is_empty_now()
         if before:
@@ -351,9 +359,23 @@ class LogRemoval:
             self._gathered.raise_floor(segment.floor)
         if not self._chain.cancel_job(segment):  # otherwise its end dooms the segment
             self._gathered.doom(segment)
+        if self._drops_many:
+            self._dropped = True
+        else:
+            self._retire_empty()
+
+    def _retire_empty(self) -> None:
+        """Drop segments that were kept for what they say of one that was dropped, perhaps."""
         for other in list(self._chain.segments):
-            if other.live == 0:  # it was kept for what it says of this one, perhaps
+            if other.live == 0:
                 self.retire(other)
+
+    def _look_again(self) -> None:
+        """Do after many drops what otherwise follows each: it looks at all segments."""
+        self._drops_many = False
+        if self._dropped:
+            self._dropped = False
+            self._retire_empty()
 
     def _lies_elsewhere(self, seq: int, segment: Segment) -> bool:
         """Return True if the file of another segment may have `seq`."""

@@ -13,16 +13,17 @@ cdef class SegmentChain:
     cdef public object job
     cdef public bint closed
     cdef Numbers _bases
+    cdef bint _outdated
     cdef Numbers _latest
 
     cpdef append(self, Segment segment)
-    @cython.locals(position=Py_ssize_t)
     cpdef drop(self, Segment segment)
     cpdef times_changed(self)
     cpdef move(self, str folder)
     cpdef bint cancel_job(self, Segment segment) except -1
     @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t position_of(self, unsigned long long seq) except -1
+    @cython.locals(segment=Segment)
     cpdef Py_ssize_t count_up_to(self, unsigned long long seq) except -1
     @cython.locals(position=Py_ssize_t)
     cpdef Segment segment_of(self, unsigned long long seq)

@@ -29,23 +29,21 @@ class SegmentChain:
         self.job: SegmentJob | None = None  # long work on one of them that is in progress
         self.closed = False
         self._bases = Numbers(8)
+        self._outdated = False  # `_bases` lacks what was dropped
         self._latest: Numbers | None = None  # the highest time up to each sealed segment, if known
 
     def append(self, segment: Segment) -> None:
         """Add the next segment, which becomes the active one."""
         self.segments.append(segment)
-        self._bases.push(segment.base_seq)
+        if not self._outdated:
+            self._bases.push(segment.base_seq)
         self._latest = None
         self.active = segment
 
     def drop(self, segment: Segment) -> None:
         """Remove a segment that is no longer needed."""
-        position = self.segments.index(segment)
-        del self.segments[position]
-        bases = self._bases.to_list()
-        del bases[position]
-        self._bases = Numbers(8)
-        self._bases.extend(bases)
+        self.segments.remove(segment)
+        self._outdated = True  # thousands may be dropped before anything is looked up
         self._latest = None
         segment.epoch += 1
         self.tables.drop(segment)
@@ -75,6 +73,11 @@ class SegmentChain:
 
     def count_up_to(self, seq: int) -> int:
         """Return how many segments begin at or below `seq`."""
+        if self._outdated:
+            self._outdated = False
+            self._bases = Numbers(8)
+            for segment in self.segments:
+                self._bases.push(segment.base_seq)
         return self._bases.first_not_below(seq + 1)
 
     def segment_of(self, seq: int) -> Segment | None:

@@ -214,6 +214,18 @@ def mostly_removed(site: Site, scale: int) -> None:
     site.loop.run_ready()
 
 
+def in_many_files(site: Site, scale: int) -> None:
+    """A stream of many segments with a message each."""
+    site.ask("STREAM.CREATE.M", {"name": "M", "subjects": ["m.*"]})
+    stream = site.account.stream("M")
+    for number in range(2 * scale):
+        site.client.say(b"PUB m.%d 0\r\n\r\n" % number)
+        stream.log.roll()
+        site.account.committer.dirty(stream)
+        site.loop.run_ready()
+    assert len(layout(stream.log)) == 2 * scale + 1
+
+
 def compact(site: Site) -> None:
     stream = site.account.stream("M")
     before = layout(stream.log)[0].size
@@ -397,6 +409,8 @@ OPERATIONS: list[tuple[str, Hold, Callable[[Site], Any]]] = [
             Site.ask, endpoint="STREAM.UPDATE.M", body={"name": "M", "subjects": ["m.*"], "max_msgs": 10}
         ),
     ),
+    ("purge many files", in_many_files, lambda site: site.ask("STREAM.PURGE.M")),
+    ("purge all but one of many files", in_many_files, lambda site: site.ask("STREAM.PURGE.M", {"keep": 1})),
     ("old messages go", aging, lambda site: expire(site, 60.2)),
     ("old messages go that are not acknowledged", awaited, lambda site: expire(site, 60.2)),
     ("messages expire", expiring, lambda site: expire(site, 60.2)),
