@@ -62,6 +62,8 @@ class Watchdog:
         self.busy_s += took
         if took >= _LONG_S:
             self._note(took, kind, what)
+        elif self._part_s >= _LONG_S:  # longer than the step: a collection of garbage that came before it
+            self._note(self._part_s, kind, what)
         self._part_s = 0.0
 
     def since(self, began: float) -> float:
@@ -82,18 +84,21 @@ class Watchdog:
             self.most_items[name] = items
 
     def watch_collections(self) -> Callable[[], None]:
-        """Record the pauses of the garbage collector in this thread; return a function that stops that."""
+        """Record the pauses of the garbage collector; return a function that stops that.
+
+        A collection in another thread holds the interpreter lock, so the loop waits for it, too.
+        """
         owner = threading.get_ident()
         began = 0.0
 
         def collecting(phase: str, info: dict[str, int]) -> None:
             nonlocal began
-            if threading.get_ident() != owner:
-                return
             if phase == "start":
                 began = self._now()
-            else:
+            elif threading.get_ident() == owner:
                 self.part_ended(self._now() - began, "garbage collection")
+            else:
+                self.part_ended(self._now() - began, "garbage collection of another thread")
 
         gc.callbacks.append(collecting)
         return partial(gc.callbacks.remove, collecting)

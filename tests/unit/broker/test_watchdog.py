@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 from functools import partial
 
 import pytest
@@ -127,6 +128,34 @@ def test_a_pause_of_the_garbage_collector_has_a_name() -> None:
     assert list(dog.long_steps) == ["garbage collection"]
     gc.collect()
     assert dog.since(began) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_pause_between_two_steps_is_recorded_once(elsewhere: bool) -> None:
+    hand = Hand()
+    dog = Watchdog(hand)
+    stop = dog.watch_collections()
+
+    def slow(phase: str, info: dict[str, int]) -> None:
+        hand.now += 0.02 if phase == "start" else 0.0
+
+    gc.callbacks.append(slow)
+    try:
+        if elsewhere:
+            thread = threading.Thread(target=gc.collect)
+            thread.start()
+            thread.join()
+        else:
+            gc.collect()
+    finally:
+        gc.callbacks.remove(slow)
+        stop()
+    for _ in range(2):
+        step(dog, hand, 0.001, "read")
+    name = "garbage collection of another thread" if elsewhere else "garbage collection"
+    assert list(dog.long_steps) == [name]
+    assert dog.long_steps[name].count == 1
+    assert dog.long_steps[name].longest_s == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize("way", ["read", "made", "timer", "turn", "slice"])
