@@ -537,33 +537,41 @@ class AccountJetStream:
                 guard.alone("keeping removals", self.committer.flush, stream)
                 guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
         for stream in list(self.streams.values()):
-            guard.alone(f"stopping stream {stream.name}", stream.stop)
-            flushed = kept = False
-            try:
-                self.committer.flush(stream)
-                flushed = True
-            except StoreError as error:
-                _log.error("stream %s: %s", stream.name, error)
-            except Exception as error:
-                guard.report(f"the last commit of stream {stream.name}", error)
-            try:
-                stream.consumers.stop(records=flushed)
-                kept = True
-            except StoreError as error:
-                _log.error("consumers of stream %s: %s", stream.name, error)
-            except Exception as error:
-                guard.report(f"stopping the consumers of stream {stream.name}", error)
-            guard.alone(f"stopping stream {stream.name}", self.committer.forget, stream)
-            is_synced = is_synced and flushed and kept
-            if flushed:
-                guard.alone(f"keeping the ids of stream {stream.name}", stream.ids.keep)
-            guard.alone(f"closing stream {stream.name}", stream.close)
-            yield 1
+            if self.streams.get(stream.name) is stream:
+                is_synced = self._stop_one(stream) and is_synced
+                yield 1
         self.committer.stop()
         self._ready_folders.stop()
         self._removal.stop()
         if is_synced:
             orderly_end.leave(self._fs, self._folder)
+
+    def _stop_one(self, stream: Stream) -> bool:
+        """Stop a stream and make everything of it durable; return False if that is not possible."""
+        name = stream.name
+        guard.alone(f"stopping stream {name}", stream.stop)
+        flushed = kept = False
+        try:
+            self.committer.flush(stream)
+            flushed = True
+        except StoreError as error:
+            _log.error("stream %s: %s", name, error)
+        except Exception as error:
+            guard.report(f"the last commit of stream {name}", error)
+        if self.streams.get(name) is not stream:
+            return True  # its creation was under way, and failed
+        try:
+            stream.consumers.stop(records=flushed)
+            kept = True
+        except StoreError as error:
+            _log.error("consumers of stream %s: %s", name, error)
+        except Exception as error:
+            guard.report(f"stopping the consumers of stream {name}", error)
+        guard.alone(f"stopping stream {name}", self.committer.forget, stream)
+        if flushed:
+            guard.alone(f"keeping the ids of stream {name}", stream.ids.keep)
+        guard.alone(f"closing stream {name}", stream.close)
+        return flushed and kept
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
         """Apply other limits to messages stored from now on."""

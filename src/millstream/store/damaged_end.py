@@ -5,8 +5,8 @@ Pure functions on the bytes of a file, for ``recovery``.
 
 from __future__ import annotations
 
-from millstream.store.fill import has_lost_sector, is_plausible
-from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, seq_in_mark
+from millstream.store.fill import SECTOR, has_lost_sector, is_plausible
+from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record, end_mark, seq_in_mark
 from millstream.store.scan import Gap, Scan
 from millstream.store.segment import FILE_HEADER_SIZE, MAGIC, start_in_header
 
@@ -15,7 +15,17 @@ _MARK_START = MAX_RECORD.to_bytes(4, "little")
 
 def may_be_torn(gap: Gap, data: bytes, found: Scan) -> bool:
     """Return True if power may have gone while a damaged part of the last file was written."""
-    return gap.offset >= found.durable and has_lost_sector(data, gap.offset, gap.offset + gap.size)
+    if gap.offset < found.durable:
+        return False
+    return has_lost_sector(data, gap.offset, gap.offset + gap.size) or _is_old(
+        data, gap.offset, gap.first_seq
+    )
+
+
+def _is_old(data: bytes, at: int, seq: int) -> bool:
+    """Return True if the sector where a record begins still has the end mark that was there before."""
+    here = -at % SECTOR
+    return 0 < here < HEADER_SIZE and data[at : at + here] == end_mark(seq, at)[:here]
 
 
 def start_for(data: bytes) -> int | None:

@@ -126,13 +126,12 @@ class Recovery:
         """Open the log from the files in its folder."""
         self._has_reach = reach.NAME in names
         logs, summaries = self._list(names)
-        for number in logs:
-            may_grow = number == logs[-1] and number not in summaries
-            tail = self._before = self._tail
-            self._tail = None
-            segment = self._open(number, may_grow=may_grow)
-            self._check_end(tail, segment)
-            self._log.repair.adopt(segment)
+        try:
+            self._open_all(logs, summaries)
+        except StoreError:
+            for segment, gap, reason in self._gaps:  # what is mended already is not found again
+                _tell(segment_path(self._folder, segment.number), gap, reason, gap.most)
+            raise
         self._log.state.last_timestamp = max(self._log.state.last_timestamp, self._latest)
         if self._log.chain.segments and self._log.chain.segments[-1].sealed:
             self._begin_after_missing(max([*logs, *summaries]) + 1)
@@ -179,6 +178,15 @@ class Recovery:
         return sorted(logs), summaries
 
     # -- one segment ------------------------------------------------------------------------------
+
+    def _open_all(self, logs: Sequence[int], summaries: set[int]) -> None:
+        for number in logs:
+            may_grow = number == logs[-1] and number not in summaries
+            tail = self._before = self._tail
+            self._tail = None
+            segment = self._open(number, may_grow=may_grow)
+            self._check_end(tail, segment)
+            self._log.repair.adopt(segment)
 
     def _open(self, number: int, *, may_grow: bool) -> Segment:
         """Open a segment; `may_grow`: it is the last one, and nothing shows that it was sealed."""
@@ -497,9 +505,7 @@ class Recovery:
     def _report(self, number: int, gap: Gap, reason: str, messages: int, sequences: list[int]) -> None:
         path = segment_path(self._folder, number)
         self._log.losses.add(Damage(path, gap.offset, gap.size, reason, sequences), messages)
-        _log.error(
-            "%s: %s, %d bytes at %d, at most %d messages lost", path, reason, gap.size, gap.offset, messages
-        )
+        _tell(path, gap, reason, messages)
 
     # -- what was to be erased --------------------------------------------------------------------
 
@@ -604,3 +610,9 @@ def _begin_behind_removed(segment: Segment) -> None:
     used = max([segment.last_seq, segment.floor - 1, *segment.removals.to_list()])
     segment.start_seq = segment.base_seq = used + 1
     segment.last_seq = used
+
+
+def _tell(path: str, gap: Gap, reason: str, messages: int) -> None:
+    _log.error(
+        "%s: %s, %d bytes at %d, at most %d messages lost", path, reason, gap.size, gap.offset, messages
+    )

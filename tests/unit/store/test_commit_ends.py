@@ -9,7 +9,7 @@ import pytest
 
 from millstream.store.errors import StoreError
 from millstream.store.log import Log
-from millstream.store.record import HEADER_SIZE, Record
+from millstream.store.record import HEADER_SIZE, Record, end_mark
 from millstream.store.recovery import open_log
 from tests.kits.crashfs import SECTOR, CrashFileSystem, Keep, PowerCut
 
@@ -69,6 +69,32 @@ def test_an_origin_sends_a_torn_last_commit_again() -> None:
     log = open_log(fs, "s", refills=True)
     assert live(log) == [1, 2, 3, 4]
     assert (log.last_seq, log.losses.reach) == (4, 6)
+
+
+# With fewer bytes, the checksum proves those that are lost; with one more, the mark is whole.
+@pytest.mark.parametrize("here", range(5, HEADER_SIZE - 1))
+def test_an_origin_sends_again_what_began_in_a_sector_that_was_lost(here: int) -> None:
+    """The sector is not empty: it has what was there before, the first bytes of the last end mark."""
+
+    def begin(size: int) -> tuple[CrashFileSystem, Log]:
+        fs = CrashFileSystem()
+        log = open_log(fs, "s")
+        log.mark_ends(True)
+        put(log, range(1, 2), size)
+        commit(log)
+        return fs, log
+
+    size = ENTRY - begin(ENTRY)[1].chain.segments[0].size % SECTOR + SECTOR - here
+    fs, log = begin(size)
+    end = log.chain.segments[0].size
+    assert end % SECTOR == SECTOR - here
+    put(log, range(2, 5))
+    commit(log)
+    log.close()
+    fs.damage(PATH, lambda data: data.__setitem__(slice(end, end + here), end_mark(2, end)[:here]))
+    log = open_log(fs, "s", refills=True)
+    assert live(log) == [1]
+    assert (log.last_seq, log.losses.reach) == (1, 4)
 
 
 def test_an_origin_sends_damaged_messages_at_the_end_again() -> None:
