@@ -120,6 +120,8 @@ class Recovery:
         self._before: Gap | None = None  # at the end of the segment before
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
         self._has_reach = False
+        self._numbers: Sequence[int] = ()
+        self._unfinished = 0  # a segment that was given up when a write failed
         self._noted: set[int] = set()  # numbers of segments whose sync failed
 
     def run(self, names: Sequence[str]) -> None:
@@ -180,6 +182,7 @@ class Recovery:
     # -- one segment ------------------------------------------------------------------------------
 
     def _open_all(self, logs: Sequence[int], summaries: set[int]) -> None:
+        self._numbers = logs
         for number in logs:
             may_grow = number == logs[-1] and number not in summaries
             tail = self._before = self._tail
@@ -187,6 +190,17 @@ class Recovery:
             segment = self._open(number, may_grow=may_grow)
             self._check_end(tail, segment)
             self._log.repair.adopt(segment)
+
+    def _is_before_empty(self, number: int) -> bool:
+        """Return True if the next segment is the last, and nothing was written to it yet."""
+        if number not in self._numbers[-2:-1]:
+            return False
+        path = segment_path(self._folder, self._numbers[-1])
+        file = self._opened.get(path) or self._fs.open(path, create=False)
+        size = file.size()
+        if path not in self._opened:
+            file.close()
+        return size <= FILE_HEADER_SIZE
 
     def _open(self, number: int, *, may_grow: bool) -> Segment:
         """Open a segment; `may_grow`: it is the last one, and nothing shows that it was sealed."""
@@ -279,7 +293,13 @@ class Recovery:
             rest = len(data) - found.end
             if found.marked:
                 file.truncate(found.end)  # it was sealed, and power went before the zeros were cut off
-            elif rest > 0:
+            elif rest <= 0:
+                pass
+            elif self._is_before_empty(number) and is_torn(data, found.end, segment.last_seq + 1):
+                self._unfinished = number
+                _log.warning("%s: cut %d bytes of a write that did not finish", path, rest)
+                file.truncate(found.end)
+            else:
                 segment.note_gap(len(data))
                 most = count_records(data, found.end, segment.last_seq + 1) or rest // SMALLEST_MESSAGE
                 gap = Gap(found.end, rest, segment.last_seq + 1, segment.last_seq, max(most, 1))
@@ -442,6 +462,9 @@ class Recovery:
         segment = self._log.chain.segments[-1]
         last = following.start_seq - 1
         if following.number != segment.number + 1 or segment.last_seq >= last:
+            return
+        if segment.number == self._unfinished:
+            segment.last_seq = last
             return
         if tail is None:
             tail = Gap(segment.size, 0, segment.last_seq + 1, last, 0)

@@ -11,9 +11,11 @@ from millstream.store.errors import StoreError
 from millstream.store.log import Log
 from millstream.store.record import HEADER_SIZE, Record, end_mark
 from millstream.store.recovery import open_log
+from millstream.store.segment import FILE_HEADER_SIZE, file_header
 from tests.kits.crashfs import SECTOR, CrashFileSystem, Keep, PowerCut
 
 PATH = "s/0000000001.log"
+SECOND_PATH = "s/0000000002.log"
 ENTRY = 1200  # bytes: every message has a sector of its own
 SECOND_COMMIT = range(4, 7)
 
@@ -267,3 +269,31 @@ def test_sequences_of_a_file_that_is_dropped_are_durable_before_the_next_exists(
         newest = max(name for name in survivor.list("s") if name.endswith(".log"))
         found = open_log(survivor, "s")  # type: ignore[arg-type]
         assert newest == "0000000001.log" or found.last_seq >= 6
+
+
+@pytest.mark.parametrize("size", [0, FILE_HEADER_SIZE])
+def test_a_write_that_failed_before_a_purge_is_no_damage(size: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The server was killed while it made the next file, and had not repeated the write."""
+    fs = CrashFileSystem()
+    log = open_log(fs, "s")
+    put(log, range(1, 4))
+    commit(log)
+    end = log.chain.segments[0].size
+    put(log, range(4, 7))
+    begun = log.begin_commit()
+    assert begun is not None
+    fs.space = sum(len(fs.read_all(path)) for path in fs.paths()) + 700
+    with pytest.raises(StoreError):
+        begun.run()
+    log.fail_commit(begun)
+    log.close()
+    fs.space = None
+    assert end < len(fs.read_all(PATH)) < end + ENTRY
+    following = fs.open(SECOND_PATH, create=True)
+    following.append(file_header(7)[:size])
+    log = open_log(fs, "s")
+    assert live(log) == [1, 2, 3]
+    assert log.losses.messages == 0
+    assert not [
+        record for record in caplog.records if "damaged" in record.message or "missing" in record.message
+    ]
