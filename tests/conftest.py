@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 
+from millstream.base.budget import BUDGET
 from millstream.base.build import pure_requested
 from tests.kits import reference
 from tests.kits.nursery import Nursery
@@ -337,3 +338,9 @@ def _own_logger_levels() -> Iterator[None]:
     for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
         logger.setLevel(level)
         logger.propagate, logger.handlers = propagate, handlers
+
+
+@pytest.fixture(autouse=True)
+def _room_for_tables() -> None:
+    """Let logs that other tests of this process did not close take no memory from those of this one."""
+    BUDGET.tables.limit = 1 << 40
