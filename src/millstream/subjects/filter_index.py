@@ -2,7 +2,7 @@
 
 Consumers with the same pattern are one group, and the patterns are in a tree.  So a lookup costs what
 matches, whatever the number of consumers.  The groups of subjects in use are cached until a pattern is added
-or removed.
+or removed.  Patterns are looked up in another tree, which is built at the first such lookup.
 
 Compiled, because it is on the path of a message.
 """
@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from millstream.subjects.match import matches, valid_literal_subject
+from millstream.subjects.match import collide, matches, valid_literal_subject
+from millstream.subjects.overlap import PatternSet, TooManySteps
+from millstream.subjects.tokens import valid_subject
 from millstream.subjects.tree import SubjectTree
 
 _MOST_KNOWN = 4096  # subjects whose groups are cached
+_FEW = 100  # patterns that are compared one by one
 _ANY = b">"
 
 Member = Hashable
@@ -28,6 +31,7 @@ class FilterIndex:
     def __init__(self) -> None:
         self._groups: dict[bytes, Group] = {}  # by pattern, none of them empty
         self._tree: SubjectTree | None = None  # of the patterns; most streams have no consumers
+        self._set: PatternSet | None = None  # of the patterns, once a pattern was looked up
         self.known: dict[bytes, tuple[Group, ...]] = {}  # by subject
 
     def add(self, patterns: tuple[bytes, ...], member: Member) -> None:
@@ -39,6 +43,8 @@ class FilterIndex:
                 if self._tree is None:
                     self._tree = SubjectTree()
                 self._tree.insert(pattern, None, pattern)
+                if self._set is not None:
+                    self._set.add(pattern)
                 self.known.clear()
             group[member] = None
 
@@ -50,6 +56,8 @@ class FilterIndex:
             if not group and self._tree is not None and pattern in self._groups:
                 del self._groups[pattern]
                 self._tree.remove(pattern, None, pattern)
+                if self._set is not None:
+                    self._set.remove(pattern)
                 self.known.clear()
 
     def find(self, subject: bytes) -> tuple[Group, ...]:
@@ -61,6 +69,23 @@ class FilterIndex:
                 self.known.clear()
             self.known[subject] = found
         return found
+
+    def colliding(self, pattern: bytes) -> list[Group]:
+        """Return the groups whose pattern matches a literal subject that `pattern` matches, too."""
+        return [self._groups[each] for each in self._patterns_beside(pattern)]
+
+    def _patterns_beside(self, pattern: bytes) -> list[Any]:
+        if len(self._groups) > _FEW and valid_subject(pattern):
+            if self._set is None:
+                self._set = PatternSet()
+                for each in self._groups:
+                    self._set.add(each)
+            self._set.allow(len(self._groups))
+            try:
+                return self._set.colliding(pattern)
+            except TooManySteps:
+                pass
+        return [each for each in self._groups if collide(each, pattern)]
 
     def _patterns_of(self, subject: bytes) -> list[Any]:
         if self._tree is None:

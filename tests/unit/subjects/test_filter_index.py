@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.subjects.filter_index import FilterIndex
-from millstream.subjects.match import matches
+from millstream.subjects.match import collide, matches
 
 SUBJECTS = [b"a", b"a.b", b"a.c", b"a.b.c", b"b.b", b"c", b"a..b", b"a.", b"*"]
 PATTERNS = [b">", b"a", b"a.*", b"*.b", b"a.>", b"a.b.c", b"*", b"c"]
@@ -44,3 +44,38 @@ def test_a_filter_that_is_not_there_is_no_error() -> None:
     index: FilterIndex = FilterIndex()
     index.discard((b"a",), "one")
     assert index.find(b"a") == ()
+
+
+ASKED = st.sampled_from([*PATTERNS, b"a.*.c", b"*.*", b"a..b", b"d.>"])
+
+
+@given(STEPS, ASKED)
+def test_it_finds_whose_filters_have_a_subject_in_common_with_a_pattern(
+    steps: list[tuple[int, tuple[bytes, ...], bytes]], asked: bytes
+) -> None:
+    for others in (0, 200):  # with so many it does not compare each
+        index: FilterIndex = FilterIndex()
+        for number in range(others):
+            index.add((b"z.%d" % number,), "other")
+        present: dict[int, tuple[bytes, ...]] = {}
+        for member, filters, _ in steps:
+            if member in present:
+                index.discard(present.pop(member), member)
+            else:
+                index.add(filters, member)
+                present[member] = filters
+            found = {one for group in index.colliding(asked) for one in group} - {"other"}
+            wanted = {
+                one
+                for one, filters in present.items()
+                if any(collide(each, asked) for each in filters or (b">",))
+            }
+            assert found == wanted
+
+
+def test_a_pattern_that_has_something_in_common_with_very_many_finds_them_all() -> None:
+    index: FilterIndex = FilterIndex()
+    for number in range(5_000):
+        index.add((b"a.%d.b.c.d" % number,), number)
+    assert len(index.colliding(b"*.*.b.>")) == len(index.colliding(b">")) == 5_000
+    assert index.colliding(b"a.7.>") == [{7: None}]

@@ -35,6 +35,7 @@ from millstream.jetstream.adoption.report import AdoptionReport, StreamReport
 from millstream.jetstream.adoption.running_server import user_of
 from millstream.jetstream.adoption.stream_loader import CountingSink, StreamLoading
 from millstream.jetstream.config import stream as stream_config
+from millstream.jetstream.consumers.config_sharing import CheckedConfigs
 from millstream.jetstream.options import AccountJetStreamOptions
 from millstream.jetstream.ports import MessageLimits
 from millstream.jetstream.snapshots.loader import Loaded, LogWriter
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from millstream.archive.states import ArchivedConsumer
     from millstream.archive.stream_index import DeletedSequences
     from millstream.jetstream.stream.staging_folder import Staging
-    from millstream.jsapi.consumer_types import ConsumerConfig
     from millstream.jsapi.stream_types import StreamConfig
 
 _LARGEST: Final = 2**27  # bytes of a message; nats-server stores none above 64 MiB
@@ -239,7 +239,7 @@ class _Adopting:
         self, account: AccountJetStream, config: StreamConfig, planned: PlannedStream
     ) -> list[ArchivedConsumer]:
         """Return the consumers that a stream of ours can have."""
-        checked: dict[str, ConsumerConfig] = {}
+        checked = CheckedConfigs()
         fit = []
         for each in _consumers(planned):
             try:

@@ -11,7 +11,7 @@ level.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ from millstream.golang.time import ZERO_TIME, Time, format_time
 from millstream.jetstream.api_requests import Bodies, beyond_ours, is_empty
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits, CreateSubject, Form
+from millstream.jetstream.consumers.config_sharing import SharedSubjects
 from millstream.jetstream.consumers.dead_letters import check_dead_letter
 from millstream.jetstream.consumers.key_order import check_key_order
 from millstream.jetstream.consumers.start import Sifted, Start
@@ -57,6 +58,7 @@ from millstream.protocol import headers
 if TYPE_CHECKING:
     from millstream.jetstream.account import AccountJetStream
     from millstream.jetstream.consumers.consumer import Consumer
+    from millstream.jetstream.consumers.manager import ConsumerManager
     from millstream.jetstream.ports import ClientRequest
     from millstream.jetstream.stream.stream import Stream
 
@@ -67,10 +69,10 @@ Answer = Response | Durable | Steps | None
 Handler = Callable[[str, "ClientRequest"], Answer]
 
 
-class Configs(Mapping[str, ConsumerConfig]):
+class Configs(SharedSubjects):
     """A lazy mapping of the configurations of a stream's consumers, of which mostly one is used."""
 
-    def __init__(self, consumers: Mapping[str, Consumer]) -> None:
+    def __init__(self, consumers: ConsumerManager) -> None:
         self._consumers = consumers
 
     def __getitem__(self, name: str) -> ConsumerConfig:
@@ -81,6 +83,9 @@ class Configs(Mapping[str, ConsumerConfig]):
 
     def __len__(self) -> int:
         return len(self._consumers)
+
+    def sharing(self, pattern: bytes) -> Iterable[str]:
+        return [consumer.name for consumer in self._consumers.interest.touched_by(pattern)]
 
 
 class ConsumerApi:

@@ -28,6 +28,7 @@ from millstream.jetstream.consumers.config_defaults import (
 )
 from millstream.jetstream.consumers.config_names import CreateSubject, Form, settle_name, settle_sourcing
 from millstream.jetstream.consumers.config_rules import check_values, filters_of, valid_group_name
+from millstream.jetstream.consumers.config_sharing import CheckedConfigs, SharedSubjects
 from millstream.jsapi.codec import encode
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import (
@@ -41,7 +42,6 @@ from millstream.jsapi.enums import (
 from millstream.jsapi.errors import ApiError, Err
 from millstream.jsapi.limits import MAX_NAME_BYTES
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.subjects.overlap import PatternSet
 
 __all__ = [
     "ConsumerLimits",
@@ -227,16 +227,10 @@ def _check_work_queue(config: ConsumerConfig, consumers: Consumers, *, others: b
 
 def _unique(name: str, filters: list[str], consumers: Consumers) -> bool:
     """Return True if no other consumer shares a subject with `filters`; no filters is not checked here."""
-    wanted = PatternSet()
-    for each in filters:
-        wanted.add(each.encode())
-    for other, config in consumers.items():
-        if other == name or not counts(config) or not filters:
-            continue
-        taken = filters_of(config)
-        if not taken or any(wanted.collides(each.encode()) for each in taken):
-            return False
-    return True
+    if not isinstance(consumers, SharedSubjects):
+        consumers = CheckedConfigs(consumers)
+    others = {other for each in filters for other in consumers.sharing(each.encode())}
+    return not any(other != name and counts(consumers[other]) for other in others)
 
 
 def _check_storable(config: ConsumerConfig, stream: StreamConfig) -> None:

@@ -64,6 +64,10 @@ class Interest:
         """Return True if a consumer would get a message on `subject`; ``>`` means any message."""
         return bool(self._consumers if subject == b">" else self.index.find(subject))
 
+    def touched_by(self, pattern: bytes) -> Iterable[Consumer]:
+        """Return the consumers that may get messages of a pattern."""
+        return dict.fromkeys(consumer for group in self.index.colliding(pattern) for consumer in group)
+
     def joined(self, consumer: Consumer) -> None:
         self.index.add(consumer.patterns, consumer)
 

@@ -33,7 +33,7 @@ from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.counts import is_long
 from millstream.store.errors import StoreError
-from millstream.subjects.match import collide, is_subset
+from millstream.subjects.match import is_subset
 
 if TYPE_CHECKING:
     from millstream.jetstream.ports import Cancel
@@ -469,7 +469,8 @@ class ConsumerManager(Mapping[str, Consumer]):
         for lasts in self._gathering:
             lasts.removed(gone)
             lasts.skip_to(log.first_seq)
-        for number, consumer in enumerate(list(self._by_name.values()), 1):
+        consumers = self._by_name.values() if subject is None else self.interest.touched_by(subject)
+        for number, consumer in enumerate(list(consumers), 1):
             if self._by_name.get(consumer.name) is not consumer:
                 continue
             consumer.feed.removed(gone)
@@ -479,7 +480,7 @@ class ConsumerManager(Mapping[str, Consumer]):
                 if left < 0:
                     left = log.next_match(log.first_seq, subject)
                 yield from consumer.purged(left or log.last_seq + 1)
-            elif any(collide(pattern, subject) for pattern in consumer.patterns or (b">",)):
+            else:
                 yield from consumer.lost(lost)
                 yield from consumer.purged(min(log.first_seq, consumer.feed.next_sseq))
             if number % _TOLD_AT_ONCE == 0:

@@ -17,6 +17,7 @@ from millstream.jetstream.config import stream as stream_config
 from millstream.jetstream.config.limits import check_room as check_reservation
 from millstream.jetstream.consumers import config as consumer_config
 from millstream.jetstream.consumers.config import ConsumerLimits
+from millstream.jetstream.consumers.config_sharing import CheckedConfigs
 from millstream.jetstream.snapshots.messages import told
 from millstream.jetstream.stream import meta
 from millstream.jetstream.stream.header_recovery import restore
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from millstream.jetstream.snapshots.loader import Loaded
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
-    from millstream.jsapi.consumer_types import ConsumerConfig
     from millstream.jsapi.stream_types import StreamConfig
 
 
@@ -95,7 +95,7 @@ def put_in_place(account: AccountJetStream, staging: Staging, config: StreamConf
 def _add_consumers(
     account: AccountJetStream, staging: Staging, stream: Stream, consumers: list[ArchivedConsumer]
 ) -> None:
-    checked: dict[str, ConsumerConfig] = {}
+    checked = CheckedConfigs()
     for each in consumers:
         check_consumer(account, stream.config, each, checked)
         each.created = each.created or account.world.now_ns()
@@ -114,7 +114,7 @@ def check_consumer(
     account: AccountJetStream,
     stream: StreamConfig,
     consumer: ArchivedConsumer,
-    checked: dict[str, ConsumerConfig],
+    checked: CheckedConfigs,
 ) -> None:
     """Complete the configuration of a consumer and add it to those checked; raise ArchiveError."""
     limits = ConsumerLimits(account=account.options, server=account.resources.limits)
@@ -123,7 +123,8 @@ def check_consumer(
         raise ArchiveError(f'failed to add consumer "{name}": consumer name already in use')
     config = msgspec.structs.replace(consumer.config, name=name)
     try:
-        new = consumer_config.check_new(config, stream, checked, limits)
+        new = consumer_config.check_new(config, stream, checked, limits, counted=checked.counted)
     except ApiError as error:
         raise ArchiveError(f'failed to add consumer "{name}": {told(error)}') from error
-    consumer.config = checked[name] = msgspec.structs.replace(new, metadata=consumer.config.metadata)
+    consumer.config = msgspec.structs.replace(new, metadata=consumer.config.metadata)
+    checked.add(name, consumer.config)
