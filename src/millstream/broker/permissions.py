@@ -2,7 +2,8 @@
 
 Built from the user's rules when a connection is authenticated, and owned by that connection, because it has
 state: small caches, and the reply subjects opened by delivered requests (`allow_responses`).  A connection
-without restrictions has no `PermissionSet`.
+without restrictions has no `PermissionSet`.  The rules themselves may be thousands; connections of the same
+user share them.
 
 A deny beats an allow.  Rules are compared token by token with the subject as it is written, so the wildcards
 of a subscription are plain tokens here: as in nats-server, `foo.*` both allows and denies `foo.>`.  A
@@ -13,15 +14,20 @@ The caller passes the time, in monotonic seconds, and chooses the error texts fo
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 from millstream.base.errors import MillstreamError
 from millstream.broker.options import Permissions, SubjectRules
-from millstream.subjects.match import collide, is_subset, matches
+from millstream.subjects.cover import Cover
+from millstream.subjects.filter_index import FilterIndex
+from millstream.subjects.match import is_subset, matches
 from millstream.subjects.tokens import is_literal, valid_subject
 
 _MAX_PUBLISH_CACHE: Final = 128
+_FEW_PATTERNS: Final = 8  # that are tried in turn
+_MOST_SHARED: Final = 64  # lists of rules that connections share
 _DOT: Final = ord(".")
 _MAX_DELIVERY_CACHE: Final = 256
 _MOST_REPLIES: Final = 65_536  # that a connection may answer, by `allow_responses`
@@ -33,20 +39,24 @@ class PermissionRuleError(MillstreamError):
 
 
 class _Rules:
-    """A list of patterns without queue groups; literals are looked up, the rest is tried in turn."""
+    """Patterns without queue groups: literals and many patterns are looked up, few are tried in turn."""
 
-    __slots__ = ("_covers", "_literals", "_patterns")
+    __slots__ = ("_cover", "_covers", "_literals", "_patterns")
 
     def __init__(self, patterns: list[bytes], covers: Callable[[bytes, bytes], bool] = matches) -> None:
         self._covers = covers
         self._literals = frozenset(pattern for pattern in patterns if is_literal(pattern))
         self._patterns = [pattern for pattern in patterns if not is_literal(pattern)]
+        self._cover = Cover(self._patterns) if len(self._patterns) > _FEW_PATTERNS else None
 
     def match(self, subject: bytes) -> bool:
         if subject in self._literals:
             return True
         if _has_empty_token(subject):
             return False
+        if self._cover is not None:
+            cover = self._cover
+            return bool(cover.matching(subject) if self._covers is matches else cover.of(subject))
         for pattern in self._patterns:  # noqa: SIM110 - asked for each new subject
             if self._covers(subject, pattern):
                 return True
@@ -56,7 +66,7 @@ class _Rules:
 class _QueueRules:
     """Subscription rules: patterns for everybody, and patterns for members of queue groups."""
 
-    __slots__ = ("_covers", "_plain", "_queued", "patterns")
+    __slots__ = ("_collisions", "_covers", "_plain", "_queued", "patterns")
 
     def __init__(self, entries: tuple[str, ...], covers: Callable[[bytes, bytes], bool] = matches) -> None:
         self._covers = covers
@@ -70,6 +80,15 @@ class _QueueRules:
                 plain.append(subject)
         self._plain = _Rules(plain, covers)
         self.patterns = plain + [subject for subject, _ in self._queued]
+        self._collisions: FilterIndex | None = None  # of the patterns, once it was asked for
+
+    def collide(self, subject: bytes) -> bool:
+        """Return True if a rule and `subject` have a literal subject in common."""
+        if self._collisions is None:
+            self._collisions = FilterIndex()
+            for pattern in self.patterns:
+                self._collisions.add((pattern,), pattern)
+        return bool(self._collisions.colliding(subject))
 
     def match_plain(self, subject: bytes) -> bool:
         return self._plain.match(subject)
@@ -79,6 +98,21 @@ class _QueueRules:
         if _has_empty_token(subject):
             return []
         return [queue for pattern, queue in self._queued if self._covers(subject, pattern)]
+
+
+@lru_cache(_MOST_SHARED)
+def _publish_rules(entries: tuple[str, ...]) -> _Rules:
+    return _Rules([entry.encode() for entry in entries])
+
+
+@lru_cache(_MOST_SHARED)
+def _subscribe_rules(entries: tuple[str, ...]) -> _QueueRules:
+    return _QueueRules(entries, is_subset)
+
+
+@lru_cache(_MOST_SHARED)
+def _denied_subscriptions(entries: tuple[str, ...]) -> _QueueRules:
+    return _QueueRules(entries)
 
 
 class PermissionSet:
@@ -92,12 +126,12 @@ class PermissionSet:
         allow = publish.allow
         if allow is None and self._responses is not None:
             allow = ()  # who may answer may not say anything else, unless told
-        self._publish_allow = None if allow is None else _Rules([entry.encode() for entry in allow])
-        self._publish_deny = _Rules([entry.encode() for entry in publish.deny]) if publish.deny else None
+        self._publish_allow = None if allow is None else _publish_rules(allow)
+        self._publish_deny = _publish_rules(publish.deny) if publish.deny else None
         # A rule allows what lies inside it.  The reference takes `>` for one token here, so that
         # `allow: foo.*` lets `foo.>` through and everything below with it; we do not follow it there.
-        self._subscribe_allow = None if subscribe.allow is None else _QueueRules(subscribe.allow, is_subset)
-        self._subscribe_deny = _QueueRules(subscribe.deny) if subscribe.deny else None
+        self._subscribe_allow = None if subscribe.allow is None else _subscribe_rules(subscribe.allow)
+        self._subscribe_deny = _denied_subscriptions(subscribe.deny) if subscribe.deny else None
         self._publish_open = self._publish_allow is None and self._publish_deny is None
         self._publish_cache: dict[bytes, bool] = {}
         self._delivery_cache: dict[bytes, bool] = {}
@@ -154,7 +188,7 @@ class PermissionSet:
         """Return True if a subscription to `subject` could receive something that is denied."""
         if self._subscribe_deny is None or not (queue or not is_literal(subject)):
             return False
-        return any(collide(pattern, subject) for pattern in self._subscribe_deny.patterns)
+        return self._subscribe_deny.collide(subject)
 
     def delivery_denied(self, subject: bytes, queue: bytes | None = None) -> bool:
         """Return True if a message must be held back; call it only while `filters_deliveries`."""
@@ -226,10 +260,14 @@ def check_permissions(permissions: Permissions) -> None:
         ("subscribe", permissions.subscribe, True),
     ):
         for part, entries in (("allow", rules.allow or ()), ("deny", rules.deny)):
-            for entry in entries:
-                problem = _rule_problem(entry, queues)
-                if problem:
-                    raise PermissionRuleError(f"{label} {part}: {problem}")
+            problem = _first_problem(entries, queues)
+            if problem:
+                raise PermissionRuleError(f"{label} {part}: {problem}")
+
+
+@lru_cache(2 * _MOST_SHARED)
+def _first_problem(entries: tuple[str, ...], queues: bool) -> str:
+    return next(filter(None, (_rule_problem(entry, queues) for entry in entries)), "")
 
 
 def _rule_problem(entry: str, queues: bool) -> str:

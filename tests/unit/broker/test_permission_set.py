@@ -262,3 +262,43 @@ def test_an_accepted_subscription_never_sees_a_denied_message(
             continue
         held_back = permissions.filters_deliveries and permissions.delivery_denied(subject)
         assert held_back is any(naive_match(subject, rule.encode()) for rule in deny)
+
+
+_RULES = st.lists(
+    st.one_of(
+        st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=3).map(".".join),
+        st.lists(st.sampled_from(["a", "b", "*"]), max_size=2).map(lambda tokens: ".".join([*tokens, ">"])),
+    ),
+    max_size=6,
+)
+_ASKED = st.lists(st.sampled_from([b"a", b"b", b"*", b">", b""]), min_size=1, max_size=3).map(b".".join)
+_UNRELATED = tuple(f"z.{number}.*" for number in range(200))
+
+
+@given(_RULES, _RULES, _ASKED, st.sampled_from([None, b"q"]))
+def test_many_rules_answer_as_few_would(
+    allow: list[str], deny: list[str], asked: bytes, queue: bytes | None
+) -> None:
+    answers = []
+    for others in ((), _UNRELATED):
+        allowed, denied = (*allow, *others), (*deny, *others)
+        permissions = subscribing(allow=allowed, deny=denied)
+        answers.append(
+            [
+                publishing(allow=allowed, deny=denied).may_publish(asked, 0.0),
+                permissions.may_subscribe(asked, queue),
+                permissions.filters_deliveries,
+                permissions.delivery_denied(asked, queue),
+            ]
+        )
+    assert answers[0] == answers[1]
+
+
+def test_connections_of_a_user_share_thousands_of_rules() -> None:
+    rules = tuple(f"a.{number}.*" for number in range(1_000))
+    one, other = (publishing(allow=rules, deny=("a.1.x",)) for _ in range(2))
+    assert one._publish_allow is other._publish_allow
+    assert one.may_publish(b"a.7.x", 0.0)
+    assert not one.may_publish(b"a.1.x", 0.0)
+    assert one._publish_cache
+    assert not other._publish_cache
