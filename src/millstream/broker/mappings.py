@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.slices import Pieces
 from millstream.broker.options import SubjectMapping
+from millstream.subjects.match import valid_literal_subject
 from millstream.subjects.transform import WeightedMapping
+from millstream.subjects.tree import SubjectTree
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,12 +27,19 @@ def account_mapping(
     """
     if not mappings:
         return None
-    rules = []
+    rules: list[WeightedMapping] = []
+    tree = SubjectTree()  # of the positions in `rules`, by source
     for mapping in mappings:
         shares = [(destination.subject, destination.weight) for destination in mapping.destinations]
-        start = re.split(r"[*>]", mapping.source, maxsplit=1)[0].encode()  # of all subjects that are covered
-        rules.append((start, WeightedMapping(mapping.source, shares, generator=generator)))
+        tree.insert(mapping.source.encode(), None, len(rules))
+        rules.append(WeightedMapping(mapping.source, shares, generator=generator))
         yield 1
+
+    def rule_for(subject: bytes) -> WeightedMapping | None:
+        if valid_literal_subject(subject):
+            positions = tree.match(subject).plain
+            return rules[min(positions)] if positions else None
+        return next((rule for rule in rules if rule.covers(subject)), None)
 
     known: dict[bytes, bytes] = {}  # where chance decides nothing
 
@@ -39,12 +47,9 @@ def account_mapping(
         found = known.get(subject)
         if found is not None:
             return found
-        found, by_chance = subject, False
-        for start, rule in rules:
-            if subject.startswith(start) and rule.covers(subject):
-                found, by_chance = rule.choose(subject), rule.by_chance
-                break
-        if not by_chance:
+        rule = rule_for(subject)
+        found = subject if rule is None else rule.choose(subject)
+        if rule is None or not rule.by_chance:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[subject] = found
