@@ -18,8 +18,9 @@ from millstream.base.slices import Pieces, finish
 from millstream.broker import options
 from millstream.broker.accounts import Account
 from millstream.broker.fan_out import FanOut
-from millstream.broker.imports import Wiring, export_of
+from millstream.broker.imports import Wiring
 from millstream.broker.mappings import account_mapping
+from millstream.broker.service_exports import Offers, ServiceExports
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
@@ -82,12 +83,13 @@ def prepare(broker: Broker, new: options.BrokerOptions) -> Pieces[AccountChanges
     domains = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     accounts: list[Prepared] = []
     found: dict[str, Account] = {}
-    offers: dict[str, tuple[options.Export, ...] | None] = {}  # the exports before, of those with others
+    replaced: dict[str, ServiceExports | None] = {}  # the services before, of those with other exports
+    offers = Offers()
     for name, each in configured.items():
         running = broker.accounts.get(name)
         if running is None or name in domains or running.configured != each:
             if running is None or running.configured.exports != each.exports:
-                offers[name] = None if running is None else running.configured.exports
+                replaced[name] = None if running is None else ServiceExports(running.configured.exports)
             accounts.append((yield from prepare_account(broker, each, new)))
             running = accounts[-1].account
         found[name] = running
@@ -97,26 +99,24 @@ def prepare(broker: Broker, new: options.BrokerOptions) -> Pieces[AccountChanges
         running = broker.accounts.get(name)
         imports = running.configured.imports if running is not None else ()
         if imports != each.imports or any(
-            _changes(item, offers[item.account], configured[item.account].exports)
+            _changes(item, replaced[item.account], offers.of(configured[item.account]))
             for item in each.imports
-            if item.account in offers
+            if item.account in replaced
         ):
             wiring = Wiring(found[name])
             for item in each.imports:
-                wiring.add(broker, item, found[item.account], configured[item.account].exports)
+                wiring.add(broker, item, found[item.account], offers.of(configured[item.account]))
                 yield 1
             wirings.append(wiring)
         yield 1
     return AccountChanges(configured, domains, accounts, wirings)
 
 
-def _changes(
-    item: options.Import, before: tuple[options.Export, ...] | None, after: tuple[options.Export, ...]
-) -> bool:
+def _changes(item: options.Import, before: ServiceExports | None, after: ServiceExports) -> bool:
     """Return True if an import becomes another one; `before` is None for a new account."""
     if before is None or item.kind is options.ExportKind.STREAM:
         return before is None
-    return export_of(before, item.subject) != export_of(after, item.subject)
+    return before.find(item.subject) != after.find(item.subject)
 
 
 def _described(broker: Broker) -> Set[str]:

@@ -35,12 +35,13 @@ from millstream.broker.router import (
     Subscription,
     Target,
 )
+from millstream.broker.service_exports import Offers, ServiceExports
 from millstream.broker.service_latency import Measurement, chosen, client_info
 from millstream.jsapi.codec import encode
 from millstream.protocol import headers
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.functions import TransformError
-from millstream.subjects.match import collide, is_subset, matches
+from millstream.subjects.match import collide, matches
 from millstream.subjects.transform import SubjectTransform, destination_to_pattern, pattern_to_destination
 
 if TYPE_CHECKING:
@@ -257,13 +258,13 @@ class Wiring:
         self.services: list[Subscription] = []
         self.ours: list[Subscription] = []  # of the server itself, that get new shadows
 
-    def add(self, broker: Broker, configured: Import, exporter: Account, exports: tuple[Export, ...]) -> None:
+    def add(self, broker: Broker, configured: Import, exporter: Account, exports: ServiceExports) -> None:
         """Add an import from an account with these exports; one that does not work is logged."""
         try:
             if configured.kind is ExportKind.STREAM:
                 self.streams.append(StreamImport(configured, exporter))
             else:
-                export = export_of(exports, configured.subject)
+                export = exports.find(configured.subject)
                 service = ServiceImport(broker, self.account, exporter, configured, export)
                 self.services.append(service.subscription)
         except TransformError as error:
@@ -341,9 +342,10 @@ class Imports:
 
     def _wire(self, account: Account) -> None:
         wiring = Wiring(account)
+        offers = Offers()
         for configured in account.configured.imports:
             exporter = self._broker.accounts[configured.account]
-            wiring.add(self._broker, configured, exporter, exporter.configured.exports)
+            wiring.add(self._broker, configured, exporter, offers.of(exporter.configured))
         self._take(wiring)
 
     def _take(self, wiring: Wiring) -> None:
@@ -401,14 +403,6 @@ class Imports:
             shadow.closed = True
             space.unsubscribe(shadow)
         subscription.shadows = None
-
-
-def export_of(exports: tuple[Export, ...], subject: str) -> Export:
-    """Return the export that a service import uses."""
-    for export in exports:
-        if export.kind is ExportKind.SERVICE and is_subset(subject.encode(), export.subject.encode()):
-            return export
-    return Export(kind=ExportKind.SERVICE, subject=subject)
 
 
 def _service_transform(local: str, remote: str) -> SubjectTransform | None:

@@ -36,4 +36,4 @@ def _check_import(
     if reason:
         notes.error(f'Error adding {item.kind} import "{item.subject}": {reason}', at)
     else:
-        sharing.accepted[importer.name].append(item)
+        sharing.accept(importer.name, item)

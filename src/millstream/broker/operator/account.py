@@ -187,7 +187,7 @@ def _imports(
                 reason,
             )
         else:
-            accepted.append(item)
+            sharing.accept(options.name, item)
     return tuple(accepted), frozenset(wanting), min(ends, default=None)
 
 
