@@ -11,6 +11,7 @@ cdef unsigned long long _TOMBSTONE
 cdef Py_ssize_t _OVERRUN
 cdef Py_ssize_t _INSANE
 cdef Py_ssize_t _WRONG_HASH
+cdef Py_ssize_t _MOST_TIMES
 
 @cython.final
 cdef class BlockReader:
@@ -27,6 +28,7 @@ cdef class BlockReader:
     cdef readonly Py_ssize_t body_start
     cdef readonly Py_ssize_t body_size
     cdef readonly Py_ssize_t at
+    cdef readonly Py_ssize_t hashed_in_vain
     cdef str _stream
     cdef int _number
     cdef HighwayHash _hasher

@@ -9,7 +9,9 @@ The hash covers sequence, time, subject, headers and body; its key is the SHA-25
 tombstone marks a deleted message in this block or an earlier one.
 
 Compiled.  ``next`` raises at an invalid record, which makes a whole archive invalid.  A reader that wants the
-other records of the block calls ``skip_damage`` and continues.  Not here: what becomes of the messages.
+other records of the block calls ``skip_damage`` and continues.  The search for the next valid record hashes
+whatever could be one.  Bodies that consist of possible records could make that quadratic, so a block has a
+limit; what follows is left out with the damage.  Not here: what becomes of the messages.
 """
 
 import hashlib
@@ -27,6 +29,7 @@ _PROBLEMS = ("", "message overrun", "sanity check failed", "invalid checksum")
 _OVERRUN = -1  # negative indexes of the problems
 _INSANE = -2
 _WRONG_HASH = -3
+_MOST_TIMES = 64  # that the bytes of a block are hashed in vain
 
 
 class BlockReader:
@@ -46,6 +49,7 @@ class BlockReader:
         self.body_start = 0  # start of headers and body
         self.body_size = 0  # bytes of headers and body
         self.at = 0  # start of the next record
+        self.hashed_in_vain = 0  # bytes of the block that could have been records
         self._stream = stream
         self._number = 0
         self._hasher = HighwayHash(bytes(32))
@@ -55,6 +59,7 @@ class BlockReader:
         self.buf = data
         self._number = number
         self.at = 0
+        self.hashed_in_vain = 0
         self._hasher = HighwayHash(hashlib.sha256(f"{self._stream}-{number}".encode()).digest())
 
     def next(self) -> bool:
@@ -94,7 +99,7 @@ class BlockReader:
         if size > 0 and at < end and self._check(at) < 0:
             at = start + 1
         while at < end and self._check(at) < 0:
-            at += 1
+            at = at + 1 if self.hashed_in_vain < _MOST_TIMES * end else end
         self.at = at
         return at - start
 
@@ -133,7 +138,10 @@ class BlockReader:
         hasher.add(self.buf, at + 4, at + 20)
         hasher.add(self.buf, at + _HEADER_SIZE, at + _HEADER_SIZE + subject_size)
         hasher.add(self.buf, body, finish)
-        return size if hasher.end() == read_little(self.buf, finish, 8) else _WRONG_HASH
+        if hasher.end() == read_little(self.buf, finish, 8):
+            return size
+        self.hashed_in_vain += size
+        return _WRONG_HASH
 
 
 def _signed(value: int) -> int:
