@@ -14,7 +14,8 @@ from millstream.store.filters import wanted_by_any
 from millstream.store.log import Log
 from millstream.store.segment import Segment
 
-_FEW_SUBJECTS = 1024  # so many are summed up by the index before the tables are asked
+_FEW_SUBJECTS = 4096  # so many are summed up by the index before the tables are asked
+_NODES_OF_AN_ITEM = 8  # nodes of the index that count for one item of a slice
 _FEW_SEGMENTS = 1  # whose tables are asked at once
 _LOADED = 1024  # items that loading the tables of a segment counts for: nothing else follows in the slice
 _COMPARED = 64 if pure_requested() else 1024  # subjects of a piece
@@ -47,11 +48,22 @@ def is_long(log: Log, first: int, patterns: tuple[bytes, ...]) -> bool:
 
 
 def count_in_pieces(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> Pieces[int]:
-    """Count as ``count_between`` does, by the tables, in pieces.
+    """Count as ``count_between`` does, in pieces: each pattern by the index, or else by the tables.
 
     Messages that are removed meanwhile may be counted or not.
     """
     total, seq = 0, first
+    left = []
+    for pattern in patterns:
+        known = log.index.count_between(pattern, max(first, log.first_seq), last, _FEW_SUBJECTS)
+        if known < 0:
+            left.append(pattern)
+        else:
+            total += known
+        yield max(1, log.index.looked_at // _NODES_OF_AN_ITEM)
+    if patterns and not left:
+        return total
+    patterns = tuple(left)
     while seq <= last and (segment := _segment_from(log, seq, last)) is not None:
         if not segment.loaded:
             log.reader.load(segment)
@@ -102,17 +114,13 @@ def subjects_between(log: Log, first: int, last: int) -> set[bytes]:
 
 def _count_by_index(log: Log, first: int, last: int, patterns: tuple[bytes, ...]) -> int | None:
     """Return the count, or None if a subject is only partly in the range or there are too many."""
-    total = looked_at = 0
+    total, left = 0, _FEW_SUBJECTS
     for pattern in patterns:
-        for _, node in log.index.match(pattern):
-            looked_at += 1
-            if looked_at > _FEW_SUBJECTS:
-                return None
-            if node.last < first or node.first > last:
-                continue
-            if node.first < first or node.last > last:
-                return None
-            total += node.count
+        known = log.index.count_between(pattern, first, last, left)
+        if known < 0:
+            return None
+        total += known
+        left -= log.index.looked_at
     return total
 
 

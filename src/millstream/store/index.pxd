@@ -27,6 +27,7 @@ cdef class SubjectIndex:
     cdef SubjectNode _found
     cdef bytes _found_subject
     cdef dict _dots
+    cdef readonly Py_ssize_t looked_at
 
     @cython.locals(node=SubjectNode, child=SubjectNode, token=bytes, parent=SubjectNode, last=SubjectNode)
     cpdef SubjectNode find(self, bytes subject)
@@ -50,6 +51,13 @@ cdef class SubjectIndex:
     cpdef discount(self, bytes subject, unsigned long long seq)
     @cython.locals(node=SubjectNode)
     cpdef discount_many(self, bytes subject, unsigned long long count, unsigned long long below)
+    @cython.locals(
+        tokens=list, end=Py_ssize_t, depth=Py_ssize_t, open_end=bint, counts=bint, below=bint, wild=bint,
+        total=Py_ssize_t, nodes=list, depths=list, node=SubjectNode, child=SubjectNode,
+    )
+    cpdef Py_ssize_t count_between(
+        self, bytes pattern, unsigned long long first, unsigned long long last, Py_ssize_t most
+    ) except? -2
     @cython.locals(node=SubjectNode, token=bytes)
     cpdef bint is_covered_by(self, bytes pattern) except -1
     @cython.locals(node=SubjectNode, position=Py_ssize_t)
@@ -58,6 +66,8 @@ cdef class SubjectIndex:
 
 @cython.locals(token=bytes, child=SubjectNode, found=list)
 cdef list _branches(dict children)
+@cython.locals(only=SubjectNode, wide=WideMap, found=list, part=Py_ssize_t)
+cdef list _children(SubjectNode node, bytes token, Py_ssize_t most)
 
 cdef Py_ssize_t _WIDE_AT
 cdef int _DOT

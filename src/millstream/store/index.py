@@ -49,6 +49,7 @@ class SubjectIndex:
         self._found: SubjectNode | None = None  # the last one that was looked for and found below it, and
         self._found_subject: bytes | None = None
         self._dots: dict[int, int] = {}  # how many subjects have so many dots
+        self.looked_at = 0  # nodes, by the last call of ``count_between``
 
     def find(self, subject: bytes) -> SubjectNode | None:
         """Return the node of a literal subject, or None if it has no messages."""
@@ -236,6 +237,39 @@ class SubjectIndex:
             node = node.children[token]
         return not node.children
 
+    def count_between(self, pattern: bytes, first: int, last: int, most: int) -> int:
+        """Return the number of messages from `first` to `last` whose subject matches `pattern`.
+
+        Returns -1 if a subject is only partly in that range, or after looking at more than `most` nodes.
+        """
+        tokens = pattern.split(b".")
+        end = len(tokens) - 1
+        open_end = tokens[end] == b">"
+        self.looked_at = 0
+        if not open_end and end not in self._dots:
+            return 0  # no subject has so many tokens
+        total = 0
+        nodes = [self._root]
+        depths = [0]  # of the children of each of these nodes
+        while nodes:
+            node = nodes.pop()
+            depth = depths.pop()
+            counts = depth >= end  # their subjects match
+            below = depth < end or open_end  # those below them may
+            wild = tokens[depth] == b"*" if depth < end or not open_end else True
+            for child in _children(node, None if wild else tokens[depth], most - self.looked_at):
+                self.looked_at += 1
+                if counts and child.count and child.last >= first and child.first <= last:
+                    if child.first < first or child.last > last:
+                        return -1
+                    total += child.count
+                if below and child.children is not None:
+                    nodes.append(child)
+                    depths.append(depth + 1)
+            if self.looked_at > most:
+                return -1
+        return total
+
     def match(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectNode]]:
         """Yield every subject that matches `pattern` with its node, in no order.
 
@@ -322,6 +356,24 @@ def _child(node: SubjectNode, token: bytes) -> SubjectNode | None:
         return small.get(token)
     wide: WideMap = children
     found: SubjectNode | None = wide.get(token)
+    return found
+
+
+def _children(node: SubjectNode, token: bytes | None, most: int) -> list[SubjectNode]:
+    """Return the child for a token, or without a token all children; of very many only more than `most`."""
+    if token is not None:
+        only = _child(node, token)
+        return [] if only is None else [only]
+    if node.children is None:
+        return []
+    if isinstance(node.children, dict):
+        return list(node.children.values())
+    wide: WideMap = node.children
+    found: list[SubjectNode] = []
+    for part in range(wide.parts()):
+        found += wide.list_values(part)
+        if len(found) > most:
+            break
     return found
 
 

@@ -110,7 +110,7 @@ def test_counting_in_pieces_gives_the_same(
 def test_segments_may_be_unloaded_and_dropped_between_two_pieces() -> None:
     log = filled(COUNT)
     assert len(log.chain.segments) > 3
-    pieces = count_in_pieces(log, 1, COUNT, (b"s.1", b"*.2"))
+    pieces = count_in_pieces(log, 4, COUNT, (b"s.1", b"*.2"))  # the index alone cannot tell
     unloaded = False
     while True:
         try:
@@ -125,12 +125,12 @@ def test_segments_may_be_unloaded_and_dropped_between_two_pieces() -> None:
                     segment.unload()
             log.remove_below(log.chain.segments[1].base_seq)
             commit_all(log)
-    assert counted == naive(log, 1, COUNT, (b"s.1", b"*.2"))
+    assert counted == naive(log, 4, COUNT, (b"s.1", b"*.2"))
 
 
 def test_only_many_subjects_in_many_segments_take_long_to_count() -> None:
     log = open_log(MemoryFileSystem(), "s", segment_size=100_000)
-    for number in range(3_000):
+    for number in range(10_000):
         put(log, b"s.%d.%d" % (number % 2, number))
     commit_all(log)
     assert is_long(log, 1, (b"s.1.*",))

@@ -37,6 +37,59 @@ def test_it_agrees_with_counting(steps: list[tuple[bytes, bool]], pattern: bytes
         assert node.last == seqs[-1] if node.last_exact else node.last >= seqs[-1]
 
 
+@given(
+    st.lists(st.tuples(SUBJECTS, st.booleans()), max_size=60),
+    PATTERNS,
+    st.integers(1, 30),
+    st.integers(0, 60),
+    st.integers(0, 12),
+)
+def test_a_range_is_counted_if_no_subject_is_partly_in_it(
+    steps: list[tuple[bytes, bool]], pattern: bytes, first: int, last: int, most: int
+) -> None:
+    index = SubjectIndex()
+    held: dict[bytes, list[int]] = {}
+    for seq, (subject, adding) in enumerate(steps, 1):
+        if adding:
+            index.add(subject, seq)
+            held.setdefault(subject, []).append(seq)
+        elif held.get(subject):
+            index.discount(subject, held[subject].pop(seq % len(held[subject])))
+    matching = [node for _, node in index.match(pattern)]
+    partly = any(
+        node.first <= last and node.last >= first and (node.first < first or node.last > last)
+        for node in matching
+    )
+    inside = sum(
+        len([seq for seq in seqs if first <= seq <= last])
+        for subject, seqs in held.items()
+        if matches(subject, pattern)
+    )
+    assert index.count_between(pattern, first, last, 1_000) == (-1 if partly else inside)
+    assert index.count_between(pattern, first, last, most) in (-1, inside)
+
+
+def test_counting_looks_at_what_it_counts_and_gives_up_after_the_limit() -> None:
+    index = SubjectIndex()
+    for number in range(50_000):
+        index.add(b"s.%d.%d" % (number % 50, number), number + 1)
+    assert index.count_between(b"s.7.*", 1, 50_000, 2_000) == 1_000
+    assert index.looked_at == 1_002
+    assert index.count_between(b"s.*.*", 1, 50_000, 2_000) == -1
+    assert index.looked_at <= 4_000
+    assert index.count_between(b"s.7", 1, 50_000, 2_000) == 0
+    assert index.looked_at == 0
+
+
+def test_counting_stops_in_the_middle_of_very_many_children() -> None:
+    index = SubjectIndex()
+    for number in range(100_000):
+        index.add(b"s.%d" % number, number + 1)
+    assert index.count_between(b"s.*", 1, 100_000, 200_000) == 100_000
+    assert index.count_between(b"s.>", 1, 100_000, 4_000) == -1
+    assert index.looked_at <= 10_000
+
+
 @given(st.lists(SUBJECTS, min_size=1, max_size=4), PATTERNS)
 def test_covered_means_that_every_subject_falls_under_it(subjects: list[bytes], pattern: bytes) -> None:
     index = SubjectIndex()

@@ -18,6 +18,7 @@ MANY = 1_100  # subjects of each kind: more than the index sums up
 def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     """A stream whose one segment counts as many."""
     monkeypatch.setattr(counts, "_FEW_SEGMENTS", 0)
+    monkeypatch.setattr(counts, "_FEW_SUBJECTS", MANY - 100)
     site = Site()
     site.create()
     for number in range(MANY):
