@@ -35,6 +35,10 @@ cdef class OrderedCore(Receiver):
     cdef bint _placed
     cdef unsigned long long _snapshot_end
     cdef bint _repeating
+    cdef Py_ssize_t _room
+    cdef Py_ssize_t _ack_every
+    cdef bint _acks_fail
+    cdef unsigned long long _stuck_at
     cdef AckNumbers _numbers
 
     @cython.locals(

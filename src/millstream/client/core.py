@@ -9,6 +9,10 @@ belong to it.  The new consumer therefore starts with last-per-subject again, an
 out are skipped.  After the end of that part another consumer is created, which gets every later message.  In
 a stream that keeps one message for each subject, all of them belong to it, so it continues by the sequence.
 
+If a full buffer interrupted such a start, its repetition is *paced*: the server waits for acks, which are
+queued like the answers of flow control, so the buffer is never full again.  Otherwise a slow reader would
+skip all messages once for each buffer.  Where acks are refused, or do not arrive, repetitions have none.
+
 Flow control: the server stops sending until its request is answered.  An answer is queued after the messages
 before it and is due when they are taken, so a slow reader slows the server, and the server's window (at most
 32 MiB) bounds memory.  The limits here apply where that window does not: many small messages, or a server
@@ -29,7 +33,7 @@ from millstream.base.buffer import equal_parts
 from millstream.base.decimals import read_whole
 from millstream.client.state import OrderedMessage, ResetReason
 from millstream.jsapi.consumer_types import ConsumerConfig
-from millstream.jsapi.enums import DeliverPolicy
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy
 from millstream.jsapi.headers import CONSUMER_STALLED, LAST_CONSUMER
 from millstream.link.deliveries import Receiver, copy_message
 from millstream.link.parser import LinkParser
@@ -96,6 +100,10 @@ class OrderedCore(Receiver):
         self._snapshot_end = 0  # last per subject: the last sequence of the stream when it was asked for
         self._numbers = AckNumbers()
         self._repeating = False  # the current consumer repeats a last-per-subject start
+        self._room = 0  # messages that filled the buffer; 0: it was never full
+        self._ack_every = 0  # messages of the current consumer; 0: it is not paced
+        self._acks_fail = False
+        self._stuck_at = 0  # the last message when a paced consumer waited at a heartbeat
 
     # -- one consumer after the other -----------------------------------------------------------------
 
@@ -107,6 +115,7 @@ class OrderedCore(Receiver):
         """
         self.consumer_seq = 0
         self._repeating = False
+        self._ack_every = 0
         config = msgspec.structs.replace(self._config)
         if not self._placed:
             if config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT:
@@ -114,11 +123,26 @@ class OrderedCore(Receiver):
             return config
         if self.in_snapshot() and not one_per_subject:
             self._repeating = True
+            if self._room and not self._acks_fail:
+                self._pace(config)
             return config
         config.deliver_policy = DeliverPolicy.BY_START_SEQUENCE
         config.opt_start_seq = self.stream_seq + 1
         config.opt_start_time = None
         return config
+
+    def _pace(self, config: ConsumerConfig) -> None:
+        """Have the server wait for acks of so many messages as fit beside a half-full buffer."""
+        config.ack_policy = AckPolicy.ALL
+        config.max_ack_pending = max(1, self._room // 3)
+        self._ack_every = max(1, config.max_ack_pending // 4)
+        self._stuck_at = 0
+
+    def forgo_acks(self) -> bool:
+        """Pace no further consumers; return whether the last one was to be."""
+        was_paced = self._ack_every > 0
+        self._acks_fail = self._acks_fail or was_paced
+        return was_paced
 
     def listen(self, stream: str, consumer: str, inbox: str) -> None:
         """Accept the messages that this consumer sends to `inbox`, and no others."""
@@ -151,6 +175,8 @@ class OrderedCore(Receiver):
     def give_up(self, reason: ResetReason) -> None:
         """Give the current consumer up: none of its messages is accepted any more."""
         if self.trouble is None and self._consumer:
+            if reason is ResetReason.BUFFER_FULL:
+                self._room = self.held
             self.trouble = reason
             self.deaf()
 
@@ -212,6 +238,8 @@ class OrderedCore(Receiver):
                 pending,
             )
         )
+        if self._ack_every > 0 and consumer_seq % self._ack_every == 0:
+            self._items.append(parser.reply().decode())
         return True
 
     def receive(self, message: Arrival) -> None:
@@ -233,6 +261,7 @@ class OrderedCore(Receiver):
         if not self._prefix and not position.rest:
             self._prefix = message.reply[: -len(position.numbers)].encode()
         if not self._is_next(position.consumer_seq, position.stream_seq):
+            self._ack(position.consumer_seq, message.reply)
             return
         self.pending = position.pending
         self.held += 1
@@ -249,6 +278,12 @@ class OrderedCore(Receiver):
                 position.pending,
             )
         )
+        self._ack(position.consumer_seq, message.reply)
+
+    def _ack(self, consumer_seq: int, reply: str) -> None:
+        """Queue an ack of everything so far, if a message is one of those that are acked."""
+        if self._ack_every > 0 and consumer_seq == self.consumer_seq and consumer_seq % self._ack_every == 0:
+            self._put_answer(reply)
 
     def _is_next(self, consumer_seq: int, stream_seq: int) -> bool:
         """Return whether a message is the next one; a gap is `trouble`, one already seen is dropped."""
@@ -279,10 +314,21 @@ class OrderedCore(Receiver):
             if _number(message.headers.get(LAST_CONSUMER)) != self.consumer_seq:
                 self.give_up(ResetReason.GAP)
                 return
+            if self._waits_for_acks():
+                self.forgo_acks()
+                self.give_up(ResetReason.GAP)
+                return
             self.good = True
             stalled = message.headers.get(CONSUMER_STALLED)
             if stalled:
                 self._put_answer(stalled)
+
+    def _waits_for_acks(self) -> bool:
+        """Return whether a paced consumer with more messages sent none between two heartbeats, all acked."""
+        if self._ack_every == 0 or self._items or self.pending == 0:
+            return False
+        stuck_at, self._stuck_at = self._stuck_at, self.consumer_seq
+        return stuck_at == self.consumer_seq
 
     def _put_answer(self, subject: str) -> None:
         """Queue an answer to `subject`; it is due when the messages before it are taken."""

@@ -200,7 +200,7 @@ class Reading:
             try:
                 await self._attempt_line()
             except RequestRefused as refusal:
-                if not refusal.may_pass:
+                if not refusal.may_pass and not self.core.forgo_acks():
                     raise
                 self.last_error = refusal
             except ServerUnavailable as error:

@@ -329,6 +329,26 @@ async def test_a_buffer_that_is_full_gives_the_consumer_back_until_there_is_room
         assert await read_numbers(messages, 100) == list(range(100))
 
 
+async def test_a_slow_reader_of_the_last_of_each_subject_skips_what_it_had_once(lab: Lab) -> None:
+    for key in range(300):
+        await lab.publish(key, key + 1000, token=f"k{key}")
+    async with lab.client.ordered(lab.stream, start=StartAt.LAST_PER_SUBJECT, buffer_messages=24) as messages:
+
+        async def resting() -> bool:
+            return messages.state.phase is Phase.RESTING
+
+        await eventually(resting, "the consumer was not given back")
+        numbers: list[int] = []
+        while len(numbers) < 300:
+            numbers += await read_numbers(messages, 1)
+            if len(numbers) % 10 == 0:
+                await asyncio.sleep(0.001)  # another ten would have come
+        assert numbers == [key + 1000 for key in range(300)]
+        assert messages.state.resets == 1
+        await lab.publish(7, token="k7")
+        assert await read_numbers(messages, 1) == [7]
+
+
 async def test_a_buffer_can_be_bounded_by_bytes(lab: Lab) -> None:
     await lab.publish(range(30), size=1000)
     async with lab.client.ordered(lab.stream, buffer_bytes=5000) as messages:

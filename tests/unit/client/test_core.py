@@ -2,9 +2,10 @@
 
 import pytest
 
-from millstream.client.config import ordered_config
+from millstream.client.config import StartAt, ordered_config
 from millstream.client.core import OrderedCore
 from millstream.client.state import OrderedMessage, ResetReason
+from millstream.jsapi.enums import AckPolicy, DeliverPolicy
 from millstream.link.deliveries import LinkMessage
 
 
@@ -14,8 +15,8 @@ def core_of(max_messages: int = 10, max_bytes: int = 1000) -> OrderedCore:
     return core
 
 
-def message(sequence: int, data: bytes = b"x") -> LinkMessage:
-    return LinkMessage("s", data, f"$JS.ACK.S.C.1.{sequence}.{sequence}.0.0")
+def message(sequence: int, data: bytes = b"x", pending: int = 0) -> LinkMessage:
+    return LinkMessage("s", data, f"$JS.ACK.S.C.1.{sequence}.{sequence}.0.{pending}")
 
 
 def control(text: str, reply: str = "", **headers: str) -> LinkMessage:
@@ -104,3 +105,59 @@ def test_after_trouble_nothing_is_taken_until_the_next_consumer() -> None:
 def test_the_time_of_a_message_is_to_the_microsecond() -> None:
     one = OrderedMessage("s", b"", {}, "S", 1, 1, 1_700_000_000_123_456_789, 0)
     assert one.timestamp.isoformat() == "2023-11-14T22:13:20.123456+00:00"
+
+
+def paced_core() -> OrderedCore:
+    """A core whose second consumer repeats a last-per-subject start at the pace of its reader."""
+    config = ordered_config(start=StartAt.LAST_PER_SUBJECT)
+    core = OrderedCore(config, max_messages=24, max_bytes=10**6, changed=lambda: None)
+    core.ask(1_000)
+    core.listen("S", "C", "inbox")
+    core.opened(0, 0)
+    for seq in range(1, 26):
+        core.receive(message(seq, pending=1_000 - seq))
+    assert core.trouble is ResetReason.BUFFER_FULL
+    core.pop(12)  # until it is drained
+    config = core.ask(1_000)
+    assert (config.deliver_policy, config.ack_policy) == (DeliverPolicy.LAST_PER_SUBJECT, AckPolicy.ALL)
+    assert config.max_ack_pending == 8
+    core.listen("S", "C", "inbox")
+    return core
+
+
+def test_a_repeated_start_goes_at_the_pace_of_its_reader() -> None:
+    core = paced_core()
+    unacked = 0
+    for seq in range(1, 501):
+        unacked += 1
+        core.receive(message(seq))
+        for _ in range(10):  # the server waits for an ack
+            if unacked < 8:
+                break
+            core.pop(5)
+            unacked -= 2 * len(core.answers_due())
+        assert unacked < 8
+    assert core.trouble is None
+    assert core.stream_seq == 500
+
+
+def test_a_paced_start_whose_acks_do_not_arrive_goes_on_without() -> None:
+    core = paced_core()
+    for seq in range(1, 9):
+        core.receive(message(seq))
+    while not core.is_empty():
+        core.pop(100)
+        core.answers_due()
+    for _ in range(2):
+        assert core.trouble is None
+        core.receive(control("Idle Heartbeat", Last_Consumer="8"))
+    assert core.trouble is ResetReason.GAP
+    assert core.ask(1_000).ack_policy is AckPolicy.NONE
+
+
+def test_a_paced_start_that_is_refused_is_asked_for_without_acks() -> None:
+    core = paced_core()
+    assert core.forgo_acks()
+    assert core.ask(1_000).ack_policy is AckPolicy.NONE
+    assert not core.forgo_acks()
+    assert core.ask(1_000).ack_policy is AckPolicy.NONE
