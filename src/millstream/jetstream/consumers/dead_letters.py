@@ -172,6 +172,9 @@ class LetterWriter:
             left -= 1
             first = line.popleft()
             message = self._spent(first) if isinstance(first, int) else first
+            if not consumer.running:  # it ends, and its journal may be closed
+                self._put_back(message.sseq)
+                continue
             if self._error and consumer.world.steady_ns() < self._retry_at:
                 self._put_back(message.sseq)
                 self._try_later(message.sseq)

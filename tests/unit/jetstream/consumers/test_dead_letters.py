@@ -578,6 +578,24 @@ def test_a_reset_condemns_what_is_in_line_anew(monkeypatch: pytest.MonkeyPatch, 
     assert (site.kept(), under_way(site)) == ([], 0)
 
 
+@pytest.mark.parametrize("steps", range(0, 60, 5))
+@pytest.mark.parametrize("verb", ["CONSUMER.DELETE.ORDERS.c", "STREAM.DELETE.ORDERS"])
+def test_letters_in_line_end_with_their_consumer(
+    monkeypatch: pytest.MonkeyPatch, verb: str, steps: int
+) -> None:
+    site = many_condemned(monkeypatch, steps=steps)
+    writer = site.account.streams["ORDERS"].consumers["c"].letters
+    assert writer is not None
+    site.ask(verb)
+    site.world.settle()
+    assert not writer._line
+    if "ORDERS" in site.account.streams:
+        assert sorted({*site.origins(), *site.kept()}) == list(range(1, 21))
+    site.world.send(b"dlq.other", b"x", reply=b"_INBOX.other")
+    site.world.settle()
+    assert any(each.subject == b"_INBOX.other" for each in site.world.published)  # its commits go on
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_power_cut_while_letters_are_in_line(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     site = many_condemned(monkeypatch, steps=seed * 12)
