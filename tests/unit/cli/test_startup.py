@@ -7,6 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from millstream.golang.time import Time
+from millstream.jetstream.store_folder import claim
+from millstream.jetstream.stream import meta
+from millstream.jsapi.enums import StorageType
+from millstream.jsapi.stream_types import StreamConfig
+from millstream.store.fs import RealFileSystem
 from tests.kits.patience import PATIENCE_S
 
 # Each is for a setting, a flag, a request or a command; a server starts and greets its clients without it.
@@ -123,6 +129,15 @@ def test_jetstream_starts_without_what_it_may_never_need(tmp_path: Path) -> None
     found = loaded_modules("-js", "-sd", str(tmp_path))
     assert sorted(found & set(NEVER_AT_THE_START)) == []
     assert found >= set(ONLY_WITH_JETSTREAM)
+
+
+def test_streams_start_without_what_few_of_them_need(tmp_path: Path) -> None:
+    fs, folder = RealFileSystem(), f"{claim(str(tmp_path))}/$G/streams/S"
+    meta.make_folder(fs, folder)
+    config = StreamConfig(name="S", subjects=["s"], storage=StorageType.FILE)
+    meta.create(fs, folder, meta.StreamMeta(config=config, created=Time(1)))
+    found = loaded_modules("-js", "-sd", str(tmp_path))
+    assert sorted(found & set(NEVER_AT_THE_START)) == ["millstream.jetstream.stream.stream"]
 
 
 def test_monitoring_starts_without_its_documents() -> None:

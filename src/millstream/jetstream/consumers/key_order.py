@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from millstream.base.freeing import Container
@@ -255,6 +254,8 @@ class KeyOrder:
 @lru_cache(maxsize=4096)
 def mark_of(key: bytes) -> int:
     """Return a number by which the journal remembers a key: 62 bits of its hash."""
+    from hashlib import blake2b  # not at the top: it brings OpenSSL, for which starts with streams would wait
+
     return int.from_bytes(blake2b(key, digest_size=8).digest()) >> 2
 
 

@@ -67,7 +67,9 @@ def _scan(folder: str, prefix: str, entries: list[_Entry]) -> list[str]:
             is_folder = each.is_dir(follow_symlinks=False)
             if is_folder and each.name in _INSIDE:
                 folders.append(each.name)
-            entries.append((prefix + each.name, is_folder, each.is_file(follow_symlinks=False)))
+            entries.append(
+                (prefix + each.name, is_folder, not is_folder and each.is_file(follow_symlinks=False))
+            )
     return folders
 
 
