@@ -238,11 +238,8 @@ class Volume(mfusepy.Operations):  # type: ignore[misc]
         return {"f_bsize": 4096, "f_frsize": 4096, "f_blocks": BLOCKS, "f_bavail": BLOCKS, "f_bfree": BLOCKS}
 
 
-def serve(volume: Volume, path: str) -> None:
+def serve(volume: Volume, listener: socket.socket) -> None:
     """Answer commands."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
     while True:
         peer, _ = listener.accept()
         with peer, peer.makefile("rw") as lines:
@@ -253,7 +250,10 @@ def serve(volume: Volume, path: str) -> None:
 
 def main(mount_point: str, path: str) -> None:
     volume = Volume()
-    threading.Thread(target=serve, args=(volume, path), daemon=True).start()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()  # before the volume is there, which says that commands are answered
+    threading.Thread(target=serve, args=(volume, listener), daemon=True).start()
     mfusepy.FUSE(volume, mount_point, foreground=True, nothreads=True)
 
 
