@@ -56,6 +56,17 @@ def test_what_does_not_depend_on_the_disk_is_prepared_while_it_is_synced(tmp_pat
     assert disk.event.is_set()
 
 
+def test_a_start_without_a_thread_syncs_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, listings = Disk(), streams(tmp_path)
+    disk.event.set()
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert sync_streams(disk, listings, 2) == set(listings)
+
+
 def test_streams_are_synced_one_by_one_if_that_fails(tmp_path: Path) -> None:
     disk, listings = Disk(succeeds=False), streams(tmp_path)
     disk.synced.clear()

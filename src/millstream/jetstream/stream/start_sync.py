@@ -73,7 +73,10 @@ def _sync_all(
     if threads < 2:
         return fs.sync_all(folder, below)
     with ThreadPoolExecutor(1, "millstream-start") as pool:
-        done = pool.submit(fs.sync_all, folder, below)
+        try:
+            done = pool.submit(fs.sync_all, folder, below)
+        except RuntimeError:  # the system has no more threads
+            return fs.sync_all(folder, below)
         meanwhile()
         return done.result()
 
