@@ -225,6 +225,34 @@ def work_queue(run: Run) -> None:
         raise AssertionError("messages are left")
 
 
+@path(1_000, 5_000)
+def queue_of_filters(run: Run) -> None:
+    """A work queue with so many consumers, each with a subject of its own."""
+    client = run.client()
+    client.stream("S", "s.>", retention="workqueue", max_consumers=100_000)
+    frames = [
+        request(
+            f"$JS.API.CONSUMER.DURABLE.CREATE.S.C{number}",
+            {
+                "stream_name": "S",
+                "config": {
+                    "durable_name": f"C{number}",
+                    "ack_policy": "explicit",
+                    "mem_storage": True,
+                    "filter_subject": f"s.{number}",
+                },
+            },
+        )
+        for number in range(run.size)
+    ]
+    with run.timed("create, 20 at once", run.size):
+        client.exchange(frames, 20)
+    client.fill(b"s.%d" % (number % run.size) for number in range(_SOME))
+    with run.timed("purge of a subject", 300):
+        for number in range(300):
+            client.ask("STREAM.PURGE.S", {"filter": f"s.{number}"})
+
+
 @path(1, 10, 100)
 def interest(run: Run) -> None:
     """A stream that keeps what its consumers have not acknowledged."""

@@ -120,3 +120,90 @@ def mappings(run: Run) -> None:
     with run.timed("weights", _SOME):
         _send_all(client, [b"PUB split 128\r\n%b\r\n" % BODY] * _SOME)
         listener.receive(_SOME)
+
+
+_RULES = (10, 1_000)  # with a wildcard each, of the two users
+
+
+def _many_rules() -> str:
+    users = []
+    for count in _RULES:
+        allow = ", ".join(f'"a{number}.*.x"' for number in range(count))
+        deny = ", ".join(f'"a{number}.secret.>"' for number in range(count))
+        rules = f'{{ allow: [{allow}, "_INBOX.>"], deny: [{deny}] }}'
+        users.append(
+            f"{{ user: u{count}, password: p, permissions: {{ publish: {rules}, subscribe: {rules} }} }}"
+        )
+    return f"authorization {{ users: [ {', '.join(users)} ] }}\n"
+
+
+@path(*_RULES, config=_many_rules)
+def many_rules(run: Run) -> None:
+    """A user with so many permissions publishes to changing subjects, subscribes and connects."""
+    user = f"u{run.size}"
+    client, listener = _login(run, user), _login(run, user)
+    with run.timed("publish", _SOME):
+        _send_all(client, [_plain(b"a%d.%d.x" % (number % run.size, number)) for number in range(_SOME)])
+        client.flush()
+    with run.timed("subscribe", _SOME):
+        listener.send(
+            b"".join(
+                b"SUB a%d.%d.x %d\r\n" % (number % run.size, number, number + 10) for number in range(_SOME)
+            )
+        )
+        listener.flush()
+    with run.timed("connect", 200):
+        for _ in range(200):
+            _login(run, user).flush()
+
+
+_SOURCES = 1_000
+
+
+def _many_mappings() -> str:
+    shares = "[{{ destination: n{0}.$1, weight: 60 }}, {{ destination: o{0}.$1, weight: 40 }}]"
+    lines = "".join(f"m{number}.*: {shares.format(number)}\n" for number in range(_SOURCES))
+    return f"mappings = {{\n{lines}}}\n"
+
+
+@path(1, _SOURCES, config=_many_mappings)
+def many_mappings(run: Run) -> None:
+    """Publish to the first so many of a thousand weighted mappings, and to subjects that none covers."""
+    client = run.client()
+    for name, start in (("mapped", b"m"), ("not mapped", b"q")):
+        with run.timed(name, _SOME):
+            _send_all(
+                client, [_plain(b"%b%d.%d" % (start, number % run.size, number)) for number in range(_SOME)]
+            )
+            client.flush()
+
+
+_SHARED = 3_000
+
+
+def _many_imports() -> str:
+    kinds = [f"{kind}{number}" for number in range(_SHARED) for kind in ("service", "stream")]
+    exports = ", ".join(f'{{ {kind.rstrip("0123456789")}: "{kind}.>" }}' for kind in kinds)
+    imports = ", ".join(
+        f'{{ {kind.rstrip("0123456789")}: {{ account: A, subject: "{kind}.>" }} }}' for kind in kinds
+    )
+    users = "users: [{{ user: {0}, password: p }}]"
+    return (
+        f"accounts {{ A: {{ {users.format('a')}, exports: [{exports}] }}\n"
+        f" B: {{ {users.format('b')}, imports: [{imports}] }} }}\n"
+    )
+
+
+@path(2 * _SHARED, config=_many_imports)
+def many_imports(run: Run) -> None:
+    """Start with so many imports, and use one of them."""
+    run.restart("start")
+    server, client = _login(run, "a"), _login(run, "b")
+    server.send(b"SUB service7.> 3\r\n")
+    server.flush()
+    count, at_once = 5_000, 100
+    with run.timed("requests", count):
+        for _ in range(count // at_once):
+            client.send(b"".join([pub(b"service7.x", b"hi", client.inbox)] * at_once))
+            server.send(b"".join(b"PUB %b 2\r\nok\r\n" % reply for reply in server.replies(at_once)))
+            client.receive(at_once)
