@@ -21,6 +21,25 @@ def _push_config(**more: object) -> dict[str, object]:
     return {"deliver_subject": INBOX.decode(), "ack_policy": "none", "mem_storage": True, **more}
 
 
+def _creations(count: int, **config: object) -> list[bytes]:
+    """Requests for so many durables of the stream `S`, each with a subject of its own."""
+    return [
+        request(
+            f"$JS.API.CONSUMER.DURABLE.CREATE.S.C{number}",
+            {
+                "stream_name": "S",
+                "config": {
+                    "durable_name": f"C{number}",
+                    "ack_policy": "explicit",
+                    "filter_subject": f"s.{number}",
+                    **config,
+                },
+            },
+        )
+        for number in range(count)
+    ]
+
+
 @path(20_000, 200_000)
 def pulling(run: Run) -> None:
     """One message for each request, acknowledged in several ways."""
@@ -230,23 +249,8 @@ def queue_of_filters(run: Run) -> None:
     """A work queue with so many consumers, each with a subject of its own."""
     client = run.client()
     client.stream("S", "s.>", retention="workqueue", max_consumers=100_000)
-    frames = [
-        request(
-            f"$JS.API.CONSUMER.DURABLE.CREATE.S.C{number}",
-            {
-                "stream_name": "S",
-                "config": {
-                    "durable_name": f"C{number}",
-                    "ack_policy": "explicit",
-                    "mem_storage": True,
-                    "filter_subject": f"s.{number}",
-                },
-            },
-        )
-        for number in range(run.size)
-    ]
     with run.timed("create, 20 at once", run.size):
-        client.exchange(frames, 20)
+        client.exchange(_creations(run.size, mem_storage=True), 20)
     client.fill(b"s.%d" % (number % run.size) for number in range(_SOME))
     with run.timed("purge of a subject", 300):
         for number in range(300):
@@ -276,22 +280,8 @@ def many_consumers(run: Run) -> None:
     """Serve many durables of one stream, each with a subject of its own."""
     client = run.client()
     client.stream("S", "s.>", max_consumers=100_000)
-    frames = [
-        request(
-            f"$JS.API.CONSUMER.DURABLE.CREATE.S.C{number}",
-            {
-                "stream_name": "S",
-                "config": {
-                    "durable_name": f"C{number}",
-                    "ack_policy": "explicit",
-                    "filter_subject": f"s.{number}",
-                },
-            },
-        )
-        for number in range(run.size)
-    ]
     with run.timed("create, 20 at once", run.size):
-        client.exchange(frames, 20)
+        client.exchange(_creations(run.size), 20)
     run.memory("memory")
     with run.timed("publish beside them", _SOME):
         client.fill(b"s.%d" % (number % run.size) for number in range(_SOME))
