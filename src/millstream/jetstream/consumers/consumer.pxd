@@ -29,6 +29,7 @@ cdef class Consumer:
     cdef public unsigned long long released
     cdef public tuple patterns
     cdef readonly object mode
+    cdef public bint is_told
     cdef AwaitingCommit _awaiting_commit
     cdef list _handles
     cdef unsigned long long _reserved

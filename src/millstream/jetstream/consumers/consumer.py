@@ -77,8 +77,14 @@ class Consumer:
         self.delivery = Delivery(self.ledger, stream.account.subjects.acks(stream.name, name))
         self.expiry = Expiry(self)
         self.feed = Feed(
-            stream.log, self.ledger, self.delivery, given_up=self.expiry.give_up, missing=self.message_removed
+            stream.log,
+            self.ledger,
+            self.delivery,
+            told=stream.consumers.told,
+            given_up=self.expiry.give_up,
+            missing=self.message_removed,
         )
+        self.is_told = False  # of removed messages, see ``ConsumerManager.tell_gone``
         self.acknowledging = Acknowledging(self)
         self.spans: ConsumerSpans | None = None
         if self.world.spans is not None:
@@ -159,6 +165,7 @@ class Consumer:
         if self.config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and not self._keeps_one_per_subject:
             start = find_rest(self.stream.log, self.patterns, sseq, self.created_ns)
         self.feed.begin(start, self.patterns)
+        self.stream.consumers.will_tell(self)
 
     @property
     def _keeps_one_per_subject(self) -> bool:
@@ -278,6 +285,8 @@ class Consumer:
         """Update the state after the feed sent messages."""
         self.last_delivery_ns = now
         self.keeper.touch()
+        if not self.is_told:
+            self.stream.consumers.will_tell(self)
         if self.delivery.settles:
             if self.stream.config.retention is not RetentionPolicy.LIMITS:
                 self.stream.consumers.interest.settled_up_to(self)

@@ -27,6 +27,7 @@ cdef class Feed:
     cdef Log _log
     cdef Ledger _ledger
     cdef Delivery _delivery
+    cdef object _told
     cdef object _given_up
     cdef object _missing
     cdef Cursor _cursor
@@ -44,8 +45,10 @@ cdef class Feed:
     cpdef long long count(self) except *
     cpdef bint passes_removed(self) except -1
     cpdef may_pass(self)
-    @cython.locals(unseen="long long")
-    cpdef bint passed(self, list gone, long long removals, unsigned long long highest=*) except -1
+    @cython.locals(unseen="long long", told="long long", sseq="unsigned long long")
+    cdef bint _has_passed(self, list gone, long long removals) except -1
+    @cython.locals(ledger=Ledger)
+    cpdef bint holds(self) except -1
     @cython.locals(left=Py_ssize_t)
     cpdef removed(self, list sseqs)
     cpdef bint goes_again(self) except -1

@@ -24,6 +24,7 @@ from millstream.subjects.match import matches
 if TYPE_CHECKING:
     from millstream.jetstream.consumers.key_order import KeyOrder, KeyState
     from millstream.jetstream.consumers.start import Start
+    from millstream.jetstream.consumers.told_removals import ToldRemovals
     from millstream.protocol.outlet import Outlet
     from millstream.store.log import Log
 
@@ -50,6 +51,7 @@ class Feed:
         ledger: Ledger,
         delivery: Delivery,
         *,
+        told: ToldRemovals,
         given_up: Callable[[int], None],
         missing: Callable[[int], None],
     ) -> None:
@@ -60,6 +62,7 @@ class Feed:
         self._log = log
         self._ledger = ledger
         self._delivery = delivery
+        self._told = told
         self._given_up = given_up
         self._missing = missing
         self._cursor = Cursor(log, 1)
@@ -151,7 +154,7 @@ class Feed:
         """Return the number of messages still to be delivered for the first time."""
         log, delivery = self._log, self._delivery
         removals = log.state.last_seq - log.state.messages
-        if removals != self._removals and not self.passed(log.gone, removals):
+        if removals != self._removals and not self._has_passed(log.gone, removals):
             delivery.pending = len(self._singles) + self._cursor.count_from(self._cursor.seq)
             if self.keys is not None:
                 delivery.pending += self.keys.parked
@@ -172,22 +175,30 @@ class Feed:
         """Let the feed pass everything that was removed until now."""
         self._passes_removed = False
 
-    def passed(self, gone: list[int] | None, removals: int, highest: int = 0) -> bool:
+    def _has_passed(self, gone: list[int] | None, removals: int) -> bool:
         """Return True if all messages removed since the last count were already passed: the count is right.
 
-        `gone` ends with the sequences removed last, when the log had lost `removals` messages in total.
-        `highest` is the largest of them, if known.
+        `gone` ends with the sequences removed last, when the log had lost `removals` messages in total;
+        consumers were told of those before.
         """
-        unseen = removals - self._removals
-        if self._removals < 0 or gone is None or unseen > len(gone):
+        if self._removals < 0 or gone is None:
             return False
-        if unseen > 0 and not 0 < highest < self._cursor.seq:
-            if highest and unseen == len(gone):
+        told, sseq = removals - len(gone), self._cursor.seq
+        if self._removals < told:
+            if self._told.total != told or self._told.highest_since(self._removals) >= sseq:
                 return False
-            if max(gone[-unseen:]) >= self._cursor.seq:
-                return False
+            unseen = len(gone)
+        else:
+            unseen = removals - self._removals
+        if unseen > 0 and max(gone[-unseen:]) >= sseq:
+            return False
         self._removals = removals
         return True
+
+    def holds(self) -> bool:
+        """Return True if a message may leave the stream that the feed or the ledger has a note of."""
+        ledger = self._ledger
+        return bool(self._singles.first or self.keys is not None or ledger.pending or ledger.redelivered)
 
     def removed(self, sseqs: list[int]) -> None:
         """Drop messages that left the stream."""

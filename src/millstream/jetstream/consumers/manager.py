@@ -30,6 +30,7 @@ from millstream.jetstream.consumers.start import (
     with_count,
 )
 from millstream.jetstream.consumers.state_saver import Keeper, NoKeeper
+from millstream.jetstream.consumers.told_removals import ToldRemovals
 from millstream.jsapi.consumer_types import ConsumerConfig, ConsumerState
 from millstream.store.counts import is_long
 from millstream.store.errors import StoreError
@@ -66,6 +67,8 @@ class ConsumerManager(Mapping[str, Consumer]):
         self._timer: Cancel | None = None
         self._removals = -1  # of the stream, when its journal began to wait for them
         self._waiting_to_pass: list[Callable[[], None]] | None = None  # None: the journal does not wait
+        self.told = ToldRemovals()
+        self._told_ones: dict[Consumer, None] = {}  # they may have a note of messages, see ``Feed.holds``
         # Consumers without a journal that wait to pass removed messages, and how many had been removed.
         self._held: dict[Consumer, int] = {}
 
@@ -140,6 +143,7 @@ class ConsumerManager(Mapping[str, Consumer]):
 
     def _take_in(self, consumer: Consumer) -> None:
         self._by_name[consumer.name] = consumer
+        self.will_tell(consumer)
         self.interest.joined(consumer)
         self._count(1, consumer.config)
         self._listen()
@@ -147,10 +151,16 @@ class ConsumerManager(Mapping[str, Consumer]):
     def _let_go(self, consumer: Consumer) -> None:
         consumer.stop()
         del self._by_name[consumer.name]
+        self._told_ones.pop(consumer, None)
         self._held.pop(consumer, None)
         self.interest.left(consumer)
         self._count(-1, consumer.config)
         self._listen()
+
+    def will_tell(self, consumer: Consumer) -> None:
+        """Tell a consumer of removed messages from now on: it may have a note of some."""
+        consumer.is_told = True
+        self._told_ones[consumer] = None
 
     def _count(self, change: int, config: ConsumerConfig) -> None:
         self.count += change * (not config.direct)
@@ -313,6 +323,7 @@ class ConsumerManager(Mapping[str, Consumer]):
             self.interest.left(consumer)
             consumer.let_go()
         self._by_name.clear()
+        self._told_ones.clear()
         if self.journal is not None:
             self.journal.abandon()
             self.journal = None
@@ -429,16 +440,20 @@ class ConsumerManager(Mapping[str, Consumer]):
     # -- what the stream says ---------------------------------------------------------------------
 
     def tell_gone(self, sseqs: list[int]) -> None:
-        """Notify consumers of messages whose removal is durable."""
+        """Notify consumers of messages whose removal is durable.
+
+        Most have no note of any message, and find out with their next count (``told_removals``).
+        """
         log = self.stream.log
-        removals = log.last_seq - log.messages - len(log.gone or ())
+        self.told.add(sseqs, log.last_seq - log.messages - len(log.gone or ()))
         waiting = []
         for lasts in self._gathering:
             lasts.removed(sseqs)
-        highest = max(sseqs)
-        for consumer in list(self._by_name.values()):
+        for consumer in [each for each in self._told_ones if not each.feed.holds()]:
+            consumer.is_told = False
+            del self._told_ones[consumer]
+        for consumer in list(self._told_ones):
             ledger = consumer.ledger
-            consumer.feed.passed(sseqs, removals, highest)
             consumer.feed.removed(sseqs)
             if ledger.pending or ledger.redelivered:
                 waiting.append(consumer)
@@ -459,6 +474,7 @@ class ConsumerManager(Mapping[str, Consumer]):
         log = self.stream.log
         gone, log.gone = log.gone or [], None
         self.interest.not_released(gone)
+        self.told.add(gone, log.last_seq - log.messages)
         self._listen()
         return gone
 
