@@ -32,8 +32,8 @@ BOUNDED: Final = frozenset(
         "broker.session.ClientSession",
         "base.rarely.Sparingly",  # of such a session
         "broker.totals.Traffic",
-        "broker.router.SubjectRoute",  # cached subjects
-        "broker.router.Target",
+        "broker.routes.SubjectRoute",  # cached subjects
+        "broker.routes.Target",
         "base.wide_map.WideMap",  # the subscriptions of closed connections
         "broker.watchdog.LongStep",
     )

@@ -93,6 +93,7 @@ COMPILED_MODULES: Final = (
     "millstream.spark.writing.frames",
     "millstream.broker.watchdog",
     "millstream.broker.router",
+    "millstream.broker.routes",
     "millstream.broker.internal",
     "millstream.broker.connection",
     "millstream.broker.leaf.connection",

@@ -36,7 +36,7 @@ from millstream.broker.observer import Observer
 from millstream.broker.options import BrokerOptions, ConnectionType
 from millstream.broker.password_checks import PasswordChecks
 from millstream.broker.permissions import PermissionSet
-from millstream.broker.router import Subscriber, Subscription
+from millstream.broker.routes import Subscriber, Subscription
 from millstream.broker.session import ClientSession, ConnectOptions
 from millstream.broker.subscriptions import Subscriptions
 from millstream.broker.tls_peer import pins_allow

@@ -2,7 +2,8 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes, has_line
 from millstream.base.wide_map cimport WideMap
-from millstream.broker.router cimport AckRoute, SubjectRoute, Subscriber, Subscription, SubjectSpace, Target
+from millstream.broker.router cimport SubjectSpace
+from millstream.broker.routes cimport AckRoute, SubjectRoute, Subscriber, Subscription, Target
 from millstream.broker.watchdog cimport Watchdog
 from millstream.protocol.outbuf cimport OutBuffer
 from millstream.protocol.outlet cimport long_part

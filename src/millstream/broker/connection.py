@@ -22,17 +22,8 @@ from millstream.base import guard
 from millstream.base.buffer import equal_bytes, has_line
 from millstream.base.wide_map import WideMap
 from millstream.broker.newcomers import Newcomers
-from millstream.broker.router import (
-    CONSENSUS_PREFIX,
-    GATEWAY_PREFIXES,
-    RESERVED_REPLIES,
-    AckRoute,
-    SubjectRoute,
-    SubjectSpace,
-    Subscriber,
-    Subscription,
-    Target,
-)
+from millstream.broker.router import CONSENSUS_PREFIX, GATEWAY_PREFIXES, RESERVED_REPLIES, SubjectSpace
+from millstream.broker.routes import AckRoute, SubjectRoute, Subscriber, Subscription, Target
 from millstream.broker.watchdog import Watchdog
 from millstream.broker.write_queue import WriteQueue
 from millstream.protocol.ack_subject import ACK_START

@@ -21,7 +21,8 @@ from millstream.protocol.parser import Frame, make_frame
 
 if TYPE_CHECKING:
     from millstream.broker.broker import Broker
-    from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber
+    from millstream.broker.router import SubjectSpace
+    from millstream.broker.routes import SubjectRoute, Subscriber
 
 _PIECE: Final = 64
 _PIECE_BYTES: Final = 1024 * 1024  # in all copies of a piece

@@ -11,7 +11,7 @@ from millstream.broker.session import ClientSession
 
 if TYPE_CHECKING:
     from millstream.broker.connection import Connection
-    from millstream.broker.router import Subscription
+    from millstream.broker.routes import Subscription
 
 
 class SubscriptionRecord(msgspec.Struct, frozen=True, gc=False):

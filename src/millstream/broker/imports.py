@@ -27,14 +27,8 @@ from millstream.base.complaints import Complaints
 from millstream.base.ids import secret_token
 from millstream.base.slices import Pieces
 from millstream.broker.options import Export, ExportKind, Import, ResponseType
-from millstream.broker.router import (
-    REPLY_PREFIX,
-    SubjectRoute,
-    SubjectSpace,
-    Subscriber,
-    Subscription,
-    Target,
-)
+from millstream.broker.router import REPLY_PREFIX, SubjectSpace
+from millstream.broker.routes import SubjectRoute, Subscriber, Subscription, Target
 from millstream.broker.service_exports import Offers, ServiceExports
 from millstream.broker.service_latency import Measurement, chosen, client_info
 from millstream.jsapi.codec import encode

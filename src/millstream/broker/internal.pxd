@@ -1,6 +1,6 @@
 cimport cython
 
-from millstream.broker.router cimport Subscriber, Target
+from millstream.broker.routes cimport Subscriber, Target
 from millstream.protocol.inlet cimport Responder
 from millstream.protocol.outlet cimport Outlet
 from millstream.protocol.parser cimport Frame

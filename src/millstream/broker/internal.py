@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.base import guard
 from millstream.base.complaints import Complaints
-from millstream.broker.router import REPLY_PREFIX, Subscriber, Target
+from millstream.broker.router import REPLY_PREFIX
+from millstream.broker.routes import Subscriber, Target
 from millstream.protocol.inlet import Responder
 from millstream.protocol.outlet import Outlet
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from millstream.broker.broker import Broker
-    from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Target
+    from millstream.broker.router import SubjectSpace
+    from millstream.broker.routes import SubjectRoute, Subscriber, Target
 
 _log = logging.getLogger("millstream.broker")
 

@@ -1,6 +1,7 @@
 cimport cython
 
-from millstream.broker.router cimport SubjectRoute, SubjectSpace, Subscription, Target
+from millstream.broker.router cimport SubjectSpace
+from millstream.broker.routes cimport SubjectRoute, Subscription, Target
 from millstream.protocol.outlet cimport Outlet
 from millstream.protocol.parser cimport Frame
 from millstream.subjects.match cimport is_one_word

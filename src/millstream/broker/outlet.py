@@ -9,7 +9,8 @@ one that listens to everything beside them: that one has to keep up, or is disco
 
 from typing import Any
 
-from millstream.broker.router import SubjectRoute, SubjectSpace, Subscription, Target
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import SubjectRoute, Subscription, Target
 from millstream.protocol.outlet import Outlet
 from millstream.protocol.parser import Frame
 from millstream.subjects.match import is_one_word

@@ -13,7 +13,7 @@ from millstream.protocol.parser import Op
 if TYPE_CHECKING:
     from millstream.broker.connection import Connection
     from millstream.broker.options import BrokerOptions
-    from millstream.broker.router import Target
+    from millstream.broker.routes import Target
     from millstream.protocol.parser import Frame
 
 TRACE = 5  # below logging.DEBUG

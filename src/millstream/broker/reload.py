@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
     from millstream.broker.connection import Connection
-    from millstream.broker.router import Subscription
+    from millstream.broker.routes import Subscription
 
 _log = logging.getLogger("millstream.broker")
 

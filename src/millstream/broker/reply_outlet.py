@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from millstream.broker.outlet import SubjectOutlet
-from millstream.broker.router import REPLY_PREFIX, SubjectRoute, SubjectSpace, Subscriber, Target
+from millstream.broker.router import REPLY_PREFIX, SubjectSpace
+from millstream.broker.routes import SubjectRoute, Subscriber, Target
 from millstream.protocol.outlet import Outlet
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from millstream.protocol.headers import Pairs, read_pairs
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.broker import Broker
-    from millstream.broker.router import Subscriber
+    from millstream.broker.routes import Subscriber
 
 _ALWAYS: Final = 100
 _NS: Final = 1_000_000_000

@@ -3,7 +3,7 @@ cimport cython
 from millstream.base.untracked cimport untrack
 from millstream.base.wide_map cimport WideMap
 from millstream.broker.connection cimport Connection
-from millstream.broker.router cimport Subscription
+from millstream.broker.routes cimport Subscription
 from millstream.protocol.parser cimport Parser
 from millstream.subjects.match cimport valid_subscription
 

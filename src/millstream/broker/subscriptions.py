@@ -13,7 +13,7 @@ from millstream.base.wide_map import WideMap
 from millstream.broker.close_reason import CloseReason
 from millstream.broker.connection import Connection
 from millstream.broker.history import SubscriptionRecord, record_of
-from millstream.broker.router import Subscription
+from millstream.broker.routes import Subscription
 from millstream.golang.quote import quoted
 from millstream.protocol import errors
 from millstream.subjects.match import valid_subscription

@@ -20,7 +20,8 @@ from millstream.broker.internal import (
 from millstream.broker.options import ConnectionType
 from millstream.broker.outlet import AnswerOutlet
 from millstream.broker.reply_outlet import answer_outlet, outlet_to
-from millstream.broker.router import REPLY_PREFIX, Subscription
+from millstream.broker.router import REPLY_PREFIX
+from millstream.broker.routes import Subscription
 from millstream.broker.watchdog import PART_S
 from millstream.golang.time import Time
 from millstream.jetstream.api import find_endpoint, name_of_endpoint

@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import SubjectRoute, Subscriber, Subscription, Target
 from millstream.protocol.parser import Frame, make_frame
 from millstream.subjects.match import matches
 

@@ -5,7 +5,7 @@ import pytest
 from millstream.broker.broker import Broker
 from millstream.broker.internal import CaptureSubscriber
 from millstream.broker.options import MapDestination, SubjectMapping
-from millstream.broker.router import Subscription
+from millstream.broker.routes import Subscription
 from millstream.protocol.inlet import Inlet
 from millstream.protocol.parser import Frame
 from tests.kits.broker import client, make_broker

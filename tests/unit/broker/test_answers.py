@@ -1,6 +1,7 @@
 """Acknowledgements on their way to those who wait for them."""
 
-from millstream.broker.router import SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import Subscriber, Subscription, Target
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Frame
 from millstream.protocol.replies import Replies

@@ -4,7 +4,8 @@ import pytest
 
 from millstream.broker.options import AccountOptions
 from millstream.broker.outlet import SubjectOutlet
-from millstream.broker.router import SubjectSpace, Subscriber, Subscription
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import Subscriber, Subscription
 from millstream.protocol.parser import make_frame
 from tests.kits.broker import client, make_accounts
 

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from millstream.broker.router import SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import Subscriber, Subscription, Target
 from millstream.protocol.parser import Frame, make_frame
 
 

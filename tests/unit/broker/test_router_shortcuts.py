@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import SubjectRoute, Subscriber, Subscription, Target
 from millstream.protocol.parser import Frame, make_frame
 
 MANY = 1025  # more routes below one head than are looked at one by one

@@ -2,7 +2,7 @@ cimport cython
 
 from millstream.base.buffer cimport equal_bytes
 from millstream.broker.connection cimport Connection, Tick
-from millstream.broker.router cimport AckRoute, SubjectRoute, Subscriber, Subscription, SubjectSpace, Target
+from millstream.broker.routes cimport AckRoute, SubjectRoute, Subscriber, Subscription, Target
 from millstream.protocol.outbuf cimport OutBuffer
 from millstream.protocol.parser cimport Frame, Parser
 from millstream.subjects.match cimport is_one_word

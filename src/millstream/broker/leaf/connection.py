@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.base.buffer import equal_bytes
 from millstream.broker.connection import Connection, Tick
-from millstream.broker.router import SubjectRoute, Subscriber, Subscription, Target
+from millstream.broker.routes import SubjectRoute, Subscriber, Subscription, Target
 from millstream.protocol.ack_subject import ACK_START
 from millstream.protocol.outbuf import OutBuffer
 from millstream.protocol.parser import Op, Parser

@@ -21,7 +21,7 @@ from millstream.subjects.match import is_one_word
 
 if TYPE_CHECKING:
     from millstream.broker.leaf.connection import LeafConnection
-    from millstream.broker.router import Subscriber, Subscription
+    from millstream.broker.routes import Subscriber, Subscription
     from millstream.subjects.tree import Node, SubjectTree
 
 _MANY: Final = 1024  # values of a node that are looked at in one piece

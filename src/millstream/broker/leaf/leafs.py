@@ -26,7 +26,7 @@ from millstream.broker.leaf.links import AccountLinks
 from millstream.broker.leaf.remote import Remote, shown
 from millstream.broker.options import CompressionOptions, ConnectionType, LeafOptions
 from millstream.broker.permissions import PermissionRuleError
-from millstream.broker.router import Subscription
+from millstream.broker.routes import Subscription
 from millstream.broker.session import ClientSession
 from millstream.broker.tls_peer import pins_allow
 from millstream.golang.quote import quoted

@@ -1,7 +1,8 @@
 cimport cython
 
 from millstream.broker.leaf.connection cimport LeafConnection
-from millstream.broker.router cimport SubjectRoute, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router cimport SubjectSpace
+from millstream.broker.routes cimport SubjectRoute, Subscriber, Subscription, Target
 from millstream.protocol.parser cimport Frame
 from millstream.subjects.tree cimport Matches
 

@@ -11,7 +11,8 @@ from millstream.base.ids import nuid
 from millstream.broker.leaf.connection import LeafConnection
 from millstream.broker.leaf.interest import LinkInterest
 from millstream.broker.leaf.rules import LOOP_PREFIX
-from millstream.broker.router import SubjectRoute, SubjectSpace, Subscriber, Subscription, Target
+from millstream.broker.router import SubjectSpace
+from millstream.broker.routes import SubjectRoute, Subscriber, Subscription, Target
 from millstream.subjects.tree import Matches
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.broker.internal import InternalMessage
-from millstream.broker.router import Subscription
+from millstream.broker.routes import Subscription
 from millstream.config.settings import split_host_port
 
 if TYPE_CHECKING:

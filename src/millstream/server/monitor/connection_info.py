@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from millstream.broker.connection import Connection
     from millstream.broker.history import SubscriptionRecord
-    from millstream.broker.router import Subscription
+    from millstream.broker.routes import Subscription
     from millstream.broker.session import ClientSession
 
     Entry = Connection | ClosedConnection

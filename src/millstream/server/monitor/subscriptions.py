@@ -14,7 +14,8 @@ from millstream.server.monitor.formats import number, text_of
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.history import SubscriptionRecord
-    from millstream.broker.router import SubjectSpace, Subscription
+    from millstream.broker.router import SubjectSpace
+    from millstream.broker.routes import Subscription
 
 _AT_ONCE: Final = 256  # routes of a slice
 INTERNAL_CID: Final = 1  # of the server's own subscriptions; clients have higher ids

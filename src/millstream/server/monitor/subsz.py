@@ -18,7 +18,7 @@ from millstream.subjects.match import valid_literal_subject
 
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
-    from millstream.broker.router import Subscription
+    from millstream.broker.routes import Subscription
     from millstream.server.server import Server
 
 DEFAULT_LIMIT: Final = 1024

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.internal import InternalMessage
     from millstream.broker.operator.registry import Registry
-    from millstream.broker.router import Subscription
+    from millstream.broker.routes import Subscription
     from millstream.server.server import Server
     from millstream.server.system.answers import SystemAnswers
     from millstream.server.system.outbox import Outbox

@@ -16,7 +16,7 @@ from millstream.subjects.match import is_subset
 if TYPE_CHECKING:
     from millstream.broker.accounts import Account
     from millstream.broker.options import Permissions, SubjectRules
-    from millstream.broker.router import Subscription
+    from millstream.broker.routes import Subscription
 
 
 class SubjectPermission(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
