@@ -1,4 +1,4 @@
-"""What consumers have to know of removed messages: the highest sequence of those since any moment.
+"""Removed messages as consumers have to know them: the highest sequence of those since any moment.
 
 A consumer's count of what is left stays right if only messages were removed that it had passed.  So it asks
 for the highest sequence among the removals since it last counted.  Telling each consumer of each removal

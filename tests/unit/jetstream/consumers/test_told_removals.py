@@ -50,7 +50,7 @@ def test_it_stays_small_if_every_removal_is_below_the_one_before() -> None:
 
 
 def test_consumers_that_wait_for_nothing_are_not_visited() -> None:
-    """They count right all the same: at once what was removed before them, and again what was after."""
+    """Their counts are right all the same."""
     site = Site()
     stream = site.create(max_msgs_per_subject=1)
     for number in range(20):
