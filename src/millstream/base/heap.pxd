@@ -1,5 +1,6 @@
 cdef extern from "<malloc.h>" nogil:
     int mallopt(int name, int value)
+    int malloc_trim(size_t pad)
 
 cdef int _TRIM_THRESHOLD
 cdef int _MMAP_THRESHOLD
@@ -7,3 +8,4 @@ cdef int _KEPT
 cdef int _OWN_MAPPING
 
 cpdef keep_freed_memory()
+cpdef give_back()

@@ -10,7 +10,7 @@ some have grown old in the last second.  If that took long, or if they are too m
 are still freed when nothing refers to them; only a cycle that is dropped after that stays.  What ends often,
 such as a consumer or a stream, breaks its cycles, too (``let_go``).  Others are looked for when nobody has
 asked the server for anything for a minute, at most once an hour, and after some seconds already if much more
-is set aside than the last time.
+is set aside than the last time.  After that minute, free memory goes back to the kernel, too (``base.heap``).
 
 Python counts new objects less freed ones.  Where clients come while others leave, or timers replace others,
 tens of thousands of objects are young before it starts a collection.  So a collection sets them aside, too,
@@ -22,10 +22,12 @@ buffer that must grow next.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from millstream.base.heap import give_back
 from millstream.broker.turns import Turns
 
 _NEVER: Final = 2**31 - 1
@@ -89,6 +91,8 @@ class Collector:
     def _look(self) -> None:
         self._looks += 1
         self._quiet = self._quiet + 1 if self._turns.watchdog.steps - self._steps <= _QUIET_STEPS else 0
+        if self._quiet == _QUIET:
+            threading.Thread(target=give_back, name="millstream-memory", daemon=True).start()
         grown_old = gc.get_count()[2]
         if self._set_aside and self._is_full_one_due():
             self._collect_all()

@@ -1,14 +1,17 @@
 """Runs of the garbage collector over old objects, and the cases in which they are skipped."""
 
 import gc
+import threading
 
 import pytest
 
 from millstream.broker.connection import Tick
 from millstream.broker.turns import Turns
 from millstream.broker.watchdog import Watchdog
+from millstream.server import collector
 from millstream.server.collector import Collector, limit_pauses
 from tests.kits.fake_transport import FakeLoop
+from tests.kits.patience import PATIENCE_S
 
 
 class Site:
@@ -51,6 +54,17 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_nothing_is_collected_while_nothing_grows_old(site: Site) -> None:
     assert site.advance(10_000) == []
+
+
+def test_free_memory_is_given_back_after_a_quiet_minute(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = threading.Semaphore(0)
+    monkeypatch.setattr(collector, "give_back", given.release)
+    site.advance(59)
+    assert not given.acquire(blocking=False)
+    site.advance(2)
+    assert given.acquire(timeout=PATIENCE_S)
+    site.advance(10_000)
+    assert not given.acquire(blocking=False)
 
 
 def test_few_old_objects_are_collected_every_second(site: Site) -> None:
