@@ -65,10 +65,13 @@ class StreamView:
         return len(self.history.publishes) if blocks else len(self.damages)
 
     def costs_damage(self, lost: Iterable[int]) -> bool:
-        """Return True if the damage can have cost these messages; those of a block lie side by side."""
+        """Return True if the damage can have cost these messages; those of a block lie side by side.
+
+        What lies between two of them is lost, too, or was removed.
+        """
         if self.config.get("compression") != "s2":
             return len(set(lost)) <= len(self.damages)
-        known = sorted({*self.content, *(each.seq for each in self.acked), *lost})
+        known = sorted({*self.content, *lost})
         places = sorted(known.index(seq) for seq in set(lost))
         return sum(two > one + 1 for one, two in itertools.pairwise([-2, *places])) <= len(self.damages)
 
