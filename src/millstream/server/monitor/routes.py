@@ -57,11 +57,11 @@ _LINKS: Final = (
     ("Account statistics", "/accstatz"),
     ("Subscriptions", "/subsz"),
     ("JetStream", "/jsz"),
-    ("MonitorRoutes", "/routez"),
+    ("Routes", "/routez"),
     ("Leaf nodes", "/leafz"),
     ("Gateways", "/gatewayz"),
     ("Health probe", "/healthz"),
-    ("ServerMetrics for Prometheus", "/metrics"),
+    ("Metrics for Prometheus", "/metrics"),
     ("Process variables", "/debug/vars"),
     ("Stacks", "/stacksz"),
 )
