@@ -97,6 +97,7 @@ class AccountJetStream:
         self._sync = sync_interval_s is None
         self._beginning: set[Stream] = set()  # that subscribe to their subjects
         self._ending: dict[str, Pieces[None]] = {}  # deletions under way, by the names of the streams
+        self._deleting: str | None = None  # the stream of the step that runs
         self._removal = FolderRemoval(fs, world, name)
         self._ready_folders = ReadyFolders(world, fs, self._staged, self._removal.start)
         self.usage = AccountUsage(self)
@@ -282,6 +283,10 @@ class AccountJetStream:
         finally:
             self._ending.pop(stream.name, None)
 
+    def is_deleting(self, name: str) -> bool:
+        """Return True if the caller is part of the step that deletes a stream."""
+        return self._deleting == name
+
     def finish_deletion(self, name: str) -> None:
         """Finish the deletion of a stream that has begun, for a request that came after it."""
         pieces = self._ending.pop(name, None)
@@ -291,12 +296,15 @@ class AccountJetStream:
     def _delete_in_slices(self, stream: Stream) -> Pieces[None]:
         yield from stream.consumers.end()
         yield from stream.captures.follow(())
+        outer, self._deleting = self._deleting, stream.name
         try:
             self._delete(stream)
         except Exception:
             finish(stream.captures.follow(stream.config.subjects))
             stream.consumers.go_on()
             raise
+        finally:
+            self._deleting = outer
         yield from stream.consumers.tell_ended()
         if stream not in self._beginning:  # else who makes it refuses its publishers, and lets go
             stream.let_go()

@@ -94,7 +94,6 @@ _READING: Final = frozenset(
 )
 # nats-server does not count it as an error that there was nothing to delete.
 _NOT_COUNTED: Final = frozenset({Err.SEQUENCE_NOT_FOUND, Err.STREAM_MESSAGE_DELETE_FAILED})
-_CREATE: Final = "STREAM.CREATE.*"
 _RESET: Final = "CONSUMER.RESET.*.*"
 _INFOS: Final = frozenset({"STREAM.INFO.*", "CONSUMER.INFO.*.*"})
 _CREATING_CONSUMERS: Final = frozenset(
@@ -192,15 +191,21 @@ class AccountApi:
         stream = self._account.streams.get(call.name.partition(".")[0])
         awaited = None if stream is None else self._awaited(call.endpoint, stream)
         if stream is None or awaited is None:
-            self._answer(call, lambda: self._handle(call))
+            self._go_on(call)
         elif awaited is stream:
-            self._wait(call, stream, lambda _: self._answer(call, lambda: self._handle(call)))
+            self._wait(call, stream, lambda _: self._go_on(call))
         else:  # the place of its folder; its next commit may come later
             self._wait(call, awaited, lambda _: self._begin(call))
 
+    def _go_on(self, call: _Call) -> None:
+        if self._account.is_deleting(call.name.partition(".")[0]):  # which waits for the same commit
+            self._account.world.call_soon(lambda: self._go_on(call))
+        else:
+            self._answer(call, lambda: self._handle(call))
+
     def _awaited(self, endpoint: str, stream: Stream) -> PendingCommit | None:
         """Return what a request waits for: what it may see is not durable yet; None if all of it is."""
-        awaited = None if endpoint == _CREATE else self._account.awaited(stream)
+        awaited = self._account.awaited(stream)
         if awaited is not None:
             return awaited
         reads = endpoint in _READING and stream.failure is None and stream.log.last_seq > stream.log.committed

@@ -62,14 +62,18 @@ def test_nobody_is_told_of_a_stream_that_cannot_be_written_either(site: Site) ->
     site.disk.full = True
     site.account.streams["S"].commit_failed(StoreError("write", "x", "No space left", recoverable=True))
     config = json.dumps({"name": "S", "subjects": ["s.>"]}).encode()
+    other = json.dumps({"name": "S", "subjects": ["s.*"]}).encode()
     site.world.send(b"$JS.API.STREAM.CREATE.S", config, reply=b"create")
+    site.world.send(b"$JS.API.STREAM.CREATE.S", other, reply=b"other")
     site.world.send(b"$JS.API.STREAM.INFO.S", b"", reply=b"info")
     site.world.advance(3)
     assert not site.sent(b"create")
+    assert not site.sent(b"other")
     assert not site.sent(b"info")
     heal(site)
     assert "error" not in json.loads(site.sent(b"create")[0].payload)
     assert "error" not in json.loads(site.sent(b"info")[0].payload)
+    assert json.loads(site.sent(b"other")[0].payload)["error"]["err_code"] == 10058
 
 
 def test_the_stream_can_be_deleted_when_the_disk_works_again(site: Site) -> None:

@@ -285,3 +285,19 @@ def test_messages_of_many_exchanged_subjects_are_stored_once() -> None:
     assert site.publish(others[-1])["stream"] == "S"
     site.world.send(MANY[-1].encode(), b"")
     assert log.count_of(MANY[-1].encode()) == 0
+
+
+def test_a_stream_is_deleted_twice_while_it_begins() -> None:
+    """The first deletion waits for the disk, and the second waits for the same commit."""
+    site = Site()
+    body = json.dumps({"name": "S", "subjects": ["s.>"]}).encode()
+    site.world.send(CREATE, body, reply=b"created")
+    site.world.send(b"$JS.API.STREAM.DELETE.S", b"", reply=b"first")
+    site.world.send(b"$JS.API.STREAM.DELETE.S", b"", reply=b"second")
+    site.world.send(CREATE, body, reply=b"again")
+    site.world.settle()
+    first, second = (json.loads(site.sent(each)[0].payload) for each in (b"first", b"second"))
+    assert first["success"]
+    assert second["error"]["err_code"] == 10059
+    assert "error" not in json.loads(site.sent(b"again")[0].payload)
+    assert list(site.account.streams) == ["S"]
