@@ -28,6 +28,7 @@ _LIBRARIES_MIB: Final = 1024
 _DESCRIPTORS: Final = 128
 _CPU_MARGIN_S: Final = 5
 _BATCH_ROWS: Final = 10_000
+_SIGNS_OF_NO_MEMORY: Final = ("Out of Memory", "bad_alloc", "bad allocation", "malloc")
 _OUT_OF_MEMORY: Final = (MemoryError, duckdb.OutOfMemoryException, pa.ArrowMemoryError)
 
 
@@ -73,16 +74,20 @@ def run(parent: say.EngineDialogue, result: Any) -> None:
     except SqlRefused as error:
         parent.send(say.Failed("refused", str(error)))
     except SqlError as error:
-        parent.send(say.Failed("memory" if "Out of Memory" in str(error) else "error", str(error)))
+        parent.send(say.Failed(_kind_of(error), str(error)))
     except _OUT_OF_MEMORY as error:
         parent.send(say.Failed("memory", one_line(error)))
     except duckdb.CatalogException as error:
         parent.send(say.Failed("catalog", one_line(error)))
     except (duckdb.Error, pa.ArrowException, ScanBroken, ValueError, RuntimeError) as error:
-        kind = "memory" if "bad_alloc" in str(error) or "malloc" in str(error) else "error"
-        parent.send(say.Failed(kind, one_line(error)))
+        parent.send(say.Failed(_kind_of(error), one_line(error)))
     else:
         parent.send(say.Finished(truncated))
+
+
+def _kind_of(error: Exception) -> str:
+    """Return what failed.  DuckDB may lack the memory even to make the exception, and then raises another."""
+    return "memory" if any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY) else "error"
 
 
 def _answer(start: say.QueryStart, scans: RemoteScans, result: Any) -> bool:
