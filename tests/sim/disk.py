@@ -43,11 +43,13 @@ class SimFile(CrashFile, RealFile):
         assert isinstance(disk, SimDisk)
         if self._inode in disk.unreported:
             disk.unreported.discard(self._inode)
+            disk.failed_syncs += 1
             disk.operation("sync", self.path)
             raise store_error("sync", self.path, OSError(errno.EIO, ""))
         try:
             super().sync()
         except StoreError:
+            disk.failed_syncs += 1
             if disk.kills:
                 raise Killed("in a sync that fails") from None
             raise
@@ -72,6 +74,8 @@ class SimDisk(CrashFileSystem):
         self.unreadable = False  # every read fails
         self.kills = False  # a sync that fails kills the process before it returns
         self.unreported: set[_Inode] = set()  # of files whose next sync reports that writes have failed
+        self.failed_syncs = 0  # a file system tells of them once through each open file (``sync_since``)
+        self._told: dict[int, int] = {}  # how many, by descriptor
         self._cut_within = ("", 0)  # a part of paths, and at which operation on them power goes
         self._files: list[SimFile] = []
         self._numbers: dict[SimFile, int] = {}
@@ -95,17 +99,28 @@ class SimDisk(CrashFileSystem):
     def number(self, file: SimFile) -> int:
         if file not in self._numbers:
             self._numbers[file] = _FIRST_DESCRIPTOR + len(self._files)
+            self._told[self._numbers[file]] = self.failed_syncs
             self._files.append(file)
         return self._numbers[file]
 
     def file(self, descriptor: int) -> SimFile:
         return self._files[descriptor - _FIRST_DESCRIPTOR]
 
+    def sync_since(self, descriptor: int) -> int:
+        """Make everything durable; return the error number of a sync that failed since the last call, or 0.
+
+        So does Linux, if somebody else was told of that failure, too.
+        """
+        error = self.sync_everything()
+        told, self._told[descriptor] = self._told[descriptor], self.failed_syncs
+        return error or (errno.EIO if told != self.failed_syncs else 0)
+
     def sync_everything(self) -> int:
         """Make all files and names durable, as syncfs does; return the error number, or 0."""
         try:
             self.operation("sync", "all")
         except StoreError:
+            self.failed_syncs += 1
             for inode in self._names.values():
                 if inode.dirty or inode.size_dirty:
                     self.unreported.add(

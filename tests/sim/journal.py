@@ -52,7 +52,7 @@ class SimJournalDisk(JournalDisk):
             raise OSError(errno.EIO, str(error)) from error
 
     def sync_file_system(self, descriptor: int) -> int:
-        return self._disk.sync_everything()
+        return self._disk.sync_since(descriptor)
 
     def close(self, descriptor: int) -> None:
         self._disk.file(descriptor).close()
