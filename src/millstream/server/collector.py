@@ -21,6 +21,7 @@ buffer that must grow next.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable
@@ -92,7 +93,10 @@ class Collector:
         self._looks += 1
         self._quiet = self._quiet + 1 if self._turns.watchdog.steps - self._steps <= _QUIET_STEPS else 0
         if self._quiet == _QUIET:
-            threading.Thread(target=give_back, name="millstream-memory", daemon=True).start()
+            with contextlib.suppress(
+                RuntimeError
+            ):  # there is no thread; the next quiet minute has one, perhaps
+                threading.Thread(target=give_back, name="millstream-memory", daemon=True).start()
         grown_old = gc.get_count()[2]
         if self._set_aside and self._is_full_one_due():
             self._collect_all()

@@ -67,6 +67,18 @@ def test_free_memory_is_given_back_after_a_quiet_minute(site: Site, monkeypatch:
     assert not given.acquire(blocking=False)
 
 
+def test_collections_go_on_if_there_is_no_thread_to_give_memory_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    site.advance(61)
+    site.grown_old = 3
+    assert site.advance(2.5) == ["collect 2"] * 2
+
+
 def test_few_old_objects_are_collected_every_second(site: Site) -> None:
     site.grown_old = 3
     assert site.advance(2.5) == ["collect 2"] * 2
