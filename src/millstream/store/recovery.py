@@ -288,6 +288,8 @@ class Recovery:
         self._erase += found.erase
         if is_last:
             self._cut_tail(segment, data, found)
+            if self._torn and not self._refills and not self._was_looked_at(segment, data):
+                self._append_used(segment)  # else removals of later commits seem to be of the torn one
         else:
             self._tail = found.open_gap
             rest = len(data) - found.end
@@ -340,6 +342,20 @@ class Recovery:
         if not removals or last > removals[0]:
             return 0  # other commits follow
         return removals[0]
+
+    def _was_looked_at(self, segment: Segment, data: bytes) -> bool:
+        """Return True if a record behind the torn commit tells that a start has looked at it."""
+        at, record = self._torn[0][0].offset, Record()
+        behind = [offset for offset in segment.others.to_list() if offset > at]
+        return any(
+            offset >= len(data)
+            or (
+                record.read(data, offset, len(data), True) == WHOLE
+                and record.kind == _SKIP
+                and not commit_start(record)
+            )
+            for offset in behind
+        )
 
     def _append_used(self, segment: Segment) -> bytes:
         """Write which sequences are used, which also shows that the torn commit was looked at."""
