@@ -23,6 +23,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple
 
+from tests.sim.draw import GENERATION
 from tests.sim.run import Outcome, run_seed
 from tests.sim.shrink import shrink
 
@@ -37,12 +38,13 @@ def main() -> int:
     )
     parser.add_argument("--seeds", default="0:1000", help="how many, or FIRST:END")
     parser.add_argument("--seed", type=int, help="run one seed and print its history")
+    parser.add_argument("--generation", type=int, default=GENERATION, help="of the plan of --seed")
     parser.add_argument("--minutes", type=float, help="end after this time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-shrink", action="store_true")
     chosen = parser.parse_args()
     if chosen.seed is not None:
-        outcome = run_seed(chosen.seed)
+        outcome = run_seed(chosen.seed, chosen.generation)
         print(describe(outcome, most=10**9))
         return bool(outcome.violations)
     first, _, end = chosen.seeds.rpartition(":")

@@ -8,9 +8,12 @@ from random import Random
 from typing import Any
 
 from tests.sim.compounds import compounded
+from tests.sim.enrichment import enriched
 from tests.sim.letters import lettered
 from tests.sim.moments import cut_short, doubted, pressed
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Fault, Op, Plan
+
+GENERATION = 2  # of plans
 
 
 def _streams(random: Random) -> dict[str, dict[str, Any]]:
@@ -73,11 +76,17 @@ def _ack_kinds(random: Random) -> list[str]:
     return [random.choice(kinds) for _ in range(random.randint(1, 4))]
 
 
-def make_plan(seed: int) -> Plan:
-    """Draw a plan.  A third of them is widened, most others end with a rare moment or with dead letters.
+def make_plan(seed: int, generation: int = GENERATION) -> Plan:
+    """Draw a plan.  What it may have has grown; a seed that found a bug keeps the generation of then."""
+    plan = _first_plan(seed)
+    return plan if generation < 2 else enriched(plan, Random(f"enriched {seed}"))
 
-    Seeds from 1,000 to 60,000, and some up to 400,000, found bugs before there were all these moments, and
-    keep the plans they had.
+
+def _first_plan(seed: int) -> Plan:
+    """Draw a plan of the first generation.
+
+    A third of them is widened, most others end with a rare moment or with dead letters.  Seeds from 1,000 to
+    60,000, and some up to 400,000, found bugs before there were all these moments, and keep what they had.
     """
     plan = _make_plan(seed)
     if seed % 12 == 0 and not 1_000 <= seed < 400_000:

@@ -16,7 +16,7 @@ from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
 from tests.sim.client import SimClient
 from tests.sim.content import read_content
-from tests.sim.draw import make_plan
+from tests.sim.draw import GENERATION, make_plan
 from tests.sim.history import History, Rot
 from tests.sim.loop import SECOND_NS, SimLoop
 from tests.sim.machine import Machine
@@ -273,8 +273,8 @@ class Run:
         return bool(self.plan.streams.get(name, {}).get("allow_direct")) and not is_mirrored
 
 
-def run_seed(seed: int) -> Outcome:
-    return run_plan(make_plan(seed))
+def run_seed(seed: int, generation: int = GENERATION) -> Outcome:
+    return run_plan(make_plan(seed, generation))
 
 
 def run_plan(plan: Plan) -> Outcome:

@@ -75,6 +75,12 @@ class StreamView:
         places = sorted(known.index(seq) for seq in set(lost))
         return sum(two > one + 1 for one, two in itertools.pairwise([-2, *places])) <= len(self.damages)
 
+    @property
+    def times_may_fall(self) -> bool:
+        """Return True for a mirror whose origin lost its latest time, and then had an earlier clock."""
+        lost_time = any(rot.stream == "S" and rot.of_messages for rot in self.history.rot)
+        return self.name in ("M", "MM") and self.history.clock_set and lost_time
+
     def may_have_died(self, at: float) -> bool:
         """Return True if the stream may have been deleted since `at`."""
         return any(at <= (death.deleted_at or death.at + 2 * LATE_S) for death in self.deaths)
