@@ -273,7 +273,7 @@ class Recovery:
                 segment.file = file
                 found = scan(segment, data, start_seq is not None)
                 if not self._refills:
-                    data += self._append_used(segment)
+                    _mark_torn(segment)
                     found.end = len(data)
         if start_seq is None:
             if not segment.count:
@@ -289,7 +289,7 @@ class Recovery:
         if is_last:
             self._cut_tail(segment, data, found)
             if self._torn and not self._refills and not self._was_looked_at(segment, data):
-                self._append_used(segment)  # else removals of later commits seem to be of the torn one
+                _mark_torn(segment)
         else:
             self._tail = found.open_gap
             rest = len(data) - found.end
@@ -357,17 +357,6 @@ class Recovery:
             for offset in behind
         )
 
-    def _append_used(self, segment: Segment) -> bytes:
-        """Write which sequences are used, which also shows that the torn commit was looked at."""
-        segment.note_other(segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0))
-        skip = segment.take_pending()
-        skip.seal()
-        text = bytes(skip.peek())
-        segment.writing = None
-        assert segment.file is not None
-        segment.file.append(text)
-        return text
-
     def _begin_behind_damaged(self, segment: Segment) -> None:
         """Skip the sequences that the end of the segment before may have used; no header tells how many."""
         before = self._before
@@ -388,7 +377,7 @@ class Recovery:
         start = 0
         if self._synced:
             if number not in self._noted:
-                segment.synced = segment.size
+                segment.synced = segment.size - segment.pending.size
                 return
             start = unsynced.start_of(self._fs, self._folder, number)
         try:
@@ -397,7 +386,7 @@ class Recovery:
             unsynced.try_to_note(self._fs, self._folder, number)
             self._noted.add(number)
             _write_and_sync(file, 0)  # the system may have told of a failure from before this start
-        segment.synced = segment.size
+        segment.synced = segment.size - segment.pending.size
         if number in self._noted:
             unsynced.clear(self._fs, self._folder, number)
         self._unsynced = True
@@ -639,6 +628,15 @@ def _empty_segment(summary: Summary) -> Segment:
     segment = Segment(summary.number, summary.start_seq)
     segment.base_seq = summary.base_seq
     return segment
+
+
+def _mark_torn(segment: Segment) -> None:
+    """Add a record to the next commit which tells that a start has looked at the torn one.
+
+    Without it, removals of later commits seem to be of the torn one.  They come behind it, in the same commit
+    at the earliest.
+    """
+    segment.note_other(segment.write(_SKIP, segment.last_seq, segment.last_timestamp, b"", b"", 0, 0, 0))
 
 
 def _begin_behind_removed(segment: Segment) -> None:

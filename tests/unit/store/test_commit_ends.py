@@ -116,6 +116,32 @@ def test_a_log_of_its_own_keeps_what_is_behind_a_lost_sector(ends: bool) -> None
     assert [first for first, _ in log.losses.torn] == [5]
 
 
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_start_leaves_nothing_in_the_file_that_a_power_cut_takes(synced: bool) -> None:
+    """The commit journal vouches for the bytes of its own commits, and they begin at the end of the file."""
+    fs, places = two_commits(ends=False)
+    lose_sector(fs, places[5])
+    log = open_log(fs, "s", synced=synced)
+    size = log.chain.segments[0].synced
+    log.close()
+    survivor = fs.crash(Keep.NOTHING, Random(1))
+    assert len(survivor.read_all(PATH)) == size
+
+
+def test_a_start_marks_a_torn_commit_once() -> None:
+    fs, places = two_commits(ends=False)
+    lose_sector(fs, places[5])
+    sizes = []
+    for _ in range(3):
+        log = open_log(fs, "s")
+        if log.has_uncommitted():
+            commit(log)
+        sizes.append(log.chain.segments[0].size)
+        log.close()
+    assert sizes == [sizes[0]] * 3
+    assert live(open_log(fs, "s")) == [1, 2, 3, 4, 6]
+
+
 def test_a_commit_that_is_written_again_is_one_with_the_next() -> None:
     fs = CrashFileSystem()
     log = open_log(fs, "s")
