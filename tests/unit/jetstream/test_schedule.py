@@ -11,9 +11,9 @@ from millstream.golang.time import format_time
 from millstream.jetstream.account import AccountJetStream
 from millstream.jsapi.stream_types import StreamConfig
 from millstream.protocol import headers
-from millstream.store.errors import StoreError
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
+from tests.kits.bad_disk import BadDisk
 from tests.kits.fake_world import FakeWorld
 
 START = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
@@ -179,24 +179,6 @@ def test_once_means_once_and_the_schedule_goes() -> None:
     assert account.stream("S").log.last_seq == 2
     world.advance(201)
     assert account.stream("S").log.messages == 0
-
-
-class BadDisk(MemoryFileSystem):
-    """A disk that cannot be read while `broken`."""
-
-    broken = False
-
-    def open(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
-        file = super().open(path, create=create)
-        disk, read = self, file.read
-
-        def read_or_fail(offset: int, size: int) -> bytes:
-            if disk.broken:
-                raise StoreError("read", path, "Input/output error", recoverable=True)
-            return read(offset, size)
-
-        file.read = read_or_fail  # type: ignore[method-assign]
-        return file
 
 
 def test_a_schedule_waits_while_its_message_cannot_be_read() -> None:

@@ -16,6 +16,7 @@ from millstream.jsapi.stream_types import RePublish, StreamConfig
 from millstream.protocol import headers
 from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
+from tests.kits.bad_disk import BadDisk
 from tests.kits.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
@@ -347,3 +348,18 @@ def test_times_of_messages_that_are_gone_are_forgotten_in_slices(monkeypatch: py
     assert len(expiry) < 40
     world.advance(3 * 3600 + 10)
     assert (sequences(account), len(expiry)) == ([], 0)
+
+
+def test_a_message_expires_later_if_it_cannot_be_read_when_it_is_due() -> None:
+    world, disk = FakeWorld(), BadDisk()
+    account = world.account(fs=disk)
+    add(account, subject_delete_marker_ttl=100 * SECOND)
+    publish(world, b"t.a", b"100s")
+    world.settle()
+    disk.broken = True
+    world.advance(101)
+    assert sequences(account) == [1]
+    disk.broken = False
+    world.advance(11)
+    assert sequences(account) == [2]
+    assert headers.find(stored_headers(account, 2), b"Nats-Marker-Reason") == b"MaxAge"

@@ -19,6 +19,7 @@ cdef class TtlExpiry:
     cdef bint _running
     cdef bint _expiring
     cdef bint _compacting
+    cdef bint _troubled
     cdef Record _record
 
     @cython.locals(number="long long")

@@ -13,6 +13,7 @@ or age: an empty message that states the reason and expires in turn, without a m
 from __future__ import annotations
 
 import heapq
+import logging
 from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 NEVER: Final = -1
 
+_log = logging.getLogger("millstream.jetstream")
+
 _NS: Final = 1_000_000_000
 _GRAINS = 8  # of a second
 _GRAIN_NS = 1_000_000_000 // _GRAINS
@@ -45,6 +48,7 @@ _LOOKED_UP: Final = 64  # messages or buckets that are looked up
 _NONE: Final = array("Q")
 _LONGEST_TIMER_S: Final = 60.0  # the clock may be set forward meanwhile
 _STALE: Final = 4096  # sequences that may be in the buckets although their messages are gone
+_READ_AGAIN_S: Final = 10  # after a read that failed
 _TTL: Final = names.TTL.encode()
 _MARKER_REASON: Final = names.MARKER_REASON.encode()
 _KV_OPERATION: Final = names.KV_OPERATION.encode()
@@ -133,6 +137,7 @@ class TtlExpiry:
         self._running = False
         self._expiring = False  # messages are being removed in slices
         self._compacting = False  # buckets are being cleaned in slices
+        self._troubled = False  # some of those that are due cannot be removed
         self._record = Record()
 
     def __len__(self) -> int:
@@ -219,13 +224,14 @@ class TtlExpiry:
 
     def _drop_due(self) -> Pieces[None]:
         """Remove all messages that are due, then schedule the next removal."""
+        self._troubled = False
         try:
             while self._order and self._order[0] <= self._stream.world.now_ns() // _GRAIN_NS:
                 due = self._buckets.pop(heapq.heappop(self._order), _NONE)  # in order
                 self._count -= len(due)
                 for start in range(0, len(due), _PIECE):
                     for seq in due[start : start + _PIECE]:
-                        guard.alone("expiring a message", self.drop, seq)
+                        guard.alone("expiring a message", self._drop_or_wait, seq)
                     self._stream.account.committer.dirty(self._stream)
                     yield _PIECE
                     if not self._running:
@@ -234,8 +240,21 @@ class TtlExpiry:
         finally:
             self._expiring = False
 
+    def _drop_or_wait(self, seq: int) -> None:
+        """Remove a message that is due; where the log cannot be read, try again later."""
+        try:
+            self.drop(seq)
+        except StoreError as error:
+            if not self._troubled:
+                _log.error("stream %s: expired messages cannot be removed yet: %s", self._stream.name, error)
+            self._troubled = True
+            self.add(seq, self._stream.world.now_ns(), _READ_AGAIN_S)
+
     def drop(self, seq: int) -> None:
-        """Remove a message that is due, or replace it by a marker."""
+        """Remove a message that is due, or replace it by a marker.
+
+        Raises StoreError if it cannot be read; then it is still there.
+        """
         subject = self._subject_to_mark(seq)
         if subject is None:
             self._stream.log.remove(seq)
