@@ -6,6 +6,8 @@
     python -m tests.sim --minutes 10           as many as fit, from a seed on
     python -m tests.sim --jobs 1               in one process at a time; otherwise in one for each core
 
+    python -m tests.sim --seed 4711 --keep     one that failed, which is a test from now on
+
 A failure prints its seed, the promises that were broken, and the shortest plan and history that breaks them.
 """
 
@@ -24,6 +26,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 from tests.sim.draw import GENERATION
+from tests.sim.found import keep
 from tests.sim.run import Outcome, run_seed
 from tests.sim.shrink import shrink
 
@@ -39,6 +42,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:1000", help="how many, or FIRST:END")
     parser.add_argument("--seed", type=int, help="run one seed and print its history")
     parser.add_argument("--generation", type=int, default=GENERATION, help="of the plan of --seed")
+    parser.add_argument("--keep", action="store_true", help="make --seed a test, if it fails")
     parser.add_argument("--minutes", type=float, help="end after this time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-shrink", action="store_true")
@@ -46,6 +50,8 @@ def main() -> int:
     if chosen.seed is not None:
         outcome = run_seed(chosen.seed, chosen.generation)
         print(describe(outcome, most=10**9))
+        if outcome.violations and chosen.keep:
+            keep(chosen.seed, chosen.generation)
         return bool(outcome.violations)
     first, _, end = chosen.seeds.rpartition(":")
     return run_many(int(first or 0), int(end), chosen.minutes, chosen.jobs, shrinks=not chosen.no_shrink)
@@ -104,6 +110,8 @@ def run_many(first: int, end: int, minutes: float | None, jobs: int, *, shrinks:
         f"{total.faults} faults, {total.writes} operations of the disk, "
         f"{total.checked} operations of clients checked, {len(total.failed)} seeds failed"
     )
+    if total.failed:
+        print('To keep one as a test: make sim SIM_FLAGS="--seed SEED --keep"')
     return bool(total.failed)
 
 

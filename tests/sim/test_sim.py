@@ -15,20 +15,12 @@ from millstream.base.build import pure_requested
 from millstream.base.ids import nuid
 from tests.kits.paths import ROOT
 from tests.sim.__main__ import describe
+from tests.sim.found import read_found
 from tests.sim.run import run_seed
 from tests.sim.shrink import shrink
 
 PARTS = 10
 SEEDS = 60 if pure_requested() else 300
-# Seeds that found a bug once, with plans of the first generation.
-_FOUND = """
-129 1043 1203 2925 4043 5614 6468 20184 20288 20779 20896 22542 22740 22823 23768 25410
-46027 46663 46736 47841 48089 50149 60237 61179 62427 72267 78891 82189 60250 141633
-497 60534 141679 147133 203020 204847 208383 301289 315521 318744 501925 513359 513422
-620399 622658 622716 626292 741365 851543 852304 951633
-1071324 1074312 2008295 2013080
-"""
-FOUND = [(int(seed), 1) for seed in _FOUND.split()]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -39,7 +31,7 @@ def test_every_promise_is_kept_whatever_fails(part: int) -> None:
             pytest.fail(describe(shrink(outcome)))
 
 
-@pytest.mark.parametrize(("seed", "generation"), FOUND)
+@pytest.mark.parametrize(("seed", "generation"), read_found())
 def test_a_seed_that_found_a_bug_finds_none(seed: int, generation: int) -> None:
     outcome = run_seed(seed, generation)
     assert not outcome.violations, describe(outcome)
