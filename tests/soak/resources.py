@@ -128,6 +128,8 @@ def open_descriptors(pid: int) -> list[str]:
 
 def kind_of(target: str) -> str:
     """Return a descriptor's kind, which is the same for all sockets, pipes and so on."""
+    if target.endswith(".jar"):
+        return "jar"  # of which Spark has hundreds
     return target.split(":[")[0] if re.fullmatch(r"\w+:\[\d+\]", target) else target
 
 
