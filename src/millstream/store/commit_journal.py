@@ -48,6 +48,7 @@ START: Final = ALIGNMENT  # of the first batch
 MAGIC: Final = b"MSJ\x01"
 NAME: Final = re.compile(r"millstream-([0-9]{10})\.journal")
 _ROOM_LEFT: Final = 256 * 1024 * 1024  # bytes on a disk, beside a journal
+_MOST_MISSING: Final = 64 * 1024 * 1024  # bytes that damaged batches had
 _PIECE: Final = 1024 * 1024  # bytes that are cleared at once
 _SECTOR: Final = 512  # the header says the same in each of them
 _HEADER: Final = struct.Struct("<4s16sI")
@@ -223,21 +224,31 @@ def _replay_log(fs: FileSystem, folder: str, entries: list[Entry]) -> list[str]:
     is_new = not newest
     if is_new and wanted[0].base != 0:
         return []
-    file = fs.open(segment_path(folder, number), create=is_new)
+    path = segment_path(folder, number)
+    file = fs.open(path, create=is_new)
     try:
-        written = sum(_put_back(file, entry) for entry in wanted)
+        written = sum(_put_back(file, path, entry) for entry in wanted)
         if written:
             _log.info("%s: %d bytes are put back from the commit journal", folder, written)
     finally:
         file.close()
-    return [segment_path(folder, number)]
+    return [path]
 
 
-def _put_back(file: File, entry: Entry) -> int:
-    """Write the missing part of an entry to its file; return the number of bytes."""
+def _put_back(file: File, path: str, entry: Entry) -> int:
+    """Write the missing part of an entry to its file; return the number of bytes.
+
+    If bytes before it are missing, too, a batch before it was damaged.  Zeros take their place, and the log
+    reports them; what is behind is not lost with them.
+    """
     size = file.size()
+    if entry.base > size + _MOST_MISSING:
+        lost = len(entry.data)
+        _log.error("%s: %d bytes of the commit journal are lost; the file ends far before them", path, lost)
+        return 0
     if entry.base > size:
-        return 0  # what lies before it was lost, which no crash does
+        file.append(bytes(entry.base - size))
+        size = entry.base
     there = file.read(entry.base, len(entry.data))
     if there == entry.data:
         # Only memory may have them: the system forgets to write what a sync could not write once.

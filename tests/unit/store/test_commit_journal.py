@@ -222,6 +222,27 @@ def test_bytes_that_only_memory_has_are_written_again() -> None:
     assert bodies(successor.crash(Keep.NOTHING, Random(1))) == [b"x" * 2000]
 
 
+@pytest.mark.parametrize("damaged", [0, 1, 2, 3])
+def test_a_damaged_batch_costs_its_own_messages_and_they_are_reported(damaged: int) -> None:
+    fs = CrashFileSystem()
+    life = JournaledLog(fs)
+    life.put(b"durable" * 10)
+    life.commit(sync=True)
+    for number in range(4):
+        life.put(b"%d" % number * 300)
+        life.commit(sync=False)
+    broken = bytearray(life.batches[damaged])
+    broken[100] ^= 1
+    life.batches[damaged] = bytes(broken)
+    write_journal(fs, *life.batches)
+    survivor = fs.crash(Keep.NOTHING, Random(1))
+    replay(survivor, "store", always)
+    log = open_log(survivor, FOLDER)
+    seqs = [1, *(number + 2 for number in range(4) if number != damaged)]
+    assert list(log.sequences(1, log.last_seq)) == seqs
+    assert log.losses.messages == (damaged != 3)  # nothing tells of the last one
+
+
 def test_a_second_power_cut_while_a_journal_is_replayed_changes_nothing() -> None:
     for cut in range(1, 6):
         fs = CrashFileSystem()
