@@ -4,8 +4,8 @@
     python -m tests.power.cuts --cuts 20 --server nats-server     the same for nats-server, at its defaults
 
 The volume kills the server at an operation that is drawn from the seed, and forgets what was not synced.
-Clients publish with ids, and read and acknowledge, each waiting for its answer.  After some cuts, everything
-is read, and the checker of the simulation (``tests.sim.checker``) judges the whole history.
+Clients publish, read, acknowledge and remove (``tests.power.load``).  After some cuts, everything is read,
+and the checker of the simulation (``tests.sim.checker``) judges the whole history.
 """
 
 from __future__ import annotations
@@ -31,31 +31,23 @@ from typing import Any
 import nats
 import nats.errors
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 
 from tests.kits.nursery import Nursery
 from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess, inherited_environment
-from tests.sim.actors import payload_of, uid_of
+from tests.power.load import CONSUMERS, STREAMS, Load
+from tests.sim.actors import uid_of
 from tests.sim.checker import check
 from tests.sim.client import _headers
-from tests.sim.history import AckSent, ConsumerLook, Delivery, Final, History, Publish, Stored
+from tests.sim.history import ConsumerLook, Final, History, Stored
 from tests.sim.plan import ConsumerPlan, Plan
 
 CUTS_OF_A_STORE = 20  # then it is judged, and another begins
 PUBLISHERS = 12
+LONGEST_END_S = 120.0
 LONGEST_LOAD_S = 20.0  # then power goes, whatever was written
 FAULTS = ("fail sync", "fail write", "fail create", "full 3000")
-STREAMS: dict[str, dict[str, Any]] = {
-    "S": {"subjects": ["s.>"], "duplicate_window": 120_000_000_000},
-    "K": {"subjects": ["k.>"], "max_msgs_per_subject": 1},
-    # So many that small commits go to the commit journal, too.
-    **{f"J{number}": {"subjects": [f"j{number}.>"]} for number in range(10)},
-}
-CONSUMER = ConsumerPlan(
-    "S", "c", {"durable_name": "c", "ack_policy": "explicit", "ack_wait": 1_000_000_000, "max_deliver": -1}
-)
 _Act = Callable[[Client, int], Awaitable[object]]
 _GONE = (nats.errors.Error, OSError, asyncio.TimeoutError, EOFError)
 
@@ -126,7 +118,8 @@ class Trial:
             self.server.start()
         await self._read_all()
         self.server.kill()
-        return check(Plan(self.seed, STREAMS, (CONSUMER,), (), (), (), False), self.history)
+        plan = Plan(self.seed, STREAMS, CONSUMERS, (), (), (), False)
+        return self.history.problems + check(plan, self.history)
 
     async def _connect(self) -> tuple[Client, int]:
         client = await nats.connect(
@@ -144,9 +137,10 @@ class Trial:
         for name, config in STREAMS.items():
             created = await self._api(client, f"STREAM.CREATE.{name}", {"name": name, **config})
             assert "error" not in created, created
-        body = {"stream_name": "S", "config": CONSUMER.config}
-        created = await self._api(client, "CONSUMER.DURABLE.CREATE.S.c", body)
-        assert "error" not in created, created
+        for consumer in CONSUMERS:
+            body = {"stream_name": consumer.stream, "config": consumer.config}
+            created = await self._api(client, f"CONSUMER.DURABLE.CREATE.{consumer.path}", body)
+            assert "error" not in created, created
         await client.close()
 
     # -- load -------------------------------------------------------------------------------------
@@ -155,8 +149,9 @@ class Trial:
         """Publish and read until the server is dead; in a third of the loads, the disk fails for a while."""
         dead = self._death()
         async with asyncio.TaskGroup() as group:
-            acts: list[_Act] = [partial(self._publish_one, f"p{number}") for number in range(PUBLISHERS)]
-            acts.append(partial(self._fetch, 1.0))
+            load = Load(self.history, self.random)
+            acts: list[_Act] = [partial(load.publish_something, f"p{number}") for number in range(PUBLISHERS)]
+            acts += [partial(load.fetch, consumer, 1.0) for consumer in CONSUMERS]
             tasks = [group.create_task(self._as_client(act, dead)) for act in acts]
             if self.faults and self.random.random() < 0.3:
                 tasks.append(group.create_task(self._disturb()))
@@ -204,53 +199,41 @@ class Trial:
                         await client.close()
             await asyncio.sleep(0.01)
 
-    async def _publish_one(self, actor: str, client: Client, number: int) -> None:
-        stream = self.random.choice(("S", "S", *STREAMS))
-        subject = f"{stream.lower()}.{self.random.randint(1, 3)}"
-        uid = self.history.next_uid()
-        msg_id = f"id{uid}" if stream == "S" else ""
-        record = Publish(uid, actor, stream, subject, self.now, number, msg_id=msg_id)
-        self.history.publishes.append(record)
-        size = self.random.choice((0, 100, 2_000))
-        headers = {"Nats-Msg-Id": msg_id} if msg_id else None
-        answer = await client.request(subject, payload_of(uid, size), timeout=2.0, headers=headers)
-        record.answer, record.answered_at = json.loads(answer.data), self.now
-
-    async def _fetch(self, wait_s: float, client: Client, number: int) -> bool:
-        """Take one message and have its ack confirmed; return False if there was none."""
-        inbox = client.new_inbox()
-        subscription = await client.subscribe(inbox)
-        body = {"batch": 1, "expires": round(wait_s * 0.8 * 1e9)}
-        await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", json.dumps(body).encode(), reply=inbox)
-        message: Msg = await subscription.next_msg(timeout=wait_s + 2.0)
-        await subscription.unsubscribe()
-        if not message.reply.startswith("$JS.ACK."):
-            return False
-        words = message.reply.split(".")[2:]
-        count, seq, dseq = (int(word) for word in words[2:5])
-        delivery = Delivery(
-            self.now, "r", number, "S", "c", seq, dseq, count, uid_of(message.data), message.subject
-        )
-        self.history.deliveries.append(delivery)
-        record = AckSent(self.now, "r", number, "S", "c", seq, "+ACK")
-        self.history.acks.append(record)
-        await client.request(message.reply, b"+ACK", timeout=2.0)
-        record.confirmed_at = self.now
-        return True
-
     # -- the end ----------------------------------------------------------------------------------
 
     async def _read_all(self) -> None:
         client, number = await self._connect()
-        empty = 0
-        while empty < 3:
-            empty = 0 if await self._fetch(1.0, client, number) else empty + 1
+        load = Load(self.history, self.random)
+        for consumer in CONSUMERS:
+            await self._drain(load, consumer, client, number)
+        await self._follow(client)
         for name in STREAMS:
             self.history.final[name] = await self._content(client, name)
-        info = await self._api(client, "CONSUMER.INFO.S.c")
-        if "error" not in info:
-            self.history.looks.append(ConsumerLook(self.now, "S", "c", info))
+        for consumer in CONSUMERS:
+            info = await self._api(client, f"CONSUMER.INFO.{consumer.path}")
+            if "error" not in info:
+                self.history.looks.append(ConsumerLook(self.now, consumer.stream, consumer.name, info))
         await client.close()
+
+    async def _drain(self, load: Load, consumer: ConsumerPlan, client: Client, number: int) -> None:
+        """Read until nothing is left."""
+        until = self.now + LONGEST_END_S
+        empty = 0
+        while empty < 3 and self.now < until:
+            empty = 0 if await load.fetch(consumer, 1.0, client, number) else empty + 1
+        if empty < 3:
+            self.history.problems.append(f"{consumer.path} is not drained after {LONGEST_END_S:.0f} s")
+
+    async def _follow(self, client: Client) -> None:
+        """Wait until mirrors and sourcing streams have what their origin has."""
+        until = self.now + LONGEST_END_S
+        while self.now < until:
+            found = [await self._api(client, f"STREAM.INFO.{name}") for name in ("M", "G")]
+            sources = [info.get("mirror") or (info.get("sources") or [{}])[0] for info in found]
+            if all(each.get("lag", 1) == 0 and each.get("active", -1) >= 0 for each in sources):
+                return
+            await asyncio.sleep(0.1)
+        self.history.problems.append("a mirror or a sourcing stream stays behind")
 
     async def _content(self, client: Client, name: str) -> Final:
         info = await self._api(client, f"STREAM.INFO.{name}")
