@@ -1,4 +1,4 @@
-"""What real clients do while power goes: they publish, read, acknowledge and remove, and note it all.
+"""Real clients that publish, read, acknowledge and remove while power goes, and note it all.
 
 Each action waits for its answers, over a connection of nats-py that may break at any time.
 """

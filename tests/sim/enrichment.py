@@ -1,4 +1,4 @@
-"""What plans of the second generation have besides: more kinds of streams, consumers and requests."""
+"""Additions to plans of the second generation: more kinds of streams, consumers and requests."""
 
 from __future__ import annotations
 
