@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from millstream.jetstream.ports import World
     from millstream.jetstream.read.lookup import PendingCommit
     from millstream.jetstream.sourcing.positions import Positions
+    from millstream.jetstream.stream.committed_log import Committing
     from millstream.jetstream.stream.staging_folder import Staging
     from millstream.jetstream.stream.stream import Stream
     from millstream.store.log import Log
@@ -542,8 +543,8 @@ class AccountJetStream:
         is_synced = not (self.unrecovered or self._places.in_doubt)
         for stream in self.streams.values():  # before the letters themselves are durable
             if stream.consumers.journal is not None and stream.consumers.journal.letters:
-                guard.alone("keeping removals", self.committer.flush, stream)
-                guard.alone("keeping dead letters", self.committer.flush, stream.consumers.journal)
+                self._flush(stream, f"stream {stream.name}")
+                self._flush(stream.consumers.journal, f"consumers of stream {stream.name}")
         for stream in list(self.streams.values()):
             if self.streams.get(stream.name) is stream:
                 is_synced = self._stop_one(stream) and is_synced
@@ -558,14 +559,7 @@ class AccountJetStream:
         """Stop a stream and make everything of it durable; return False if that is not possible."""
         name = stream.name
         guard.alone(f"stopping stream {name}", stream.stop)
-        flushed = kept = False
-        try:
-            self.committer.flush(stream)
-            flushed = True
-        except StoreError as error:
-            _log.error("stream %s: %s", name, error)
-        except Exception as error:
-            guard.report(f"the last commit of stream {name}", error)
+        flushed, kept = self._flush(stream, f"stream {name}"), False
         if self.streams.get(name) is not stream:
             return True  # its creation was under way, and failed
         try:
@@ -580,6 +574,18 @@ class AccountJetStream:
             guard.alone(f"keeping the ids of stream {name}", stream.ids.keep)
         guard.alone(f"closing stream {name}", stream.close)
         return flushed and kept
+
+    def _flush(self, committing: Committing, name: str) -> bool:
+        """Make everything durable; log why and return False if that is not possible."""
+        try:
+            self.committer.flush(committing)
+        except StoreError as error:
+            _log.error("%s: %s", name, error)
+            return False
+        except Exception as error:
+            guard.report(f"the last commit of {name}", error)
+            return False
+        return True
 
     def reconfigure(self, options: AccountJetStreamOptions) -> None:
         """Apply other limits to messages stored from now on."""
