@@ -84,9 +84,14 @@ class LogRepair:
                 self._removal.forget(target, ordinal)
         for segment in list(segments):
             self._removal.retire(segment)
-        self._gathered.floor = 0
+        self._gathered.floor = 0 if self._is_recorded(floor) else floor
         self._removal.advance_first(self._state.first_seq)
         self._state.committed = self._state.last_seq
+
+    def _is_recorded(self, floor: int) -> bool:
+        """Return True if a file says, or needs not say, that everything below `floor` is removed."""
+        segments = self._chain.segments
+        return not segments or floor <= max(segments[0].base_seq, *(each.floor for each in segments))
 
     def had(self, seq: int) -> bool:
         """Return True if a used sequence has a record, or its removal was recorded.

@@ -161,6 +161,30 @@ def test_what_a_dropped_segment_said_about_others_is_said_again() -> None:
     assert again.has(1)
 
 
+def test_a_start_that_drops_a_segment_says_its_floor_again() -> None:
+    """A purge is in the second segment; its own messages were removed while it was the last."""
+    log = open_log(MemoryFileSystem(), "s", segment_size=SMALL)
+    while len(log.chain.segments) < 2:
+        put(log, b"a", b"x" * 20)
+    log.remove(log.last_seq)
+    log.remove_below(3)
+    commit_all(log)
+    first, second = log.chain.segments
+    assert (first.base_seq, second.floor) == (1, 3)
+    last = 0
+    while second.size < SMALL:
+        last = put(log, b"b", b"x" * 20)
+    commit_all(log)
+    log.remove_matching(b"b", last + 1)
+    log.roll()
+    commit_all(log)
+    for _ in range(3):
+        log = reopened(log)
+        assert log.first_seq == 3
+        commit_all(log)
+    assert [segment.number for segment in log.chain.segments][:2] == [1, 3]
+
+
 def test_a_sequence_can_be_skipped_near_and_far() -> None:
     log = open_log(MemoryFileSystem(), "s", segment_size=SMALL)
     put(log, b"a")
