@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
-from tests.sim.history import Copy
-from tests.sim.stream_checks import check_sound
+from tests.sim.history import Copy, Stored
+from tests.sim.state_checks import check_sound
 from tests.sim.stream_view import StreamView, as_published, may_be_gone
 
 
@@ -30,18 +32,43 @@ def check_copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str
         yield f"has no copy of {lost}"
 
 
-def check_mirror(view: StreamView, origin: StreamView) -> Iterator[str]:
-    missing = [stored.seq for stored in origin.final.content if stored.seq not in view.content]
+def check_follower(view: StreamView, origins: dict[str, StreamView]) -> Iterator[str]:
+    """A mirror, or a stream with sources, has what its origins have."""
+    mirror = view.config.get("mirror")
+    if mirror is None:
+        for source in _sources(view):
+            yield from _check_source(view, source, origins[source["name"]])
+        yield from _check_headers(view)
+    elif len(view.configs) > 1:
+        yield from _check_promoted(view, origins["S"])
+    else:
+        yield from _check_mirror(view, origins["S"], mirror)
+
+
+def _target(source: dict[str, Any], stored: Stored) -> str:
+    """Return the subject that a follower gives a message; empty if it does not get it."""
+    if stored.seq < source.get("opt_start_seq", 0):
+        return ""
+    if source.get("filter_subject", stored.subject) != stored.subject:
+        return ""
+    transforms = source.get("subject_transforms", [])
+    for each in transforms:
+        head, _, tail = each["src"].rpartition(".")
+        own, _, last = stored.subject.rpartition(".")
+        if head == own and tail in ("*", last):
+            return str(each["dest"].replace("{{wildcard(1)}}", last))
+    return "" if transforms else stored.subject
+
+
+def _check_mirror(view: StreamView, origin: StreamView, mirror: dict[str, Any]) -> Iterator[str]:
+    wanted = {each.seq: (each, _target(mirror, each)) for each in origin.final.content}
+    missing = [seq for seq, (_, subject) in wanted.items() if subject and seq not in view.content]
     if not view.costs_damage(missing):
         yield f"has no copy of {missing}"
-    for stored in origin.final.content:
+    for stored, subject in wanted.values():
         copy = view.content.get(stored.seq)
-        if copy is not None and (copy.uid, copy.subject, copy.time) != (
-            stored.uid,
-            stored.subject,
-            stored.time,
-        ):
-            yield f"its copy of {stored.seq} is message {copy.uid}, not {stored.uid}"
+        if copy is not None and not _is_copy(copy, stored, subject):
+            yield f"its copy of {stored.seq} is message {copy}, not {stored}"
     for copy in view.final.content:
         if copy.seq not in origin.content and not origin.damages:
             sent = origin.by_uid.get(copy.uid)
@@ -49,25 +76,114 @@ def check_mirror(view: StreamView, origin: StreamView) -> Iterator[str]:
                 yield f"has {copy.seq} (message {copy.uid}), which the origin never had"
 
 
-def check_sourcing(view: StreamView, origin: StreamView) -> Iterator[str]:
-    for uid, stored_as in view.stored_as.items():
-        if len(stored_as) > max(1, len(origin.by_uid.get(uid, []))):
-            yield f"message {uid} is there {len(stored_as)} times"
+def _is_copy(copy: Stored, stored: Stored, subject: str) -> bool:
+    return (copy.uid, copy.subject, copy.time, copy.size, copy.headers) == (
+        stored.uid,
+        subject,
+        stored.time,
+        stored.size,
+        _kept_headers(stored),
+    )
+
+
+def _kept_headers(stored: Stored) -> dict[str, str]:
+    """Return the headers that a copy has; those for the origin alone are left out."""
+    return {key: value for key, value in stored.headers.items() if not key.startswith(_OF_ORIGIN)}
+
+
+_OF_ORIGIN = ("Nats-Expected-", "Nats-Batch-")
+
+
+def _check_promoted(view: StreamView, origin: StreamView) -> Iterator[str]:
+    """A mirror that became a stream of its own keeps its copies, without gaps, and gets no more."""
+    copies = [each for each in view.final.content if each.uid in origin.by_uid]
+    last = copies[-1].seq if copies else 0
+    for copy in copies:
+        stored = origin.content.get(copy.seq)
+        if stored is not None and not _is_copy(copy, stored, stored.subject):
+            yield f"its copy of {copy.seq} is message {copy}, not {stored}"
+    there = {each.seq for each in copies}
+    missing = [seq for seq in origin.content if seq < last and seq not in there]
+    if not view.costs_damage(missing):
+        yield f"has no copy of {missing}"
+    if any(each.happened for each in view.updates):
+        for each in view.own:
+            if each.seq < last:
+                yield f"{each.seq} was published to it, and {last} is a copy"
+    for each in view.final.content:
+        if each.uid not in origin.by_uid and each.uid not in view.by_uid:
+            yield f"has {each.seq} (message {each.uid}), which nobody sent"
+
+
+def _sources(view: StreamView) -> list[dict[str, Any]]:
+    """Return the sources that the stream has in the end."""
+    found: list[dict[str, Any]] = view.final.config.get("sources") or view.config["sources"]
+    return found
+
+
+_OWN_HEADER = "Nats-Stream-Source"
+
+
+def _place(copy: Stored) -> tuple[str, int, str, str]:
+    """Return where a message comes from: stream, sequence, filter, and what it is renamed to."""
+    words = copy.headers.get(_OWN_HEADER, "").split(" ")
+    if len(words) < 4:
+        return "", 0, "", ""
+    return words[0], int(words[1]), words[2], words[3]
+
+
+def _key(source: dict[str, Any]) -> tuple[str, str, str]:
+    transforms = source.get("subject_transforms", [])
+    if transforms:
+        return (
+            source["name"],
+            "\f".join(each["src"] for each in transforms),
+            "\f".join(each["dest"] for each in transforms),
+        )
+    return source["name"], source.get("filter_subject") or ">", ">"
+
+
+def _check_headers(view: StreamView) -> Iterator[str]:
+    keys = {_key(source) for config in view.configs for source in config["sources"]}
+    for copy in view.final.content:
+        name, _, wanted, target = _place(copy)
+        if not name and copy.uid not in view.by_uid:
+            yield f"{copy.seq} does not say where it comes from"
+        elif name and (name, wanted, target) not in keys:
+            yield f"{copy.seq} comes from {name} {wanted} {target}"
+
+
+def _check_source(view: StreamView, source: dict[str, Any], origin: StreamView) -> Iterator[str]:
+    copies = {}
     positions: list[int] = []
     for copy in view.final.content:
-        words = copy.headers.get("Nats-Stream-Source", "").split(" ")
-        if len(words) < 2:
-            yield f"{copy.seq} does not say where it comes from"
-            continue
-        positions.append(int(words[1]))
-        stored = origin.content.get(positions[-1])
-        if stored is not None and stored.uid != copy.uid:
-            yield f"{copy.seq} is message {copy.uid} from {positions[-1]}, which is message {stored.uid}"
+        name, seq, wanted, target = _place(copy)
+        if (name, wanted, target) == _key(source):
+            copies[seq] = copy
+            positions.append(seq)
     if positions != sorted(set(positions)):
-        yield f"positions of the origin are not in order: {positions}"
-    missing = [seq for seq in origin.content if seq not in set(positions)]
+        yield f"positions of {_key(source)} are not in order: {positions}"
+    for uid, count in Counter(each.uid for each in copies.values()).items():
+        if count > max(1, len(origin.by_uid.get(uid, []))):
+            yield f"message {uid} is there {count} times"
+    for seq, copy in copies.items():
+        stored = origin.content.get(seq)
+        if stored is None:
+            continue
+        headers = {key: value for key, value in copy.headers.items() if key != _OWN_HEADER}
+        subject = _target(source, stored)
+        if (copy.uid, copy.subject, copy.size, headers) != (
+            stored.uid,
+            subject,
+            stored.size,
+            _kept_headers(stored),
+        ):
+            yield f"{copy.seq} is {copy} from {seq}, which is {stored}"
+    missing = [
+        stored.seq for stored in origin.final.content if _target(source, stored) and stored.seq not in copies
+    ]
     if len(missing) > view.most_damaged:
-        yield f"has no copy of {missing}"
+        yield f"has no copy of {missing} of {_key(source)}"
 
 
 def check_ordered(view: StreamView, seen: list[tuple[int, int]]) -> Iterator[str]:

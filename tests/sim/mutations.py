@@ -50,6 +50,7 @@ from millstream.store.log_writer import LogAppender
 from millstream.store.recovery import Recovery
 from tests.sim import workers
 from tests.sim.run import run_seed
+from tests.sim.stream_mutations import STREAM_MUTATIONS
 
 LONGEST_RUN_S = 30.0
 
@@ -467,7 +468,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _sources_go_on_by_time,
         _letter_of_used_sequence_dropped,
     )
-}
+} | STREAM_MUTATIONS
 
 
 @contextmanager
