@@ -10,7 +10,6 @@ from tests.sim.stream_view import (
     as_published,
     is_certain,
     may_be_gone,
-    may_be_rolled_up,
     may_be_too_old,
 )
 
@@ -72,7 +71,7 @@ def _accepted(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator
 def _may_be_gone(view: StreamView, seq: int, subject: str, at: float) -> bool:
     """Return True if a request or its age may have removed a message."""
     sent = next((each for each in view.acked if each.seq == seq), None)
-    old = sent is not None and may_be_too_old(view, sent)
+    old = sent is not None and may_be_too_old(view, sent, view.read_at)
     return old or (sent is None and bool(view.least("max_age"))) or view.may_be_removed(seq, subject, at)
 
 
@@ -93,9 +92,8 @@ def _refused(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[
                 seq > told
                 and (other.answered_at or each.at) < each.at
                 and not (of_subject and other.subject != each.subject)
-                and not (of_subject and _may_be_gone_at_all(view, other))
-                and seq not in view.excused
-                and not view.may_have_died(other.at)
+                and not (of_subject and may_be_gone(view, other, each.answered_at, last=True))
+                and not (seq in view.excused or view.may_have_died(other.at))
             ):
                 yield f"{each.uid} was told that {told} is the last sequence, and {seq} was acknowledged before"
                 break
@@ -114,17 +112,6 @@ def _refused(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[
             for other in view.publishes
         ) and not view.least("subject_delete_marker_ttl"):
             yield f"{each.uid} was told that {told} is the last sequence, which nobody sent"
-
-
-def _may_be_gone_at_all(view: StreamView, publish: Publish) -> bool:
-    """Return True if anything but a later message of the subject may have removed this one."""
-    if view.most or view.most_bytes:
-        return True
-    if may_be_rolled_up(view, publish) and any(
-        each.headers.get("Nats-Rollup") == "all" for each in view.publishes
-    ):
-        return True
-    return may_be_too_old(view, publish) or view.may_be_removed(publish.seq, publish.subject, publish.at)
 
 
 def _refusals(view: StreamView) -> Iterator[tuple[Publish, dict[str, dict[str, str | int]]]]:

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.sim.moments import ended
-from tests.sim.plan import SECOND_NS, ConsumerPlan, Op, Plan
+from tests.sim.plan import SECOND_NS, ConsumerPlan, Fault, Op, Plan
 
 SHARE = 0.3  # of the plans get something from here
 
@@ -18,9 +18,22 @@ def with_more_streams(plan: Plan, random: Random) -> Plan:
     if random.random() >= SHARE:
         return plan
     length = max((op.at for op in plan.ops), default=3.0)
+    before = plan
     for scene in random.sample(_SCENES, random.choice((1, 1, 2))):
         plan = scene(plan, random, length)
-    return plan
+    return _cut(plan, random, before)
+
+
+def _cut(plan: Plan, random: Random, before: Plan) -> Plan:
+    """Have power go, in half of the plans, in a write of a stream that was added."""
+    moments = sorted({op.at for op in plan.ops} - {op.at for op in before.ops})
+    names = [name for name in plan.streams if name not in before.streams] or ["S"]
+    if not moments or random.random() < 0.5:
+        return plan
+    cut: Config = {"operations": random.choice((1, 1, 2, 3)), "again": random.choice((0, 0, 1))}
+    cut |= {"within": f"/{random.choice(names)}/", "torn": random.random() < 0.5}
+    at = max(0.0, random.choice(moments) + random.choice((-0.01, 0.0, 0.001)))
+    return ended(plan, [], [Fault(at, "power", cut)])
 
 
 def _times(random: Random, length: float, count: int) -> list[float]:
@@ -96,6 +109,10 @@ def _changed(plan: Plan, random: Random, length: float) -> Plan:
         if config["allow_msg_ttl"] and random.random() < 0.3:
             args["headers"] = {"Nats-TTL": random.choice(("5s", "never"))}
         ops.append(Op("u0", at, "send", args))
+    if random.random() < 0.5:
+        for at in _times(random, 2 * length, random.randint(3, 8)):
+            args = {"stream": "U", "subject": "u.a", "which": random.random()}
+            ops.append(Op("u2", at, "repeat", args))
     current = config
     times = _times(random, length, random.randint(1, 4))
     for at in times:
@@ -206,7 +223,10 @@ def _expecting(plan: Plan, random: Random, length: float) -> Plan:
     ops = []
     for at in _times(random, length, random.randint(3, 8)):
         args: Config = {"stream": "S", "subject": f"s.{random.randint(1, 3)}", "stale": random.random() < 0.2}
-        kind = random.choice(("expect_id", "checked_batch", "cas"))
+        kind = random.choice(("expect_id", "checked_batch", "cas", "repeat"))
+        if kind == "repeat":
+            args |= {"which": random.random()}
+            del args["stale"]
         if kind == "checked_batch":
             args["count"] = random.randint(1, 4)
         ops.append(Op(f"e{random.randint(0, 1)}", at, kind, args))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from tests.sim.history import Publish, Reading
+from tests.sim.history import Reading
 from tests.sim.stream_view import StreamView, covers, may_be_gone
 
 
@@ -89,17 +89,21 @@ def _missed(view: StreamView, reading: Reading) -> Iterator[str]:
             )
         else:
             missed = each.seq == reading.seq and not seq
-        if missed and not _may_be_gone_by(view, each, reading):
+        if not missed or _is_unreadable(view, reading):
+            continue
+        last = reading.how == "last"
+        if each.seq in view.content or not may_be_gone(view, each, reading.answered_at, last=last):
             told = f"{seq}" if seq else "nothing"
             yield f"{reading.how} {reading.subject or reading.seq} gives {told}, and {each.seq} was acknowledged"
             return
 
 
-def _may_be_gone_by(view: StreamView, publish: Publish, reading: Reading) -> bool:
-    """Return True if the message may be gone when it is read, for which there are more reasons than in the end."""
-    if publish.seq in view.content:  # it was there all the time
-        return False
-    return may_be_gone(view, publish)
+def _is_unreadable(view: StreamView, reading: Reading) -> bool:
+    """Return True if the disk may not have been readable, or its stream was damaged; then nothing is found."""
+    return bool(view.damages) or any(
+        fault.kind == "unreadable" and fault.at <= reading.answered_at and reading.at <= fault.at + 20.0
+        for fault in view.plan.faults
+    )
 
 
 def _states(view: StreamView) -> Iterator[str]:

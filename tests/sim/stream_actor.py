@@ -56,6 +56,19 @@ class StreamActor(BulkActor):
             if told.isdigit():
                 self._known[stream, subject] = int(told)
 
+    async def repeat(self, stream: str, subject: str, which: float) -> None:
+        """Send a message with an id once more, however long ago it was, or a new one."""
+        sent = [each for each in self.history.publishes if each.stream == stream and each.msg_id]
+        place = int(which * 2 * len(sent))
+        if place < len(sent):
+            subject, uid, msg_id = sent[place].subject, sent[place].uid, sent[place].msg_id
+        else:
+            uid = self.history.next_uid()
+            msg_id = f"id{uid}"
+        await self.client.online()
+        record, future = self._send(stream, subject, 20, {"Nats-Msg-Id": msg_id}, uid=uid, msg_id=msg_id)
+        self._answered(record, await future)
+
     async def expect_id(self, stream: str, subject: str, stale: bool) -> None:
         """Publish a message with an id that expects the one of the last message that this client sent."""
         sent = [each for each in self.history.publishes if each.stream == stream and each.seq and each.msg_id]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests.sim.history import Publish
 from tests.sim.letters import STREAM as LETTERS
+from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS
 from tests.sim.expectation_checks import check_expectations
 from tests.sim.limit_checks import check_limits
@@ -78,7 +79,8 @@ def _kept(view: StreamView) -> Iterator[str]:
 
 def _once(view: StreamView) -> Iterator[str]:
     """Nothing is stored twice within the duplicate window, and nothing more often than it was sent."""
-    window_s = view.config.get("duplicate_window", 120 * SECOND_NS) / SECOND_NS
+    windows = [config.get("duplicate_window", 120 * SECOND_NS) for config in view.configs]
+    window_s = min(windows) / SECOND_NS
     for uid, stored_as in view.stored_as.items():
         sent = view.by_uid.get(uid, [])
         if len(stored_as) > len(sent):
@@ -87,9 +89,14 @@ def _once(view: StreamView) -> Iterator[str]:
             for one, two in itertools.pairwise(stored_as):
                 if seconds(two.time) - seconds(one.time) < window_s:
                     yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
+    longest_s = max(windows) / SECOND_NS
     for each in view.publishes:
         if each.seq and each.duplicate:
             stored = view.content.get(each.seq)
+            if stored is not None and not view.history.clock_set:
+                age = each.at - (seconds(stored.time) - START_NS / SECOND_NS)
+                if age > 2 * longest_s + LATE_S / 2:
+                    yield f"message {each.uid} is called a duplicate of {each.seq}, {age:.1f} s later"
             if stored is not None and stored.uid != each.uid:
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is message {stored.uid}"
             first = as_published(view.by_uid[each.uid][0], each.seq)

@@ -12,6 +12,7 @@ from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS, Plan
 
 MARKER = "Nats-Marker-Reason"  # a header of messages that the server writes
+FOR_EVER = float("inf")
 LATE_S = 20.0  # a request without an answer happens within this time, or never
 UNCERTAIN = (10077,)  # the disk failed: what was asked for may still happen when it works again
 
@@ -21,6 +22,7 @@ class StreamView:
 
     def __init__(self, plan: Plan, history: History, name: str) -> None:
         self.name = name
+        self.plan = plan
         self.config = plan.streams.get(name, {})
         self.history = history
         self.final: Final = history.final[name]
@@ -179,23 +181,33 @@ def covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
     return seq < request["seq"] if "seq" in request else True
 
 
-def may_be_gone(view: StreamView, publish: Publish) -> bool:
+def may_be_gone(view: StreamView, publish: Publish, until: float = FOR_EVER, *, last: bool = False) -> bool:
+    """Return True if a message may be gone in the end, or at the time `until`.
+
+    `last`: for any other reason than that its subject has a later message.
+    """
     if publish.seq in view.excused or view.may_be_removed(publish.seq, publish.subject, publish.at):
         return True
-    if may_be_too_old(view, publish) or may_be_rolled_up(view, publish):
+    if may_be_too_old(view, publish, min(until, view.read_at)) or view.may_have_died(publish.at):
         return True
-    if view.may_have_died(publish.at):
+    # Later ones that are gone by damage displaced earlier ones; so did those that were removed.
+    others_go = until != FOR_EVER or others_go_by_themselves(view)
+    if last and not others_go_by_themselves(view):
+        return bool(view.most or view.most_bytes) or may_be_rolled_up(view, publish, until, everything=True)
+    if may_be_rolled_up(view, publish, until):
         return True
     if not (view.most or view.most_bytes or view.most_of_subject):
         return False
-    later = {each.seq: each for each in view.acked if each.seq > publish.seq and each.seq not in view.content}
-    # Later ones that are gone by damage displaced earlier ones; so did those that were removed.
-    others_go = view.removals or view.least("max_age") or any(each.ttl_s for each in view.publishes)
+    later = {
+        each.seq: each
+        for each in view.acked
+        if each.seq > publish.seq and each.seq not in view.content and each.at <= until
+    }
     gone = list(later.values())[: None if others_go else view.most_damaged]
     of_subject = [each for each in later.values() if each.subject == publish.subject]
     of_subject = of_subject[: None if others_go else view.most_damaged]
     left = [each for each in view.own if each.seq > publish.seq]
-    unsure = sum(not each.answer for each in view.publishes) if others_go else 0
+    unsure = sum(not each.answer or code(each) in UNCERTAIN for each in view.publishes) if others_go else 0
     same = sum(each.subject == publish.subject for each in left)
     if 0 < view.most_of_subject <= same + len(of_subject) + unsure:
         return True
@@ -205,28 +217,36 @@ def may_be_gone(view: StreamView, publish: Publish) -> bool:
     return bool(view.most_bytes) and (bool(gone or unsure) or size > view.most_bytes)
 
 
+def others_go_by_themselves(view: StreamView) -> bool:
+    """Return True if a message that displaced another one may be gone, too."""
+    return bool(view.removals or view.least("max_age") or any(each.ttl_s for each in view.publishes))
+
+
 def size_of(stored: Stored) -> int:
     """Return what a message adds to the bytes of a stream in files, as nats-server counts them."""
     block = sum(len(key) + len(value) + 4 for key, value in stored.headers.items())
     return len(stored.subject) + max(stored.size, 0) + (block + 12 + 34 if block else 30)
 
 
-def may_be_rolled_up(view: StreamView, publish: Publish) -> bool:
-    """Return True if a later message may have replaced all before it."""
+def may_be_rolled_up(
+    view: StreamView, publish: Publish, until: float = FOR_EVER, *, everything: bool = False
+) -> bool:
+    """Return True if a later message may have replaced all before it, or those of `everything`."""
     return any(
-        each.headers.get("Nats-Rollup") in ("all", "sub")
+        each.headers.get("Nats-Rollup") in (("all",) if everything else ("all", "sub"))
+        and each.at <= until
         and (not each.answer or each.seq > publish.seq or code(each) in UNCERTAIN)
         and (each.headers["Nats-Rollup"] == "all" or each.subject == publish.subject)
         for each in view.publishes
     )
 
 
-def may_be_too_old(view: StreamView, publish: Publish, at: float | None = None) -> bool:
-    """Return True if the message may have expired until `at`, or until the end."""
+def may_be_too_old(view: StreamView, publish: Publish, at: float) -> bool:
+    """Return True if the message may have expired until `at`."""
     least, _ = life_s(view, publish)
     if not least:
         return False
-    return view.history.clock_set or (view.read_at if at is None else at) - publish.at >= least
+    return view.history.clock_set or at - publish.at >= least
 
 
 def life_s(view: StreamView, publish: Publish) -> tuple[float, float]:
