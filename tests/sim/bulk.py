@@ -80,10 +80,11 @@ class BulkActor(Actor):
             self.note("has no snapshot of", stream)
             return
         self.note("has a snapshot of", stream, len(archive), "chunks")
+        taken_at = self.loop.now
         config |= {"name": copy, "subjects": [f"{copy.lower()}.>"]}
         if await self._put(copy, config, archive):
             self.note("has restored", copy)
-            self.history.copies.append(Copy(copy, stream, began, consumers, config))
+            self.history.copies.append(Copy(copy, stream, began, taken_at, consumers, config))
 
     async def _take(self, stream: str, consumers: bool) -> tuple[dict[str, Any], list[bytes] | None]:
         await self.client.online()

@@ -30,6 +30,40 @@ def check_copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str
     ]
     if not view.costs_damage(lost):
         yield f"has no copy of {lost}"
+    last = max((each.seq for each in origin.acked if (each.answered_at or copy.at) < copy.at), default=0)
+    if view.final.state["last_seq"] < last and last not in origin.excused:
+        yield f"the last sequence is {view.final.state['last_seq']}, and {last} was acknowledged before"
+    for each in origin.acked:
+        stored = view.content.get(each.seq)
+        if stored is not None and stored.uid == each.uid and origin.must_be_removed(each, copy.at):
+            yield f"has a copy of {each.seq}, which was removed before"
+    if not origin.damages:
+        yield from _check_copied_consumers(view, copy)
+
+
+def _check_copied_consumers(view: StreamView, copy: Copy) -> Iterator[str]:
+    """A restored consumer has open what was not acknowledged when the snapshot was taken."""
+    for look in view.history.looks:
+        if look.stream != copy.name:
+            continue
+        if "error" in look.info:
+            yield f"the consumer {look.consumer} is not restored: {look.info['error']}"
+            continue
+        acks = [
+            each
+            for each in view.history.acks
+            if (each.stream, each.consumer) == (copy.of, look.consumer) and each.kind in ("+ACK", "+TERM")
+        ]
+        maybe = {each.seq for each in acks if each.at <= copy.taken_at}
+        surely = {
+            each.seq for each in acks if each.confirmed_at is not None and each.confirmed_at < copy.at
+        }
+        there = set(view.content)
+        left = look.info["num_pending"] + look.info["num_ack_pending"]
+        if not len(there - maybe) <= left <= len(there - surely):
+            yield f"{look.consumer} has {left} messages open of {there}, and {surely} were acknowledged"
+        if look.info["ack_floor"].get("stream_seq", 0) >= min(there - maybe, default=1 << 62):
+            yield f"{look.consumer} has the floor {look.info['ack_floor']}, and {maybe} were acknowledged"
 
 
 def check_follower(view: StreamView, origins: dict[str, StreamView]) -> Iterator[str]:

@@ -78,6 +78,7 @@ class Copy:
     name: str
     of: str
     at: float  # when the snapshot was asked for
+    taken_at: float = 0.0  # when the snapshot was complete
     consumers: bool = False  # they were copied, too
     config: dict[str, Any] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ from tests.sim.checker import check
 from tests.sim.client import SimClient
 from tests.sim.content import read_content
 from tests.sim.draw import GENERATION, make_plan
-from tests.sim.history import History, Rot
+from tests.sim.history import ConsumerLook, History, Rot
 from tests.sim.loop import SECOND_NS, SimLoop
 from tests.sim.machine import Machine
 from tests.sim.plan import Fault, Plan
@@ -244,6 +244,13 @@ class Run:
         listed = await auditor.api("STREAM.NAMES", {})
         self.history.names = None if listed is None else listed.get("streams") or []
         self.history.read_at_ns = self.machine.clock.wall_ns()
+        for copy in self.history.copies:
+            for consumer in self.plan.consumers:
+                if copy.consumers and consumer.stream == copy.of:
+                    found = await auditor.api(f"CONSUMER.INFO.{copy.name}.{consumer.name}")
+                    if found is not None:
+                        look = ConsumerLook(self.loop.now, copy.name, consumer.name, found)
+                        self.history.looks.append(look)
         for reader in self.readers:
             for _ in range(20):
                 if await reader.look_at_consumer() is not None:

@@ -138,11 +138,12 @@ class StreamView:
         }
         return len(newer) < keep
 
-    def must_be_removed(self, publish: Publish) -> bool:
-        """Return True if a client was told that the message is gone."""
+    def must_be_removed(self, publish: Publish, before: float = FOR_EVER) -> bool:
+        """Return True if a client was told, before that time, that the message is gone."""
         assert publish.answered_at is not None
         return any(
             each.happened
+            and (each.answered_at or 0.0) < before
             and each.at > publish.answered_at
             and covers(each, publish.seq, publish.subject, publish.at)
             and self._leaves(each, publish)
