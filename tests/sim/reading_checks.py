@@ -13,8 +13,8 @@ def check_readings(view: StreamView) -> Iterator[str]:
     if view.name == "D" or view.deaths:
         return
     for each in view.readings:
-        yield from _found(view, each)
         if not (each.direct and view.mirrored):
+            yield from _found(view, each)
             yield from _missed(view, each)
             yield from _removed(view, each)
     yield from _states(view)
