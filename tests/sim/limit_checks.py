@@ -24,7 +24,7 @@ def check_limits(view: StreamView) -> Iterator[str]:
 def _bounds(view: StreamView) -> Iterator[str]:
     """The content is within the limits that rule in the end."""
     config, content = view.final.config, view.final.content
-    if not config:
+    if not config or config.get("sealed"):  # a sealed stream keeps what it has
         return
     if 0 < config.get("max_msgs", -1) < len(content):
         yield f"has {len(content)} messages of {config['max_msgs']}"

@@ -91,5 +91,7 @@ def check_names(plan: Plan, history: History) -> Iterator[str]:
     if history.names is None:
         return
     wanted = {name for name, final in history.final.items() if final.complete}
-    if history.names != sorted(wanted):
+    unsure = {op.args["copy"] for op in plan.ops if op.kind == "snapshot"}
+    listed = set(history.names)
+    if history.names != sorted(listed) or not wanted <= listed <= wanted | unsure:
         yield f"the streams are {sorted(wanted)}, and listed are {history.names}"
