@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -213,11 +213,61 @@ def _check_source(view: StreamView, source: dict[str, Any], origin: StreamView) 
             _kept_headers(stored),
         ):
             yield f"{copy.seq} is {copy} from {seq}, which is {stored}"
+    yield from _read_once(view, source)
+    if not view.plain:
+        yield from _drained(view, origin)
+        return
+    if view.removals:
+        return
+    last = max(positions, default=0) if view.most else 0  # others may have been displaced
     missing = [
-        stored.seq for stored in origin.final.content if _target(source, stored) and stored.seq not in copies
+        stored.seq
+        for stored in origin.final.content
+        if _target(source, stored) and stored.seq not in copies and stored.seq > last
     ]
+    others = [each for each in view.final.content if _key_of(each) != _key(source)]
+    if view.most and len(others) >= view.most:
+        return
     if len(missing) > view.most_damaged:
         yield f"has no copy of {missing} of {_key(source)}"
+
+
+def _key_of(copy: Stored) -> tuple[str, str, str]:
+    name, _, wanted, target = _place(copy)
+    return name, wanted, target
+
+
+def _read_once(view: StreamView, source: dict[str, Any]) -> Iterator[str]:
+    """A message of the origin is copied once, also if the first copy is gone."""
+    seen: dict[int, int] = {}
+    found = [each.found for each in view.readings if each.found is not None]
+    for copy in [*found, *view.final.content]:
+        if _key_of(copy) == _key(source):
+            first = seen.setdefault(_place(copy)[1], copy.seq)
+            if first != copy.seq:
+                yield f"{_place(copy)[1]} of {source['name']} was copied as {first}, and as {copy.seq} again"
+
+
+def _drained(view: StreamView, origin: StreamView) -> Iterator[str]:
+    """A consumer gets each message of the origin under one sequence; what it got may be gone."""
+    delivered: dict[int, set[int]] = defaultdict(set)
+    for each in view.deliveries:
+        delivered[each.uid].add(each.seq)
+    for uid, seqs in delivered.items():
+        if len(seqs) > max(1, len(origin.by_uid.get(uid, []))):
+            yield f"message {uid} was copied as {sorted(seqs)}"
+    if view.damages or origin.damages or view.removals or origin.removals:
+        return
+    wanted = {
+        each.config.get("filter_subject", ">") for each in view.plan.consumers if each.stream == view.name
+    }
+    missing = [
+        each.seq
+        for each in origin.final.content
+        if each.uid not in delivered and (">" in wanted or each.subject in wanted)
+    ]
+    if missing:
+        yield f"{missing} were never delivered"
 
 
 def check_ordered(view: StreamView, seen: list[tuple[int, int]]) -> Iterator[str]:

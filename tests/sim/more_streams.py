@@ -210,12 +210,41 @@ def _gathered(plan: Plan, random: Random, length: float) -> Plan:
         if random.random() < 0.3:
             args |= {"stream": "GG", "subject": "gg.a"}
         ops.append(Op("g0", at, "send", args))
+    removes, most = random.random() < 0.4, random.random() < 0.3
+    if most:
+        config["max_msgs"] = random.choice((1, 3, 6))
+    for at in _times(random, length, random.choice((0, 4))):
+        args = {"stream": "GG", "subject": ">", "how": "last", "which": 0.0, "direct": False}
+        ops.append(Op("g2", at, "read", args))
+        if removes and random.random() < 0.5:
+            ops.append(Op("g2", at, "purge", {"stream": "GG"} | _purge(random, "g.1")))
     if random.random() < 0.3:
         third = {"name": "S", "filter_subject": "s.3"}
         changed = config | {"sources": [first, second, third]}
         ops.append(Op("g1", random.random() * length, "change", {"stream": "GG", "config": changed}))
     streams = plan.streams | {"O": {"subjects": ["o.>"]}, "GG": config}
     return ended(plan, ops, [], streams=streams)
+
+
+def _drained(plan: Plan, random: Random, length: float) -> Plan:
+    """Add a work queue, or a stream that keeps what is wanted, with a source."""
+    retention = random.choice(("workqueue", "interest", "interest"))
+    streams = plan.streams | {
+        "O": {"subjects": ["o.>"]},
+        "GW": {"sources": [{"name": "O"}], "retention": retention},
+    }
+    config: Config = {"durable_name": "g1", "ack_policy": "explicit", "ack_wait": 3 * SECOND_NS}
+    if random.random() < 0.6:
+        config["filter_subject"] = "o.a"
+    reader = ConsumerPlan("GW", "g1", config)
+    ops = []
+    for at in _times(random, length, random.randint(4, 8)):
+        args = {"stream": "O", "subject": f"o.{random.choice('ab')}", "size": 60, "count": random.randint(1, 4)}
+        ops.append(Op("g0", at, "publish", args | {"ids": False, "again": False}))
+        if random.random() < 0.5:
+            fetch: Config = {"batch": 4, "acks": [random.choice(("+ACK!", "+ACK!", "-NAK", ""))]}
+            ops.append(Op(reader.path, at + random.choice((0.0, 0.1, 1.0)), "fetch", fetch))
+    return ended(plan, ops, [], streams=streams, consumers=(*plan.consumers, reader))
 
 
 def _expecting(plan: Plan, random: Random, length: float) -> Plan:
@@ -289,6 +318,7 @@ _SCENES = (
     _promoted,
     _gathered,
     _gathered,
+    _drained,
     _expecting,
     _reading,
     _copied,

@@ -79,22 +79,21 @@ def _kept(view: StreamView) -> Iterator[str]:
 
 def _once(view: StreamView) -> Iterator[str]:
     """Nothing is stored twice within the duplicate window, and nothing more often than it was sent."""
-    windows = [config.get("duplicate_window", 120 * SECOND_NS) for config in view.configs]
-    window_s = min(windows) / SECOND_NS
     for uid, stored_as in view.stored_as.items():
         sent = view.by_uid.get(uid, [])
         if len(stored_as) > len(sent):
             yield f"message {uid} was sent {len(sent)} times and is stored {len(stored_as)} times"
         if sent and sent[0].msg_id and not view.history.clock_set:
             for one, two in itertools.pairwise(stored_as):
-                if seconds(two.time) - seconds(one.time) < window_s:
+                began, end = (seconds(each.time) - START_NS / SECOND_NS for each in (one, two))
+                if end - began < min(_windows_s(view, began, end)):
                     yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
-    longest_s = max(windows) / SECOND_NS
     for each in view.publishes:
         if each.seq and each.duplicate:
             stored = view.content.get(each.seq)
             if stored is not None and not view.history.clock_set:
                 age = each.at - (seconds(stored.time) - START_NS / SECOND_NS)
+                longest_s = max(_windows_s(view, each.at, each.answered_at or each.at))
                 if age > 2 * longest_s + LATE_S / 2:
                     yield f"message {each.uid} is called a duplicate of {each.seq}, {age:.1f} s later"
             if stored is not None and stored.uid != each.uid:
@@ -102,6 +101,12 @@ def _once(view: StreamView) -> Iterator[str]:
             first = as_published(view.by_uid[each.uid][0], each.seq)
             if stored is None and view.plain and not may_be_gone(view, first):
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is lost"
+
+
+def _windows_s(view: StreamView, since: float, until: float) -> list[float]:
+    """Return the duplicate windows that may have ruled, in seconds."""
+    windows = [config.get("duplicate_window", 120 * SECOND_NS) for config in view.ruling(since, until)]
+    return [each / SECOND_NS for each in windows]
 
 
 def _one_meaning(view: StreamView) -> Iterator[str]:

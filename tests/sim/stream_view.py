@@ -6,6 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from tests.sim.history import BatchOutcome, Final, History, Publish, Removal, Stored
 from tests.sim.loop import START_NS
@@ -81,6 +82,19 @@ class StreamView:
     @property
     def in_memory(self) -> bool:
         return bool(self.config.get("storage") == "memory")
+
+    def ruling(self, since: float, until: float) -> list[dict[str, Any]]:
+        """Return the configurations that may have ruled at any moment of a time."""
+        first = max(
+            (
+                number
+                for number, each in enumerate(self.updates, 1)
+                if each.happened and (each.answered_at or 0.0) < since
+            ),
+            default=0,
+        )
+        later = [each.config for each in self.updates[first:] if each.at <= until]
+        return [self.configs[first], *later]
 
     def least(self, limit: str) -> int:
         """Return the smallest limit that may have ruled; 0 if there was none."""
