@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.sim.history import Publish
@@ -131,9 +132,10 @@ def _refusals(view: StreamView) -> Iterator[tuple[Publish, dict[str, dict[str, s
 def _ids(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[str]:
     """An expected last id was that of the last message."""
     by_id = {each.msg_id: each for each in view.acked if each.msg_id}
+    often = Counter(each.msg_id for each in view.publishes)
     for each in view.publishes:
         expected = each.headers.get("Nats-Expected-Last-Msg-Id")
-        if not expected or each.answer is None or each.duplicate:
+        if not expected or each.answer is None or each.duplicate or often[expected] > 1:
             continue
         last = by_id.get(expected)
         if each.seq and last is None:

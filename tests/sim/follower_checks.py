@@ -213,7 +213,8 @@ def _check_source(view: StreamView, source: dict[str, Any], origin: StreamView) 
             _kept_headers(stored),
         ):
             yield f"{copy.seq} is {copy} from {seq}, which is {stored}"
-    yield from _read_once(view, source)
+    if not view.damages:  # otherwise it may begin again where it was
+        yield from _read_once(view, source)
     if not view.plain:
         yield from _drained(view, origin)
         return

@@ -221,7 +221,7 @@ def may_be_gone(view: StreamView, publish: Publish, until: float = FOR_EVER, *, 
     gone = list(later.values())[: None if others_go else view.most_damaged]
     of_subject = [each for each in later.values() if each.subject == publish.subject]
     of_subject = of_subject[: None if others_go else view.most_damaged]
-    left = [each for each in view.own if each.seq > publish.seq]
+    left = [each for each in view.final.content if each.seq > publish.seq]
     unsure = sum(not each.answer or code(each) in UNCERTAIN for each in view.publishes) if others_go else 0
     same = sum(each.subject == publish.subject for each in left)
     if 0 < view.most_of_subject <= same + len(of_subject) + unsure:
