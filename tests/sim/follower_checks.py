@@ -55,9 +55,7 @@ def _check_copied_consumers(view: StreamView, copy: Copy) -> Iterator[str]:
             if (each.stream, each.consumer) == (copy.of, look.consumer) and each.kind in ("+ACK", "+TERM")
         ]
         maybe = {each.seq for each in acks if each.at <= copy.taken_at}
-        surely = {
-            each.seq for each in acks if each.confirmed_at is not None and each.confirmed_at < copy.at
-        }
+        surely = {each.seq for each in acks if each.confirmed_at is not None and each.confirmed_at < copy.at}
         there = set(view.content)
         left = look.info["num_pending"] + look.info["num_ack_pending"]
         if not len(there - maybe) <= left <= len(there - surely):

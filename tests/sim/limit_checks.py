@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.sim.history import Publish
+from tests.sim.loop import START_NS
+from tests.sim.plan import SECOND_NS
 from tests.sim.state_checks import check_config
-from tests.sim.stream_view import StreamView, is_certain, size_of
+from tests.sim.stream_view import LATE_S, MARKER, StreamView, is_certain, life_s, seconds
 
 TOO_LARGE, SEALED = 10054, 10109
 
@@ -19,6 +21,46 @@ def check_limits(view: StreamView) -> Iterator[str]:
     if view.config.get("discard") == "new":
         yield from _full(view)
     yield from _sealed(view)
+    yield from _rolled_up(view)
+    yield from _markers(view)
+
+
+def _rolled_up(view: StreamView) -> Iterator[str]:
+    """A rollup that is acknowledged has replaced what was before it."""
+    for each in view.acked:
+        what = each.headers.get("Nats-Rollup")
+        if what is None:
+            continue
+        for stored in view.final.content:
+            if stored.seq < each.seq and (what == "all" or stored.subject == each.subject):
+                yield f"{stored.seq} is there, and {each.seq} has replaced it"
+
+
+def _markers(view: StreamView) -> Iterator[str]:
+    """The last message of a subject that expires leaves a marker, if the stream has them."""
+    marker_s = view.config.get("subject_delete_marker_ttl", 0) / SECOND_NS
+    if not marker_s or view.history.clock_set or view.removals or view.damages:
+        return
+    there = {each.subject for each in view.final.content}
+    lasts: dict[str, Publish] = {}
+    for each in sorted(view.publishes, key=lambda each: each.at):
+        lasts[each.subject] = each
+    for subject, each in lasts.items():
+        least, most = life_s(view, each)
+        others = any(
+            not other.answer or not (other.seq or is_certain(other))
+            for other in view.publishes
+            if other.subject == subject
+        )
+        if each.seq and not others and most and "KV-Operation" not in each.headers:
+            due = each.at + least
+            if subject not in there and view.read_at < due + marker_s - LATE_S:
+                yield f"{each.seq} of {subject} has expired, and left no marker"
+    for stored in view.final.content:
+        if MARKER in stored.headers:
+            old = view.read_at - (seconds(stored.time) - START_NS / SECOND_NS)
+            if old > marker_s + LATE_S:
+                yield f"the marker {stored.seq} is {old:.1f} s old, and may be {marker_s} s old"
 
 
 def _bounds(view: StreamView) -> Iterator[str]:
@@ -92,6 +134,3 @@ def _sealed(view: StreamView) -> Iterator[str]:
         for removal in view.removals:
             if removal.happened and removal.at > update.answered_at:
                 yield f"{removal.request} is granted in a sealed stream"
-
-
-__all__ = ["check_limits", "size_of"]

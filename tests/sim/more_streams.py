@@ -50,8 +50,11 @@ def _bucket(plan: Plan, random: Random, length: float) -> Plan:
         "allow_direct": True,
     }
     marks = random.random() < 0.3
-    if marks:
-        config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": random.choice((1, 60)) * SECOND_NS}
+    if marks and random.random() < 0.5:
+        config |= {"allow_msg_ttl": True, "max_msgs_per_subject": 1}
+        config["subject_delete_marker_ttl"] = 300 * SECOND_NS
+    elif marks:
+        config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": 2 * SECOND_NS}
         config["max_age"] = random.choice((0, 30)) * SECOND_NS
     ops = []
     removes = random.random() < 0.4
@@ -74,6 +77,25 @@ def _bucket(plan: Plan, random: Random, length: float) -> Plan:
 def _purge(random: Random, subject: str) -> Config:
     way = random.choice(("all", "filter", "keep", "seq", "filter keep", "filter seq"))
     return {"which": random.random(), "way": way, "filter": subject, "keep": random.choice((1, 2, 4))}
+
+
+def _purged(plan: Plan, random: Random, length: float) -> Plan:
+    """Add a stream of which one client removes what it has just published."""
+    ops = []
+    at = random.random() * length
+    for _ in range(random.choice((1, 2, 3))):
+        for number in range(random.randint(3, 6)):
+            args: Config = {"stream": "E", "subject": f"e.{random.choice('ab')}", "size": 30}
+            ops.append(Op("v0", at + 0.001 * number, "send", args))
+        subject = random.choice(("e.a", "e.b"))
+        if random.random() < 0.75:
+            ops.append(Op("v0", at + 0.01, "purge", {"stream": "E"} | _purge(random, subject)))
+        else:
+            which: Config = {"which": random.random(), "no_erase": random.random() < 0.5}
+            ops.append(Op("v0", at + 0.01, "delete", {"stream": "E"} | which))
+        ops.append(Op("v0", at + 0.02, "look", {"stream": "E", "subject": ""}))
+        at += random.random() * 5.0
+    return ended(plan, ops, [], streams=plan.streams | {"E": {"subjects": ["e.>"], "allow_direct": True}})
 
 
 def _full(plan: Plan, random: Random, length: float) -> Plan:
@@ -113,6 +135,8 @@ def _changed(plan: Plan, random: Random, length: float) -> Plan:
         for at in _times(random, 2 * length, random.randint(3, 8)):
             args = {"stream": "U", "subject": "u.a", "which": random.random()}
             ops.append(Op("u2", at, "repeat", args))
+    for at in _times(random, length, 3):
+        ops.append(Op("u1", at, "look", {"stream": "U", "subject": ""}))
     current = config
     times = _times(random, length, random.randint(1, 4))
     for at in times:
@@ -204,7 +228,11 @@ def _gathered(plan: Plan, random: Random, length: float) -> Plan:
     config: Config = {"subjects": ["gg.>"], "sources": [first, second], "allow_direct": True}
     ops = []
     for at in _times(random, length, random.randint(4, 10)):
-        args: Config = {"stream": "O", "subject": f"o.{random.choice('ab')}", "size": random.choice((10, 200))}
+        args: Config = {
+            "stream": "O",
+            "subject": f"o.{random.choice('ab')}",
+            "size": random.choice((10, 200)),
+        }
         if random.random() < 0.3:
             args["headers"] = {"X": "y"}
         if random.random() < 0.3:
@@ -239,7 +267,12 @@ def _drained(plan: Plan, random: Random, length: float) -> Plan:
     reader = ConsumerPlan("GW", "g1", config)
     ops = []
     for at in _times(random, length, random.randint(4, 8)):
-        args = {"stream": "O", "subject": f"o.{random.choice('ab')}", "size": 60, "count": random.randint(1, 4)}
+        args = {
+            "stream": "O",
+            "subject": f"o.{random.choice('ab')}",
+            "size": 60,
+            "count": random.randint(1, 4),
+        }
         ops.append(Op("g0", at, "publish", args | {"ids": False, "again": False}))
         if random.random() < 0.5:
             fetch: Config = {"batch": 4, "acks": [random.choice(("+ACK!", "+ACK!", "-NAK", ""))]}
@@ -310,6 +343,7 @@ def _forgetful(plan: Plan, random: Random, length: float) -> Plan:
 _SCENES = (
     _bucket,
     _bucket,
+    _purged,
     _full,
     _changed,
     _changed,

@@ -66,9 +66,7 @@ def _matches(pattern: str, subject: str) -> bool:
     if pattern == ">":
         return True
     ones, twos = pattern.split("."), subject.split(".")
-    return len(ones) == len(twos) and all(
-        one in ("*", two) for one, two in zip(ones, twos, strict=True)
-    )
+    return len(ones) == len(twos) and all(one in ("*", two) for one, two in zip(ones, twos, strict=True))
 
 
 def _missed(view: StreamView, reading: Reading) -> Iterator[str]:
@@ -116,11 +114,16 @@ def _states(view: StreamView) -> Iterator[str]:
         sent = sum(each.at <= look.answered_at for each in view.publishes)
         if look.state["messages"] > sent and not (view.follows or view.least("subject_delete_marker_ttl")):
             yield f"the state counts {look.state['messages']} messages, and {sent} were sent"
+        first = view.content.get(look.state["first_seq"]) if look.state["messages"] else None
+        if first is not None and look.state.get("first_ts", first.time) != first.time:
+            yield f"the first time is {look.state['first_ts']}, and {first.seq} is of {first.time}"
         size = look.state["last_seq"] - look.state["first_seq"] + 1
         if look.state["messages"] and look.state["messages"] + look.state.get("num_deleted", 0) != size:
             yield f"the state does not add up: {look.state}"
     for one, two in itertools.pairwise(sorted(looks, key=lambda each: each.at)):
-        if one.answered_at < two.at and not any(one.at <= end <= two.answered_at for end in view.history.ends):
+        if one.answered_at < two.at and not any(
+            one.at <= end <= two.answered_at for end in view.history.ends
+        ):
             for key in ("last_seq", "first_seq"):
                 if two.state[key] < one.state[key]:
                     yield f"{key} goes from {one.state[key]} back to {two.state[key]}"

@@ -94,7 +94,9 @@ def _window_not_updated() -> list[Replaced]:
 def _payload_cut() -> list[Replaced]:
     original = Log.append
 
-    def append(self: Any, subject: bytes, source: bytes, start: int, header: int, size: int, *more: Any) -> Any:
+    def append(
+        self: Any, subject: bytes, source: bytes, start: int, header: int, size: int, *more: Any
+    ) -> Any:
         return original(self, subject, source, start, header, size - (size > 650), *more)
 
     return [(Log, "append", append)]
@@ -156,7 +158,9 @@ def _bytes_not_limited() -> list[Replaced]:
 def _full_takes_one_more() -> list[Replaced]:
     original = Refusals.configure
 
-    def configure(self: Any, stream: str, messages: int, size: int, of_subject: int, *a: Any, **k: Any) -> None:
+    def configure(
+        self: Any, stream: str, messages: int, size: int, of_subject: int, *a: Any, **k: Any
+    ) -> None:
         original(self, stream, messages + bool(messages), size, of_subject, *a, **k)
 
     return [(Refusals, "configure", configure)]
@@ -442,7 +446,9 @@ def _gap_at_origin_closed() -> list[Replaced]:
     """A copy of a stream numbers its messages anew, wherever one was removed."""
     original = MessageLoader.add
 
-    def add(self: Any, subject: bytes, source: bytes, start: int, head: int, size: int, seq: int, at: int) -> None:
+    def add(
+        self: Any, subject: bytes, source: bytes, start: int, head: int, size: int, seq: int, at: int
+    ) -> None:
         last = self.log.state.last_seq
         original(self, subject, source, start, head, size, last + 1 if last > 2 else seq, at)
 

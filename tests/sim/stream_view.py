@@ -140,7 +140,7 @@ class StreamView:
     def _keeps(self, removal: Removal, seq: int, subject: str) -> bool:
         """Return True if a purge that keeps some messages keeps this one: too few are newer."""
         keep = removal.request.get("keep", 0)
-        if not keep:
+        if not keep or self.follows:  # copies count, too
             return False
         of_subject = "filter" in removal.request
         newer = {

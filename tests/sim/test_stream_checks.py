@@ -266,7 +266,9 @@ def test_a_source_with_a_filter_has_what_matches_it() -> None:
     assert judged(history, plan) == ""
     history.final["GG"] = final(one)
     assert "has no copy of [3]" in judged(history, plan)
-    history.final["GG"] = final(one, copied(2, 8, "s.2", "S 2 s.1 > s.2"), copied(3, 9, "s.1", "S 3 s.1 > s.1"))
+    history.final["GG"] = final(
+        one, copied(2, 8, "s.2", "S 2 s.1 > s.2"), copied(3, 9, "s.1", "S 3 s.1 > s.1")
+    )
     assert "which is Stored(seq=2" in judged(history, plan)
     history.final["GG"] = final(copied(1, 9, "s.1", "S 3 s.1 > s.1"), copied(2, 7, "s.1", "S 1 s.1 > s.1"))
     assert "are not in order: [3, 1]" in judged(history, plan)
