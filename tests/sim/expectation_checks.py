@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.sim.history import Publish
+from tests.sim.plan import SECOND_NS
 from tests.sim.stream_view import (
     StreamView,
     as_published,
@@ -86,6 +87,7 @@ def _refused(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[
         if not text.isdigit():
             continue
         told, of_subject = int(text), each.expects == "subject"
+        words = f"{each.uid} was told that {told} is the last sequence"
         if told == each.expected:
             yield f"{each.uid} expected {told}, and was refused although that is the last sequence"
         for seq, other in by_seq.items():
@@ -96,15 +98,15 @@ def _refused(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[
                 and not (of_subject and may_be_gone(view, other, each.answered_at, last=True))
                 and not (seq in view.excused or view.may_have_died(other.at))
             ):
-                yield f"{each.uid} was told that {told} is the last sequence, and {seq} was acknowledged before"
+                yield f"{words}, and {seq} was acknowledged before"
                 break
         if not told:
             continue
         if told in known:
             subject, at = known[told]
-            if (of_subject and subject != each.subject) or at > each.answered_at:
-                if not view.history.ends:  # otherwise the message may be one that was lost
-                    yield f"{each.uid} was told that {told} is the last sequence, which is of {subject}"
+            is_other = (of_subject and subject != each.subject) or at > each.answered_at
+            if is_other and not view.history.ends:  # otherwise the message may be one that was lost
+                yield f"{words}, which is of {subject}"
         elif not any(
             other is not each
             and not (of_subject and other.subject != each.subject)
@@ -143,17 +145,26 @@ def _ids(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[str]
         elif each.seq and last is not None:
             between = [seq for seq in known if last.seq < seq < each.seq]
             if between and not view.damages:
-                yield f"{each.uid} expected the id of {last.seq} and has {each.seq}, but {between} are between"
+                words = f"{each.uid} expected the id of {last.seq} and has {each.seq}"
+                yield f"{words}, but {between} are between"
         elif (
             last is not None
             and each.answer["error"].get("err_code") == WRONG_LAST_ID
             and not _may_follow(view, last, each)
+            and not _is_forgotten(view, last, each)
         ):
             yield f"{each.uid} expected the id of {last.seq}, which was the last one, and was refused"
 
 
+def _is_forgotten(view: StreamView, last: Publish, refused: Publish) -> bool:
+    """Return True if the server started meanwhile: it only knows ids of the duplicate window."""
+    window_s = view.config.get("duplicate_window", 120 * SECOND_NS) / SECOND_NS
+    ended = any(end > last.at for end in view.history.ends)
+    return ended and (view.history.clock_set or refused.at - last.at >= window_s)
+
+
 def _may_follow(view: StreamView, last: Publish, refused: Publish) -> bool:
-    """Return True if any message may have been stored after `last` and before the refusal; or it may be gone."""
+    """Return True if a message may have been stored between `last` and the refusal, or `last` may be gone."""
     return may_be_gone(view, last) or any(
         each is not refused
         and each is not last

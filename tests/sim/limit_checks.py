@@ -89,9 +89,9 @@ def _sizes(view: StreamView) -> Iterator[str]:
         size = _body_size(each)
         if each.seq and not each.duplicate and all(0 < limit < size for limit in limits):
             yield f"message {each.uid} has {size} bytes, and is stored"
-        if each.refused and each.answer["error"]["err_code"] == TOO_LARGE:
-            if not any(0 < limit < size for limit in limits):
-                yield f"message {each.uid} has {size} bytes, and is refused: {each.answer}"
+        too_large = each.refused and each.answer["error"]["err_code"] == TOO_LARGE
+        if too_large and not any(0 < limit < size for limit in limits):
+            yield f"message {each.uid} has {size} bytes, and is refused: {each.answer}"
 
 
 def _body_size(publish: Publish) -> int:

@@ -1,4 +1,4 @@
-"""Plans of the second generation: buckets, full streams, renamed subjects, and more ways to follow a stream."""
+"""Plans of the second generation: buckets, full streams, other subjects, and more ways to follow."""
 
 from __future__ import annotations
 

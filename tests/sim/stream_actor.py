@@ -1,17 +1,15 @@
-"""A client that uses more of what streams offer: keys, rollups, reads of all kinds, and new configurations."""
+"""A client that uses more of what streams offer: keys, rollups, reads, and new configurations."""
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 from tests.sim.actors import PATIENCE_S
 from tests.sim.bulk import BulkActor
-from tests.sim.client import Message, parse_headers
+from tests.sim.client import Message
 from tests.sim.content import stored_directly, stored_message
-from tests.sim.history import BatchOutcome, Publish, Reading, Republished, Stored, Update
-from tests.sim.loop import START_NS
+from tests.sim.history import BatchOutcome, Reading, Republished, Stored, Update
 
 
 class StreamActor(BulkActor):
@@ -144,7 +142,7 @@ class StreamActor(BulkActor):
 
     async def _get(
         self, stream: str, how: str, subject: str, seq: int, *, direct: bool
-    ) -> Stored | None | bool:
+    ) -> Stored | bool | None:
         """Return a message, or None if there is none; False if that cannot be found out."""
         request: dict[str, Any] = {}
         if how == "last":
@@ -164,9 +162,7 @@ class StreamActor(BulkActor):
         status = answer.headers.get("Status", "")
         if direct and not status:
             found = stored_directly(answer)
-        elif direct and not status.startswith("404"):
-            return False
-        elif not direct and status:
+        elif (direct and not status.startswith("404")) or (not direct and status):
             return False
         elif not direct:
             told = answer.json()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from tests.sim.expectation_checks import check_expectations
 from tests.sim.history import Publish
 from tests.sim.letters import STREAM as LETTERS
+from tests.sim.limit_checks import check_limits
 from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS
-from tests.sim.expectation_checks import check_expectations
-from tests.sim.limit_checks import check_limits
 from tests.sim.reading_checks import check_readings
 from tests.sim.state_checks import check_sound
 from tests.sim.stream_view import (

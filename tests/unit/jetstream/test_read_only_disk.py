@@ -71,3 +71,13 @@ def test_a_key_whose_next_value_cannot_be_stored_is_not_said_to_be_missing() -> 
     site.disk.full = False
     site.world.advance(2)
     assert site.ask("STREAM.MSG.GET.S", wanted)["message"]["seq"] == 2
+
+
+def test_the_state_has_the_time_of_a_first_message_that_is_not_durable() -> None:
+    site = Site(disk=ReadOnlyDisk())
+    site.create()
+    site.disk.full = True
+    site.refusal("s.1", b"one")
+    state = site.state()
+    assert state["messages"] == 1
+    assert state["first_ts"] == state["last_ts"] != "0001-01-01T00:00:00Z"
