@@ -62,7 +62,7 @@ async def _read_each(client: SimClient, name: str, seq: int) -> list[Stored]:
 async def _read_batches(client: SimClient, name: str, seq: int) -> list[Stored]:
     content: list[Stored] = []
     while True:
-        messages = await _batch(client, name, {"seq": seq, "next_by_subj": ">", "batch": AT_ONCE})
+        messages = await direct_batch(client, name, {"seq": seq, "next_by_subj": ">", "batch": AT_ONCE})
         for message in messages:
             if "Status" not in message.headers:
                 content.append(stored_directly(message))
@@ -71,7 +71,7 @@ async def _read_batches(client: SimClient, name: str, seq: int) -> list[Stored]:
             return content
 
 
-async def _batch(client: SimClient, name: str, request: dict[str, Any]) -> list[Message]:
+async def direct_batch(client: SimClient, name: str, request: dict[str, Any]) -> list[Message]:
     """Return the answers to one request; their last is a status, unless the connection was lost."""
     await client.online()
     inbox, ended = client.inbox() + ".batch", client.loop.future()
@@ -118,7 +118,7 @@ async def differences(client: SimClient, name: str, content: list[Stored], *, di
                 problems += _difference(f"direct {request}", found, wanted)
     if direct:
         several = {"multi_last": [">"], "batch": AT_ONCE}
-        answers = await _batch(client, name, several)
+        answers = await direct_batch(client, name, several)
         if answers and answers[-1].headers.get("Status", "").startswith("204"):
             seqs = [stored_directly(each).seq for each in answers[:-1]]
             wanted_seqs = sorted(each.seq for each in lasts.values())

@@ -185,7 +185,20 @@ def _check_headers(view: StreamView) -> Iterator[str]:
             yield f"{copy.seq} comes from {name} {wanted} {target}"
 
 
+def _check_renewed(view: StreamView, origin: StreamView) -> Iterator[str]:
+    """A source that was deleted and created again begins again, and nothing is copied twice."""
+    for uid, stored_as in view.stored_as.items():
+        if len(stored_as) > max(1, len(origin.by_uid.get(uid, []))):
+            yield f"message {uid} is there {len(stored_as)} times"
+    missing = [each.seq for each in origin.final.content if each.uid not in view.stored_as]
+    if len(missing) > view.most_damaged:
+        yield f"has no copy of {missing} of {origin.name}, which is a new stream"
+
+
 def _check_source(view: StreamView, source: dict[str, Any], origin: StreamView) -> Iterator[str]:
+    if origin.deaths:
+        yield from _check_renewed(view, origin)
+        return
     copies = {}
     positions: list[int] = []
     for copy in view.final.content:

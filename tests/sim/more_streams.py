@@ -254,6 +254,22 @@ def _gathered(plan: Plan, random: Random, length: float) -> Plan:
     return ended(plan, ops, [], streams=streams)
 
 
+def _renewed(plan: Plan, random: Random, length: float) -> Plan:
+    """Add a stream with a source that is deleted and created again."""
+    origin: Config = {"subjects": ["z.>"]}
+    args: Config = {"stream": "Z", "subject": "z.1", "size": 60, "ids": False, "again": False}
+    at = random.random() * length
+    ops = []
+    for _ in range(random.choice((1, 2))):
+        ops.append(Op("z0", at, "publish", args | {"count": random.randint(1, 6)}))
+        again = {"stream": "Z", "subject": "z.1", "config": origin}
+        ops.append(Op("z0", at + random.choice((0.02, 1.0, 12.0)), "recreate", again))
+        at += random.choice((13.0, 25.0))
+    ops.append(Op("z0", at, "publish", args | {"count": random.randint(1, 6)}))
+    streams = plan.streams | {"Z": origin, "GZ": {"sources": [{"name": "Z"}]}}
+    return ended(plan, ops, [], streams=streams)
+
+
 def _drained(plan: Plan, random: Random, length: float) -> Plan:
     """Add a work queue, or a stream that keeps what is wanted, with a source."""
     retention = random.choice(("workqueue", "interest", "interest"))
@@ -299,7 +315,7 @@ def _reading(plan: Plan, random: Random, length: float) -> Plan:
     """Have clients read S while it changes."""
     ops = []
     for at in _times(random, length, random.randint(6, 16)):
-        how = random.choice(("last", "last", "seq", "next"))
+        how = random.choice(("last", "last", "seq", "next", "batch"))
         args: Config = {"stream": "S", "how": how, "subject": f"s.{random.randint(1, 3)}"}
         args |= {"which": random.random(), "direct": random.random() < 0.5}
         ops.append(Op(f"e{random.randint(2, 3)}", at, "read", args))
@@ -353,6 +369,7 @@ _SCENES = (
     _gathered,
     _gathered,
     _drained,
+    _renewed,
     _expecting,
     _reading,
     _copied,

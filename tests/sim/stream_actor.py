@@ -8,7 +8,7 @@ from typing import Any
 from tests.sim.actors import PATIENCE_S
 from tests.sim.bulk import BulkActor
 from tests.sim.client import Message
-from tests.sim.content import stored_directly, stored_message
+from tests.sim.content import AT_ONCE, direct_batch, stored_directly, stored_message
 from tests.sim.history import BatchOutcome, Reading, Republished, Stored, Update
 
 
@@ -138,7 +138,26 @@ class StreamActor(BulkActor):
         """Read a message, and note what was found."""
         acked = sorted({each.seq for each in self.history.publishes if each.stream == stream and each.seq})
         seq = acked[int(which * len(acked))] if acked else 1
+        if how == "batch":
+            await self._read_batch(stream, subject, seq)
+            return
         await self._get(stream, how, subject if how in ("last", "next") else "", seq, direct=direct)
+
+    async def _read_batch(self, stream: str, subject: str, seq: int) -> None:
+        """Read several messages at once, and note them as if they were read one after the other."""
+        await self.client.online()
+        began = self.loop.now
+        request = {"seq": seq, "next_by_subj": subject, "batch": AT_ONCE}
+        answers = await direct_batch(self.client, stream, request)
+        self.note("reads", len(answers), "of", stream, subject, "from", seq)
+        for answer in answers:
+            status = answer.headers.get("Status", "404")
+            found = None if "Status" in answer.headers else stored_directly(answer)
+            if found is None and not status.startswith(("404", "204")):
+                return
+            reading = Reading(began, stream, "next", subject, seq, self.loop.now, found, direct=True)
+            self.history.readings.append(reading)
+            seq = found.seq + 1 if found is not None else seq
 
     async def _get(
         self, stream: str, how: str, subject: str, seq: int, *, direct: bool

@@ -39,7 +39,7 @@ def check_stream(view: StreamView) -> Iterator[str]:
         yield from _schedules(view)
         return
     yield from _damage(view)
-    if view.name == "D":
+    if view.name == "D" or view.deaths:
         yield from _incarnations(view)
         return
     yield from _ages(view)
