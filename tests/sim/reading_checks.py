@@ -39,7 +39,8 @@ def _found(view: StreamView, reading: Reading) -> Iterator[str]:
         reading.how == "next" and found.seq < reading.seq
     ):
         yield f"{words}, not from {reading.seq} on"
-    if found.size >= 0 and sent[0].size >= 0 and found.size != len(str(found.uid)) + 1 + sent[0].size:
+    sizes = {len(str(found.uid)) + 1 + each.size for each in sent if each.size >= 0}
+    if found.size >= 0 and sizes and found.size not in sizes:
         yield f"{words} with {found.size} bytes"
 
 

@@ -1,4 +1,4 @@
-"""Deliberate bugs in what stores, limits, reads and follows streams; ``mutations`` runs them."""
+"""Deliberate bugs in what stores and limits messages; ``mutations`` runs them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,9 @@ from millstream.jetstream.publish.limits import LimitBook
 from millstream.jetstream.publish.refusals import FULL, ROOM, Refusals
 from millstream.jetstream.publish.rollups import Rollups
 from millstream.jetstream.publish.ttl import TtlExpiry
-from millstream.jetstream.read import direct_batches, lookup
-from millstream.jetstream.snapshots.messages import MessageLoader
-from millstream.jetstream.sourcing.inflow import Inflow
-from millstream.jetstream.sourcing.inflows import Inflows
-from millstream.jetstream.sourcing.intake import OriginIntake, SourceIntake
-from millstream.jetstream.sourcing.positions import Positions
-from millstream.jetstream.stream import api
-from millstream.jetstream.stream.commits import StreamCommits
 from millstream.jetstream.stream.retention import Retention
 from millstream.jetstream.stream.stream import Stream
-from millstream.store import lasts, purge
+from millstream.store import purge
 from millstream.store.log import Log
 from millstream.store.log_removal import LogRemoval
 
@@ -100,16 +92,6 @@ def _payload_cut() -> list[Replaced]:
         return original(self, subject, source, start, header, size - (size > 650), *more)
 
     return [(Log, "append", append)]
-
-
-def _headers_left_out() -> list[Replaced]:
-    """A source copies a message without the headers of its publisher."""
-    original = OriginIntake._is_plain
-
-    def keep(self: Any, subject: bytes, frame: Any, sseq: int, timestamp: int) -> bool:
-        return self._store(subject, b"", frame.payload(), sseq, timestamp)
-
-    return [(SourceIntake, "_keep", keep), (OriginIntake, "_is_plain", original)]
 
 
 def _limit_not_enforced_after_update() -> list[Replaced]:
@@ -234,113 +216,6 @@ def _erased_neighbour() -> list[Replaced]:
     return [(LogRemoval, "erase", erase)]
 
 
-def _last_of_subject_stale() -> list[Replaced]:
-    original = lasts.last_of
-
-    def last_of(log: Any, pattern: bytes) -> int:
-        seq = int(original(log, pattern))
-        first = int(log.first_of(pattern)) if pattern and b"*" not in pattern and b">" not in pattern else 0
-        return first or seq
-
-    return [(lasts, "last_of", last_of)]
-
-
-def _uncommitted_not_read() -> list[Replaced]:
-    """A reader that looks for the last message of a subject gets the last one that is durable."""
-
-    def last_of(log: Any, pattern: bytes) -> int:
-        seq = int(original(log, pattern))
-        while seq > log.committed - 1 and seq:
-            seq = int(log.last_match(seq - 1, pattern))
-        return seq
-
-    original = lasts.last_of
-    return [(lasts, "last_of", last_of)]
-
-
-def _next_of_subject_skips() -> list[Replaced]:
-    original = Log.next_match
-
-    def next_match(self: Any, seq: int, pattern: bytes) -> int:
-        found = int(original(self, seq, pattern))
-        return int(original(self, found + 1, pattern)) or found if found == seq and seq > 3 else found
-
-    return [(Log, "next_match", next_match)]
-
-
-def _start_time_one_late() -> list[Replaced]:
-    original = lookup.first_at_or_after
-
-    def first_at_or_after(log: Any, timestamp: int) -> int:
-        return int(original(log, timestamp)) + 1
-
-    return [(lookup, "first_at_or_after", first_at_or_after)]
-
-
-def _several_lasts_miss_one() -> list[Replaced]:
-    original = lasts.last_of_each
-
-    def last_of_each(log: Any, *more: Any) -> Any:
-        found = yield from original(log, *more)
-        return found[1:] if found and len(found) > 1 else found
-
-    from millstream.jetstream.read import direct
-
-    replaced: list[Replaced] = [(lasts, "last_of_each", last_of_each)]
-    if hasattr(direct, "last_of_each"):
-        replaced.append((direct, "last_of_each", last_of_each))
-    return replaced
-
-
-def _batch_leaves_out_late() -> list[Replaced]:
-    return [(direct_batches.DirectBatches, "_wait_for_late", lambda self, walk: False)]
-
-
-def _subjects_not_discounted() -> list[Replaced]:
-    return [(Log, "subject_count", property(lambda self: min(self.messages, self.index.subjects + 1)))]
-
-
-def _bytes_not_discounted() -> list[Replaced]:
-    original = StreamCommits.bytes
-
-    def size(self: Any) -> int:
-        found = int(original(self))
-        return found + 30 if self.log.last_seq > self.log.messages else found
-
-    return [(StreamCommits, "bytes", size)]
-
-
-def _first_time_kept() -> list[Replaced]:
-    original = Stream._first_time
-
-    def first_time(self: Any) -> Any:
-        if self._first_read[0] and self.log.messages:
-            return self._first_read[1]
-        return original(self)
-
-    return [(Stream, "_first_time", first_time)]
-
-
-def _deleted_list_short() -> list[Replaced]:
-    original = api.first_missing
-
-    def first_missing(log: Any, most: int) -> Any:
-        found = yield from original(log, most)
-        return found[:-1]
-
-    return [(api, "first_missing", first_missing)]
-
-
-def _one_name_left_out() -> list[Replaced]:
-    original = api.StreamApi._matching
-
-    def matching(self: Any, subject: str, offset: int, count: int) -> Any:
-        page, total = yield from original(self, subject, offset, count)
-        return (page[:-1] if len(page) > 4 else page), total
-
-    return [(api.StreamApi, "_matching", matching)]
-
-
 def _rollup_of_all_subjects() -> list[Replaced]:
     def remove_few(self: Any, subject: bytes, seq: int) -> None:
         self._stream.log.remove_below(seq)
@@ -387,78 +262,6 @@ def _sealed_accepts() -> list[Replaced]:
     return [(rules, "book", rules.RuleBook(chosen))]
 
 
-def _sources_share_a_position() -> list[Replaced]:
-    original = Positions.find
-
-    def find(self: Any, *more: Any) -> Any:
-        found = original(self, *more)
-        latest = max(found.values(), key=lambda each: each.seq, default=None)
-        return dict.fromkeys(found, latest)
-
-    return [(Positions, "find", find)]
-
-
-def _second_source_starts_over() -> list[Replaced]:
-    original = Positions.take_recovered
-
-    def take_recovered(self: Any) -> Any:
-        found = original(self)
-        return dict(list(found.items())[:1]) if found else found
-
-    return [(Positions, "take_recovered", take_recovered)]
-
-
-def _renaming_forgotten() -> list[Replaced]:
-    original = OriginIntake.target
-
-    def target(self: Any, subject: bytes) -> bytes:
-        return subject if self.sseq % 4 == 0 else original(self, subject)
-
-    return [(OriginIntake, "target", target)]
-
-
-def _start_of_mirror_forgotten() -> list[Replaced]:
-    from millstream.jetstream.sourcing.origin import OriginStart
-
-    original = Inflow._where_to_start
-
-    def where(self: Any) -> Any:
-        log = self._stream.log
-        return original(self) if log.messages else OriginStart()
-
-    return [(Inflow, "_where_to_start", where)]
-
-
-def _promoted_still_follows() -> list[Replaced]:
-    original = Inflows.configure
-
-    def configure(self: Any) -> None:
-        if self._stream.config.mirror is None and any(
-            each.origin.kind.name == "MIRROR" for each in self._inflows.values()
-        ):
-            return
-        original(self)
-
-    return [(Inflows, "configure", configure)]
-
-
-def _gap_at_origin_closed() -> list[Replaced]:
-    """A copy of a stream numbers its messages anew, wherever one was removed."""
-    original = MessageLoader.add
-
-    def add(
-        self: Any, subject: bytes, source: bytes, start: int, head: int, size: int, seq: int, at: int
-    ) -> None:
-        last = self.log.state.last_seq
-        original(self, subject, source, start, head, size, last + 1 if last > 2 else seq, at)
-
-    return [(MessageLoader, "add", add)]
-
-
-def _end_of_copy_unused() -> list[Replaced]:
-    return [(MessageLoader, "skip_to", lambda self, seq, timestamp=0: None)]
-
-
 def _batch_skips_expectations() -> list[Replaced]:
     original = rules._expect_last_of_subject
 
@@ -500,7 +303,6 @@ STREAM_MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _ids_known_for_ever,
         _window_not_updated,
         _payload_cut,
-        _headers_left_out,
         _limit_not_enforced_after_update,
         _one_more_of_subject,
         _limit_of_subject_forgotten,
@@ -514,17 +316,6 @@ STREAM_MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _purge_of_subject_keeps_oldest,
         _purge_of_subject_leaves_some,
         _erased_neighbour,
-        _last_of_subject_stale,
-        _uncommitted_not_read,
-        _next_of_subject_skips,
-        _start_time_one_late,
-        _several_lasts_miss_one,
-        _batch_leaves_out_late,
-        _subjects_not_discounted,
-        _bytes_not_discounted,
-        _first_time_kept,
-        _deleted_list_short,
-        _one_name_left_out,
         _rollup_of_all_subjects,
         _rollup_leaves,
         _no_marker,
@@ -532,13 +323,6 @@ STREAM_MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _ttl_too_short,
         _transform_forgotten_by_rules,
         _sealed_accepts,
-        _sources_share_a_position,
-        _second_source_starts_over,
-        _renaming_forgotten,
-        _start_of_mirror_forgotten,
-        _promoted_still_follows,
-        _gap_at_origin_closed,
-        _end_of_copy_unused,
         _batch_skips_expectations,
         _batch_takes_duplicates,
     )
