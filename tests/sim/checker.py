@@ -38,9 +38,8 @@ def check(plan: Plan, history: History) -> list[str]:
         if name == "MM":
             view.damages += StreamView(plan, history, "M").damages
         if view.follows:
-            origins = {
-                each: StreamView(plan, history, each) for each in ("S", "O", "Z") if each in history.final
-            }
+            of = {"S", *(each["name"] for config in view.configs for each in config.get("sources", []))}
+            origins = {each: StreamView(plan, history, each) for each in of}
             found += [f"{name}: {each}" for each in check_follower(view, origins)]
     for consumer in plan.consumers:
         if consumer.stream in {rot.stream for rot in history.rot}:

@@ -211,25 +211,22 @@ def _copied_consumer_starts_over() -> list[Replaced]:
     from millstream.jetstream.consumers.ledger import Ledger
     from millstream.jetstream.consumers.state_saver import portable_state_of
 
-    return [(contents, "portable_state_of", lambda ledger: portable_state_of(Ledger(ledger.max_deliver)))]
+    return [(contents, "portable_state_of", lambda ledger: portable_state_of(Ledger()))]
 
 
 def _new_origin_not_noticed() -> list[Replaced]:
-    def know(self: Any, identity: str) -> None:
-        self.identity = identity
+    original, take = Inflow._know, Inflow._take_error
 
-    original = Inflow._take_error
+    def know(self: Any, identity: str) -> None:
+        self.identity, self._recreated = identity, False
+        original(self, identity)
 
     def take_error(self: Any, error: Any) -> None:
         before = self.intake.sseq
-        original(self, error)
-        self.intake.sseq, self._recreated = before, False
+        take(self, error)
+        self.intake.sseq = before
 
     return [(Inflow, "_know", know), (Inflow, "_take_error", take_error)]
-
-
-def _skipped_not_noted() -> list[Replaced]:
-    return [(Positions, "skipped", lambda self, name, position: None)]
 
 
 def _positions_not_written() -> list[Replaced]:
@@ -290,7 +287,6 @@ FOLLOWER_MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _end_of_copy_unused,
         _copied_consumer_starts_over,
         _new_origin_not_noticed,
-        _skipped_not_noted,
         _positions_not_written,
         _new_source_begins_all_again,
         _refused_value_said_missing,
