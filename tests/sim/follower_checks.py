@@ -15,7 +15,7 @@ from tests.sim.stream_view import StreamView, as_published, may_be_gone
 def check_copy(view: StreamView, origin: StreamView, copy: Copy) -> Iterator[str]:
     """A restored stream has what its origin had when the snapshot was taken."""
     yield from check_sound(view)
-    for stored in view.final.content:
+    for stored in view.own:
         there = origin.content.get(stored.seq)
         if there is not None and there.uid != stored.uid:
             yield f"{stored.seq} is message {stored.uid}, and in the origin {there.uid}"

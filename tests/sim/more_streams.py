@@ -340,6 +340,19 @@ def _copied(plan: Plan, random: Random, length: float) -> Plan:
     return ended(plan, ops, [], streams=streams, consumers=(*plan.consumers, reader))
 
 
+def _archived(plan: Plan, random: Random, length: float) -> Plan:
+    """Copy streams with limits, ages and keys, and one that was just purged."""
+    plan = random.choice((_bucket, _changed, _purged))(plan, random, length)
+    names = [name for name in ("K", "L", "A", "KV", "U", "E") if name in plan.streams]
+    ops = []
+    for number, at in enumerate(_times(random, length, random.choice((1, 2)))):
+        args: Config = {"stream": random.choice(names), "subject": "", "copy": f"RA{number}"}
+        if args["stream"] == "E":
+            at = max(op.at for op in plan.ops if op.actor == "v0") + 0.5
+        ops.append(Op("a0", at, "snapshot", args))
+    return ended(plan, ops, [])
+
+
 def _forgetful(plan: Plan, random: Random, length: float) -> Plan:
     """Add a stream in memory, and one with ids that is deleted and created again."""
     config: Config = {"subjects": ["y.>"], "storage": "memory", "allow_direct": True}
@@ -373,5 +386,6 @@ _SCENES = (
     _expecting,
     _reading,
     _copied,
+    _archived,
     _forgetful,
 )

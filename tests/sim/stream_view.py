@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from tests.sim.history import BatchOutcome, Final, History, Publish, Removal, Stored
+from tests.sim.history import BatchOutcome, Final, History, Publish, Removal, Stored, Update
 from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS, Plan
 
@@ -28,7 +28,7 @@ class StreamView:
         self.history = history
         self.final: Final = history.final[name]
         self.read_at = (history.read_at_ns - START_NS) / SECOND_NS
-        self.updates = [each for each in history.updates if each.stream == name and not each.refused]
+        self.updates = [each for each in history.updates if each.stream == name and not is_refused(each)]
         self.configs = [self.config, *(each.config for each in self.updates)]  # which may have ruled
         self.publishes = [each for each in history.publishes if each.stream == name]
         self.by_uid: dict[int, list[Publish]] = defaultdict(list)
@@ -178,8 +178,8 @@ class StreamView:
         return newer >= keep
 
 
-def is_refused(removal: Removal) -> bool:
-    return removal.refused and code(removal) not in UNCERTAIN
+def is_refused(request: Removal | Update) -> bool:
+    return request.refused and code(request) not in UNCERTAIN
 
 
 def covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
@@ -292,7 +292,7 @@ def is_certain(refused: Publish) -> bool:
     return full or code(refused) not in UNCERTAIN
 
 
-def code(record: Publish | BatchOutcome | Removal) -> int:
+def code(record: Publish | BatchOutcome | Removal | Update) -> int:
     """Return the error that a request was refused with; 0 if it was not."""
     return int(record.answer.get("error", {}).get("err_code", 0)) if record.answer else 0
 
