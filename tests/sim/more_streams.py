@@ -8,7 +8,7 @@ from typing import Any
 from tests.sim.moments import ended
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Fault, Op, Plan
 
-SHARE = 0.3  # of the plans get something from here
+SHARE = 0.2  # of the plans get something from here
 
 Config = dict[str, Any]
 
@@ -19,7 +19,7 @@ def with_more_streams(plan: Plan, random: Random) -> Plan:
         return plan
     length = max((op.at for op in plan.ops), default=3.0)
     before = plan
-    for scene in random.sample(_SCENES, random.choice((1, 1, 2))):
+    for scene in random.sample(_SCENES, random.choice((1, 1, 1, 2))):
         plan = scene(plan, random, length)
     return _cut(plan, random, before)
 
