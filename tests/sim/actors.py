@@ -6,7 +6,16 @@ import json
 from typing import Any
 
 from tests.sim.client import Message, SimClient
-from tests.sim.history import AckSent, BatchOutcome, ConsumerLook, Delivery, History, Publish, Removal
+from tests.sim.history import (
+    AckSent,
+    BatchOutcome,
+    ConsumerLook,
+    Delivery,
+    History,
+    Publish,
+    Removal,
+    StateLook,
+)
 from tests.sim.loop import SimFuture, SimLoop
 from tests.sim.plan import ConsumerPlan, Op
 
@@ -54,6 +63,8 @@ class Actor:
         record = Publish(
             uid, self.client.name, stream, subject, self.loop.now, self.client.connections, **more
         )
+        record.headers = headers
+        record.size = size if payload is None else -1
         record.sent = self.client.connected
         self.history.publishes.append(record)
         future = self.client.ask(
@@ -156,6 +167,7 @@ class Actor:
             record = Publish(
                 uid, self.client.name, stream, subject, self.loop.now, self.client.connections, batch=name
             )
+            record.headers, record.size = headers, size
             self.history.publishes.append(record)
             if number == count:
                 future = self.client.ask(subject, payload_of(uid, size), headers, PATIENCE_S)
@@ -184,13 +196,17 @@ class Actor:
             request = {"filter": args["filter"]}
         elif way == "keep":
             request = {"keep": keep}
-        elif way == "seq":
+        elif way == "filter keep":
+            request = {"filter": args["filter"], "keep": keep}
+        elif way in ("seq", "filter seq"):
             acked = sorted(
                 {each.seq for each in self.history.publishes if each.stream == stream and each.seq}
             )
             if not acked:
                 return
             request = {"seq": acked[int(which * len(acked))]}
+            if way == "filter seq":
+                request["filter"] = args["filter"]
         await self._remove(stream, "STREAM.PURGE", request)
 
     async def _remove(self, stream: str, endpoint: str, request: dict[str, Any]) -> None:
@@ -213,7 +229,11 @@ class Actor:
 
     async def look(self, stream: str, subject: str) -> None:
         """Ask for the state of a stream."""
-        await self.client.api(f"STREAM.INFO.{stream}")
+        await self.client.online()
+        began = self.loop.now
+        found = await self.client.api(f"STREAM.INFO.{stream}")
+        if found is not None and "state" in found:
+            self.history.states.append(StateLook(began, self.loop.now, stream, found["state"]))
 
 
 class Reader(Actor):

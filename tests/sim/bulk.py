@@ -49,7 +49,7 @@ class BulkActor(Actor):
             uid = self.history.next_uid()
             batch.uids.append(uid)
             record = Publish(uid, self.client.name, stream, subject, self.loop.now, self.client.connections)
-            record.sent, record.batch = self.client.connected, name
+            record.sent, record.batch, record.size = self.client.connected, name, size
             self.history.publishes.append(record)
             operation = START if number == 1 else APPEND
             if number == count:
@@ -72,20 +72,21 @@ class BulkActor(Actor):
                 batch.stored = max(batch.stored, answer["count"])
             ended.set(None)
 
-    async def snapshot(self, stream: str, subject: str, copy: str) -> None:
+    async def snapshot(self, stream: str, subject: str, copy: str, consumers: bool = False) -> None:
         """Copy a stream: take a snapshot, and restore it under another name."""
         began = self.loop.now
-        config, archive = await self._take(stream)
+        config, archive = await self._take(stream, consumers)
         if archive is None:
             self.note("has no snapshot of", stream)
             return
         self.note("has a snapshot of", stream, len(archive), "chunks")
+        taken_at = self.loop.now
         config |= {"name": copy, "subjects": [f"{copy.lower()}.>"]}
         if await self._put(copy, config, archive):
             self.note("has restored", copy)
-            self.history.copies.append(Copy(copy, stream, began))
+            self.history.copies.append(Copy(copy, stream, began, taken_at, consumers, config))
 
-    async def _take(self, stream: str) -> tuple[dict[str, Any], list[bytes] | None]:
+    async def _take(self, stream: str, consumers: bool) -> tuple[dict[str, Any], list[bytes] | None]:
         await self.client.online()
         chunks: list[bytes] = []
         ended = self.loop.future()
@@ -102,9 +103,8 @@ class BulkActor(Actor):
         inbox = f"_SNAP.{self.client.name}.{self.history.next_uid()}"
         sid = self.client.subscribe(inbox, take)
         self.loop.after(self.loop.clients, 3 * PATIENCE_S, ended.set, None)
-        answer = await self.client.api(
-            f"STREAM.SNAPSHOT.{stream}", {"deliver_subject": inbox, "no_consumers": True, "chunk_size": 1024}
-        )
+        request = {"deliver_subject": inbox, "no_consumers": not consumers, "chunk_size": 1024}
+        answer = await self.client.api(f"STREAM.SNAPSHOT.{stream}", request)
         end: Message | None = None
         if answer is not None and "error" not in answer:
             end = await ended

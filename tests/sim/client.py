@@ -149,7 +149,7 @@ class SimClient:
         headers: dict[str, str] = {}
         if head:
             head_size = int(words[-2])
-            headers, body = _headers(body[:head_size]), body[head_size:]
+            headers, body = parse_headers(body[:head_size]), body[head_size:]
         found = self._subscriptions.get(int(words[2]))
         if found is not None:
             found[2](Message(words[1], reply, headers, body, self.connections))
@@ -257,7 +257,7 @@ def _sub_line(sid: int, subject: str, queue: str) -> bytes:
     return f"SUB {subject} {queue + ' ' if queue else ''}{sid}\r\n".encode()
 
 
-def _headers(block: bytes) -> dict[str, str]:
+def parse_headers(block: bytes) -> dict[str, str]:
     first, *lines = block.decode().rstrip("\r\n").split("\r\n")
     found = dict((part.strip() for part in line.split(":", 1)) for line in lines)
     status = first.removeprefix("NATS/1.0").strip()

@@ -26,6 +26,8 @@ class Publish:
     batch: str = ""
     increment: int = 0  # of a counter
     due: float = 0.0  # of a scheduled message
+    headers: dict[str, str] = field(default_factory=dict)
+    size: int = -1  # of the payload; -1 if it is not that of the uid
     sent: bool = True
     answered_at: float | None = None
     answer: dict[str, Any] | None = None
@@ -76,6 +78,9 @@ class Copy:
     name: str
     of: str
     at: float  # when the snapshot was asked for
+    taken_at: float = 0.0  # when the snapshot was complete
+    consumers: bool = False  # they were copied, too
+    config: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -164,6 +169,60 @@ class Stored:
     uid: int
     time: str
     headers: dict[str, str]
+    size: int = -1  # of the payload; -1 if it is not known
+
+
+@dataclass(slots=True)
+class Reading:
+    """A request for one message, and its answer."""
+
+    at: float
+    stream: str
+    how: str  # "last", "first", "seq", "next" or "time"
+    subject: str  # that was asked for
+    seq: int  # likewise
+    answered_at: float
+    found: Stored | None  # None: there is no such message
+    direct: bool = False
+
+
+@dataclass(slots=True)
+class StateLook:
+    """An answer to a request for the info of a stream."""
+
+    at: float
+    answered_at: float
+    stream: str
+    state: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Update:
+    """A request for another configuration of a stream."""
+
+    at: float
+    stream: str
+    config: dict[str, Any]
+    answered_at: float | None = None
+    answer: dict[str, Any] | None = None
+
+    @property
+    def refused(self) -> bool:
+        return self.answer is not None and "error" in self.answer
+
+    @property
+    def happened(self) -> bool:
+        return self.answer is not None and "error" not in self.answer
+
+
+@dataclass(slots=True)
+class Republished:
+    """A copy of a stored message that subscribers got."""
+
+    stream: str
+    seq: int
+    uid: int
+    subject: str
 
 
 @dataclass(slots=True)
@@ -183,6 +242,8 @@ class Final:
     content: list[Stored]
     state: dict[str, Any]
     complete: bool = True  # False: it could not be read
+    config: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)  # other ways to read give something else
 
 
 @dataclass(slots=True)
@@ -203,6 +264,12 @@ class History:
     power_cuts: int = 0
     read_at_ns: int = 0  # the wall clock when the content was read in the end
     looks: list[ConsumerLook] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    states: list[StateLook] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    republished: list[Republished] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)  # when the server ended, in whatever way
+    names: list[str] | None = None  # of streams, that are listed in the end
     final: dict[str, Final] = field(default_factory=dict)
     limits: list[int] = field(default_factory=list)  # of stream L, that were asked for
     ordered: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # reader: sequence and uid
@@ -221,5 +288,12 @@ class History:
     @property
     def operations(self) -> int:
         return (
-            len(self.publishes) + len(self.deliveries) + len(self.acks) + len(self.removals) + len(self.looks)
+            len(self.publishes)
+            + len(self.deliveries)
+            + len(self.acks)
+            + len(self.removals)
+            + len(self.looks)
+            + len(self.readings)
+            + len(self.states)
+            + len(self.updates)
         )

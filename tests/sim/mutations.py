@@ -49,7 +49,9 @@ from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
 from millstream.store.recovery import Recovery
 from tests.sim import workers
+from tests.sim.follower_mutations import FOLLOWER_MUTATIONS
 from tests.sim.run import run_seed
+from tests.sim.stream_mutations import STREAM_MUTATIONS
 
 LONGEST_RUN_S = 30.0
 
@@ -419,55 +421,59 @@ def _sources_go_on_by_time() -> list[Replaced]:
     return [(Positions, "_only_lost", lambda self, last, first_seq: False)]
 
 
-MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
-    function.__name__.lstrip("_"): function
-    for function in (
-        _sync_left_out,
-        _sync_of_fast_path_left_out,
-        _folder_not_synced,
-        _ack_before_commit,
-        _failed_sync_ignored,
-        _failed_write_ignored,
-        _no_end_mark,
-        _dedupe_forgotten_at_start,
-        _dedupe_forgets_entries,
-        _dedupe_names_another,
-        _torn_batch_kept,
-        _expected_last_not_checked,
-        _floor_too_far,
-        _acks_not_recorded,
-        _confirmed_before_durable,
-        _confirmed_but_lost,
-        _never_redelivered,
-        _delivered_once_too_often,
-        _interest_of_one_is_enough,
-        _work_queue_keeps,
-        _removals_not_recorded,
-        _purge_removes_one_less,
-        _sources_begin_too_early,
-        _mirror_skips_damaged_end,
-        _batch_around_lost_sector_kept,
-        _consumers_ahead_of_purge,
-        _fast_ingest_acks_too_much,
-        _old_messages_stay,
-        _deletion_not_durable,
-        _removed_messages_passed_at_once,
-        _removals_told_before_durable,
-        _header_not_mended,
-        _journal_not_replayed,
-        _journal_cleared_unsynced,
-        _counter_forgets,
-        _schedule_forgotten_at_start,
-        _ttl_forgotten,
-        _name_of_file_not_durable,
-        _end_not_written_again,
-        _places_not_settled,
-        _floor_passes_pending,
-        _reach_not_written,
-        _sources_go_on_by_time,
-        _letter_of_used_sequence_dropped,
-    )
-}
+MUTATIONS: dict[str, Callable[[], list[Replaced]]] = (
+    {
+        function.__name__.lstrip("_"): function
+        for function in (
+            _sync_left_out,
+            _sync_of_fast_path_left_out,
+            _folder_not_synced,
+            _ack_before_commit,
+            _failed_sync_ignored,
+            _failed_write_ignored,
+            _no_end_mark,
+            _dedupe_forgotten_at_start,
+            _dedupe_forgets_entries,
+            _dedupe_names_another,
+            _torn_batch_kept,
+            _expected_last_not_checked,
+            _floor_too_far,
+            _acks_not_recorded,
+            _confirmed_before_durable,
+            _confirmed_but_lost,
+            _never_redelivered,
+            _delivered_once_too_often,
+            _interest_of_one_is_enough,
+            _work_queue_keeps,
+            _removals_not_recorded,
+            _purge_removes_one_less,
+            _sources_begin_too_early,
+            _mirror_skips_damaged_end,
+            _batch_around_lost_sector_kept,
+            _consumers_ahead_of_purge,
+            _fast_ingest_acks_too_much,
+            _old_messages_stay,
+            _deletion_not_durable,
+            _removed_messages_passed_at_once,
+            _removals_told_before_durable,
+            _header_not_mended,
+            _journal_not_replayed,
+            _journal_cleared_unsynced,
+            _counter_forgets,
+            _schedule_forgotten_at_start,
+            _ttl_forgotten,
+            _name_of_file_not_durable,
+            _end_not_written_again,
+            _places_not_settled,
+            _floor_passes_pending,
+            _reach_not_written,
+            _sources_go_on_by_time,
+            _letter_of_used_sequence_dropped,
+        )
+    }
+    | STREAM_MUTATIONS
+    | FOLLOWER_MUTATIONS
+)
 
 
 @contextmanager

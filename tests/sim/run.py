@@ -11,16 +11,16 @@ from typing import Any
 
 from tests.kits.crashfs import Keep
 from tests.sim.actors import Actor, OrderedReader, Reader
-from tests.sim.bulk import BulkActor
 from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
 from tests.sim.client import SimClient
 from tests.sim.content import read_content
 from tests.sim.draw import GENERATION, make_plan
-from tests.sim.history import History, Rot
+from tests.sim.history import ConsumerLook, History, Rot
 from tests.sim.loop import SECOND_NS, SimLoop
 from tests.sim.machine import Machine
 from tests.sim.plan import Fault, Plan
+from tests.sim.stream_actor import StreamActor
 
 LONGEST_S = 3_000.0  # of simulated time
 MOST_STEPS = 200_000  # a long run has 5,000
@@ -80,6 +80,8 @@ class Run:
         if what != "started":
             self.history.faults += 1
         self.history.power_cuts += what == "power cut"
+        if what in ("power cut", "killed"):
+            self.history.ends.append(self.loop.now)
 
     def carry_out(self) -> Outcome:
         reports = _Reports()
@@ -174,7 +176,7 @@ class Run:
         plan, history = self.plan, self.history
         readers = {each.path: each for each in plan.consumers}
         for name in sorted({op.actor for op in plan.ops} - readers.keys()):
-            self._begin(name, BulkActor(self._client(name), history))
+            self._begin(name, StreamActor(self._client(name), history))
         for number, (path, consumer) in enumerate(readers.items()):
             reader = Reader(self._client(f"r{number}"), history, consumer)
             self.readers.append(reader)
@@ -230,12 +232,25 @@ class Run:
         for reader in self.readers:
             await reader.drain()
         await self._follow(auditor)
-        if self.plan.last_cut:
-            self.machine.power_cut()
         copies = [copy.name for copy in self.history.copies]
-        for name in [*self.plan.streams, *copies]:
-            self.history.final[name] = await read_content(auditor, name, direct=self._is_direct(name))
+        names = [*self.plan.streams, *copies]
+        names.sort(key=lambda name: self.plan.streams.get(name, {}).get("storage") != "memory")
+        for number, name in enumerate(names):
+            if self.plan.last_cut and not number:
+                self.machine.power_cut()
+            self.history.final[name] = await read_content(
+                auditor, name, direct=self._is_direct(name), compared=self.plan.seed % 8 == 0
+            )
+        listed = await auditor.api("STREAM.NAMES", {})
+        self.history.names = None if listed is None else listed.get("streams") or []
         self.history.read_at_ns = self.machine.clock.wall_ns()
+        for copy in self.history.copies:
+            for consumer in self.plan.consumers:
+                if copy.consumers and consumer.stream == copy.of:
+                    found = await auditor.api(f"CONSUMER.INFO.{copy.name}.{consumer.name}")
+                    if found is not None:
+                        look = ConsumerLook(self.loop.now, copy.name, consumer.name, found)
+                        self.history.looks.append(look)
         for reader in self.readers:
             for _ in range(20):
                 if await reader.look_at_consumer() is not None:
@@ -251,14 +266,16 @@ class Run:
                 found = await auditor.api("STREAM.MSG.GET.S", {"last_by_subj": ">"})
                 last = found["message"]["seq"] if found is not None and "message" in found else 0
                 behind = any(reader.last < last for reader in self.ordered) and not self.history.removals
-            for name in ("M", "MM", "G"):
-                if name in self.plan.streams and info is not None:
+            for name, config in self.plan.streams.items():
+                if info is not None and ("mirror" in config or "sources" in config):
                     found = await auditor.api(f"STREAM.INFO.{name}")
                     if found is None or "error" in found:
-                        behind = True
-                    else:
-                        source = found.get("mirror") or (found.get("sources") or [{}])[0]
-                        behind = behind or source.get("lag", 1) > 0 or source.get("active", -1) < 0
+                        behind = behind or config.get("storage") != "memory"
+                        continue
+                    origins = [found["mirror"]] if "mirror" in found else found.get("sources", [])
+                    behind = behind or any(
+                        each.get("lag", 1) > 0 or each.get("active", -1) < 0 for each in origins
+                    )
             if not behind:
                 await self.loop.sleep(5.0)
                 return

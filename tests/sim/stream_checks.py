@@ -5,9 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from tests.sim.expectation_checks import check_expectations
 from tests.sim.history import Publish
 from tests.sim.letters import STREAM as LETTERS
+from tests.sim.limit_checks import check_limits
+from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS
+from tests.sim.reading_checks import check_readings
+from tests.sim.state_checks import check_sound
 from tests.sim.stream_view import (
     LATE_S,
     UNCERTAIN,
@@ -15,6 +20,7 @@ from tests.sim.stream_view import (
     as_published,
     code,
     covers,
+    is_certain,
     life_s,
     may_be_gone,
     seconds,
@@ -23,7 +29,8 @@ from tests.sim.stream_view import (
 
 def check_stream(view: StreamView) -> Iterator[str]:
     yield from check_sound(view)
-    if view.name in ("M", "MM", "G", LETTERS):
+    yield from check_limits(view)
+    if view.name == LETTERS or (view.follows and not any("subjects" in each for each in view.configs)):
         return
     if view.config.get("allow_msg_counter"):
         yield from _counters(view)
@@ -32,33 +39,19 @@ def check_stream(view: StreamView) -> Iterator[str]:
         yield from _schedules(view)
         return
     yield from _damage(view)
-    if view.name == "D":
+    if view.name == "D" or view.deaths:
         yield from _incarnations(view)
         return
     yield from _ages(view)
+    yield from _unchanged(view)
+    yield from check_readings(view)
     yield from _fast(view)
     yield from _kept(view)
     yield from _once(view)
     yield from _one_meaning(view)
     yield from _in_order(view)
-    yield from _expectations(view)
+    yield from check_expectations(view)
     yield from _whole_batches(view)
-
-
-def check_sound(view: StreamView) -> Iterator[str]:
-    """Sequences and times grow, and the state counts what is there."""
-    content, state = view.final.content, view.final.state
-    for one, two in itertools.pairwise(content):
-        if two.seq <= one.seq:
-            yield f"sequence {two.seq} is listed after {one.seq}"
-        if seconds(two.time) < seconds(one.time) and not view.times_may_fall:
-            yield f"the time of {two.seq} is before that of {one.seq}"
-    if state["messages"] != len(content):
-        yield f"the state counts {state['messages']} messages, and there are {len(content)}"
-    if content and (state["first_seq"] != content[0].seq or state["last_seq"] < content[-1].seq):
-        yield f"the state is {state}, and sequences are {content[0].seq} to {content[-1].seq}"
-    if content and state.get("num_deleted", 0) != state["last_seq"] - state["first_seq"] + 1 - len(content):
-        yield f"the state counts {state.get('num_deleted', 0)} deleted messages: {state}"
 
 
 def _kept(view: StreamView) -> Iterator[str]:
@@ -80,29 +73,40 @@ def _kept(view: StreamView) -> Iterator[str]:
             yield f"message {uid} was stored, and nobody sent it"
         elif any(stored.subject != sent[0].subject for stored in stored_as):
             yield f"message {uid} is stored under another subject"
-        elif all(each.refused and code(each) not in UNCERTAIN for each in sent) and not sent[0].batch:
+        elif all(each.refused and is_certain(each) for each in sent) and not sent[0].batch:
             yield f"message {uid} was refused and is stored: {sent[0].answer}"
 
 
 def _once(view: StreamView) -> Iterator[str]:
     """Nothing is stored twice within the duplicate window, and nothing more often than it was sent."""
-    window_s = view.config.get("duplicate_window", 120 * SECOND_NS) / SECOND_NS
     for uid, stored_as in view.stored_as.items():
         sent = view.by_uid.get(uid, [])
         if len(stored_as) > len(sent):
             yield f"message {uid} was sent {len(sent)} times and is stored {len(stored_as)} times"
         if sent and sent[0].msg_id and not view.history.clock_set:
             for one, two in itertools.pairwise(stored_as):
-                if seconds(two.time) - seconds(one.time) < window_s:
+                began, end = (seconds(each.time) - START_NS / SECOND_NS for each in (one, two))
+                if end - began < min(_windows_s(view, began, end)):
                     yield f"message {uid} is stored twice within the window: {one.seq} and {two.seq}"
     for each in view.publishes:
         if each.seq and each.duplicate:
             stored = view.content.get(each.seq)
+            if stored is not None and not view.history.clock_set:
+                age = each.at - (seconds(stored.time) - START_NS / SECOND_NS)
+                longest_s = max(_windows_s(view, each.at, each.answered_at or each.at))
+                if age > 2 * longest_s + LATE_S / 2:
+                    yield f"message {each.uid} is called a duplicate of {each.seq}, {age:.1f} s later"
             if stored is not None and stored.uid != each.uid:
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is message {stored.uid}"
             first = as_published(view.by_uid[each.uid][0], each.seq)
             if stored is None and view.plain and not may_be_gone(view, first):
                 yield f"message {each.uid} is called a duplicate of {each.seq}, which is lost"
+
+
+def _windows_s(view: StreamView, since: float, until: float) -> list[float]:
+    """Return the duplicate windows that may have ruled, in seconds."""
+    windows = [config.get("duplicate_window", 120 * SECOND_NS) for config in view.ruling(since, until)]
+    return [each / SECOND_NS for each in windows]
 
 
 def _one_meaning(view: StreamView) -> Iterator[str]:
@@ -131,6 +135,9 @@ def _tellings(view: StreamView) -> Iterator[tuple[int, int, str]]:
             yield each.seq, each.uid, each.actor
     for delivery in view.deliveries:
         yield delivery.seq, delivery.uid, delivery.actor
+    for reading in view.readings:
+        if reading.found is not None and reading.found.uid:
+            yield reading.found.seq, reading.found.uid, "a reader"
 
 
 def _in_order(view: StreamView) -> Iterator[str]:
@@ -153,29 +160,26 @@ def _in_order(view: StreamView) -> Iterator[str]:
             yield f"{each.uid} has sequence {each.seq}, and {highest} was acknowledged before it was sent"
 
 
-def _expectations(view: StreamView) -> Iterator[str]:
-    """An expected last sequence was the last one when the message was stored."""
-    known: dict[int, tuple[str, float]] = {}
-    for each in view.acked:
-        known[each.seq] = (each.subject, each.at)
-    for stored in view.final.content:
-        sent = view.by_uid.get(stored.uid)
-        known.setdefault(stored.seq, (stored.subject, sent[0].at if sent else 0.0))
-    between: dict[int, str] = {}
-    for each in view.acked:
-        if each.expected is None:
-            continue
-        of_subject = sorted(seq for seq, (subject, _) in known.items() if subject == each.subject)
-        most = view.config.get("max_msgs_per_subject", 0)
-        for seq, (subject, at) in known.items():
-            if each.expected < seq < each.seq and (each.expects == "stream" or subject == each.subject):
-                if each.expects == "subject" and view.may_be_removed(seq, subject, at):
-                    continue
-                if most and sum(seq < later < each.seq for later in of_subject) >= most:
-                    continue  # later ones had displaced it
-                between[seq] = f"{each.uid} expected {each.expected} and has {each.seq}, but {seq} is between"
-    if not view.costs_damage(between.keys()):
-        yield from between.values()
+def _unchanged(view: StreamView) -> Iterator[str]:
+    """Check that a message has the payload and the headers that were sent."""
+    for uid, stored_as in view.stored_as.items():
+        sent = view.by_uid.get(uid, [])
+        for stored in stored_as:
+            if not sent or stored.size == -1:
+                continue
+            sizes = {len(str(uid)) + 1 + each.size for each in sent if each.size >= 0}
+            if sizes and stored.size not in sizes:
+                yield f"message {uid} ({stored.seq}) has {stored.size} bytes, not {sizes}"
+            had = {key: value for key, value in stored.headers.items() if not key.startswith(_REMOVED)}
+            if not any(had == _kept_headers(each) for each in sent):
+                yield f"message {uid} ({stored.seq}) has the headers {had}, and {sent[0].headers} were sent"
+
+
+_REMOVED = ("Nats-TTL", "Nats-Schedule")  # the server may write another one
+
+
+def _kept_headers(publish: Publish) -> dict[str, str]:
+    return {key: value for key, value in publish.headers.items() if not key.startswith(_REMOVED)}
 
 
 def _whole_batches(view: StreamView) -> Iterator[str]:
@@ -214,7 +218,7 @@ def _damage(view: StreamView) -> Iterator[str]:
 
 def _ages(view: StreamView) -> Iterator[str]:
     """Check that no message is older than its limit; ``_kept`` checks that it was there until then."""
-    for stored in view.final.content:
+    for stored in view.own:
         sent = view.by_uid.get(stored.uid)
         _, most = life_s(view, sent[0]) if sent else (0, 0)
         old = view.history.read_at_ns / SECOND_NS - seconds(stored.time)

@@ -6,11 +6,14 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from tests.sim.history import BatchOutcome, Final, History, Publish, Removal, Stored
+from tests.sim.history import BatchOutcome, Final, History, Publish, Removal, Stored, Update
 from tests.sim.loop import START_NS
 from tests.sim.plan import SECOND_NS, Plan
 
+MARKER = "Nats-Marker-Reason"  # a header of messages that the server writes
+FOR_EVER = float("inf")
 LATE_S = 20.0  # a request without an answer happens within this time, or never
 UNCERTAIN = (10077,)  # the disk failed: what was asked for may still happen when it works again
 
@@ -20,25 +23,42 @@ class StreamView:
 
     def __init__(self, plan: Plan, history: History, name: str) -> None:
         self.name = name
+        self.plan = plan
         self.config = plan.streams.get(name, {})
         self.history = history
         self.final: Final = history.final[name]
         self.read_at = (history.read_at_ns - START_NS) / SECOND_NS
-        self.content: dict[int, Stored] = {each.seq: each for each in self.final.content}
+        self.updates = [each for each in history.updates if each.stream == name and not is_refused(each)]
+        self.configs = [self.config, *(each.config for each in self.updates)]  # which may have ruled
         self.publishes = [each for each in history.publishes if each.stream == name]
-        self.removals = [each for each in history.removals if each.stream == name and not is_refused(each)]
-        self.deliveries = [each for each in history.deliveries if each.stream == name]
-        self.batches = [each for each in history.batches if each.stream == name]
-        self.acked = [each for each in self.publishes if each.seq and not each.duplicate]
         self.by_uid: dict[int, list[Publish]] = defaultdict(list)
         for each in self.publishes:
             self.by_uid[each.uid].append(each)
+        # Messages of clients; not those of an origin, and no markers.
+        self.own = [each for each in self.final.content if MARKER not in each.headers]
+        if self.follows and any("subjects" in each for each in self.configs):
+            self.own = [each for each in self.own if each.uid in self.by_uid]
+        self.content: dict[int, Stored] = {each.seq: each for each in self.own}
+        self.removals = [each for each in history.removals if each.stream == name and not is_refused(each)]
+        self.deliveries = [each for each in history.deliveries if each.stream == name]
+        # A mirror may answer direct gets for its origin, and is behind.
+        self.mirrored = any(each.get("mirror", {}).get("name") == name for each in plan.streams.values())
+        self.readings = [each for each in history.readings if each.stream == name]
+        self.batches = [each for each in history.batches if each.stream == name]
+        self.acked = [each for each in self.publishes if each.seq and not each.duplicate]
         self.stored_as: dict[int, list[Stored]] = defaultdict(list)
-        for stored in self.final.content:
+        for stored in self.own:
             self.stored_as[stored.uid].append(stored)
-        limits = [self.config.get("max_msgs", 0)]
+        limits = [self.least("max_msgs")]
         limits += history.limits if name == "L" else []
-        self.most = min(limits)  # messages that the stream certainly had room for; 0: any number
+        # Messages, and bytes, that the stream certainly had room for; 0: any number.
+        self.most = min(limits)
+        self.most_bytes = self.least("max_bytes")
+        self.most_of_subject = self.least("max_msgs_per_subject")
+        if self.config.get("discard") == "new":  # what is there stays, and nothing comes
+            self.most = self.most_bytes = 0
+            if self.config.get("discard_new_per_subject"):
+                self.most_of_subject = 0
         self.plain = self.config.get("retention", "limits") == "limits"
         self.deaths = [each for each in history.incarnations if each.stream == name]
         self.damages = [rot for rot in history.rot if rot.stream == name and rot.of_messages]
@@ -53,6 +73,32 @@ class StreamView:
                 as_published(self.by_uid[each.uid][0], each.seq) for each in self.publishes if each.duplicate
             ]
             self.excused = {each.seq for each in told if not self.is_there_or_gone(each)}
+
+    @property
+    def follows(self) -> bool:
+        """Return True if the stream has messages of an origin."""
+        return any("mirror" in each or "sources" in each for each in self.configs)
+
+    @property
+    def in_memory(self) -> bool:
+        return bool(self.config.get("storage") == "memory")
+
+    def ruling(self, since: float, until: float) -> list[dict[str, Any]]:
+        """Return the configurations that may have ruled at any moment of a time."""
+        first = max(
+            (
+                number
+                for number, each in enumerate(self.updates, 1)
+                if each.happened and (each.answered_at or 0.0) < since
+            ),
+            default=0,
+        )
+        later = [each.config for each in self.updates[first:] if each.at <= until]
+        return [self.configs[first], *later]
+
+    def least(self, limit: str) -> int:
+        """Return the smallest limit that may have ruled; 0 if there was none."""
+        return min((each[limit] for each in self.configs if each.get(limit, 0) > 0), default=0)
 
     def is_there_or_gone(self, publish: Publish) -> bool:
         """Return True if a message is stored, or may have been removed."""
@@ -87,22 +133,53 @@ class StreamView:
 
     def may_be_removed(self, seq: int, subject: str, at: float) -> bool:
         """Return True if a request may have removed a message that was published at `at`."""
-        return any(covers(each, seq, subject, at) for each in self.removals)
+        return any(
+            covers(each, seq, subject, at) and not self._keeps(each, seq, subject) for each in self.removals
+        )
 
-    def must_be_removed(self, publish: Publish) -> bool:
-        """Return True if a client was told that the message is gone."""
+    def _keeps(self, removal: Removal, seq: int, subject: str) -> bool:
+        """Return True if a purge that keeps some messages keeps this one: too few are newer."""
+        keep = removal.request.get("keep", 0)
+        if not keep or self.follows:  # copies count, too
+            return False
+        of_subject = "filter" in removal.request
+        newer = {
+            each.uid
+            for each in self.publishes
+            if not (0 < each.seq <= seq)
+            and (not of_subject or each.subject == subject)
+            and (removal.answered_at is None or each.at <= removal.answered_at)
+        }
+        return len(newer) < keep
+
+    def must_be_removed(self, publish: Publish, before: float = FOR_EVER) -> bool:
+        """Return True if a client was told, before that time, that the message is gone."""
         assert publish.answered_at is not None
         return any(
             each.happened
+            and (each.answered_at or 0.0) < before
             and each.at > publish.answered_at
-            and not each.request.get("keep")
             and covers(each, publish.seq, publish.subject, publish.at)
+            and self._leaves(each, publish)
             for each in self.removals
         )
 
+    def _leaves(self, removal: Removal, publish: Publish) -> bool:
+        """Return True if a purge that keeps some messages has enough others to keep, which are there yet."""
+        keep = removal.request.get("keep", 0)
+        of_subject = "filter" in removal.request
+        newer = sum(
+            each.seq > publish.seq
+            and each.seq in self.content
+            and (each.answered_at or 0.0) < removal.at
+            and (not of_subject or each.subject == publish.subject)
+            for each in self.acked
+        )
+        return newer >= keep
 
-def is_refused(removal: Removal) -> bool:
-    return removal.refused and code(removal) not in UNCERTAIN
+
+def is_refused(request: Removal | Update) -> bool:
+    return request.refused and code(request) not in UNCERTAIN
 
 
 def covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
@@ -114,48 +191,87 @@ def covers(removal: Removal, seq: int, subject: str, at: float) -> bool:
         return False
     if request["endpoint"] == "STREAM.MSG.DELETE":
         return bool(request["seq"] == seq)
-    if "filter" in request:
-        return bool(request["filter"] == subject)
+    if request.get("filter", subject) != subject:
+        return False
     return seq < request["seq"] if "seq" in request else True
 
 
-def may_be_gone(view: StreamView, publish: Publish) -> bool:
+def may_be_gone(view: StreamView, publish: Publish, until: float = FOR_EVER, *, last: bool = False) -> bool:
+    """Return True if a message may be gone in the end, or at the time `until`.
+
+    `last`: for any other reason than that its subject has a later message.
+    """
     if publish.seq in view.excused or view.may_be_removed(publish.seq, publish.subject, publish.at):
         return True
-    if may_be_too_old(view, publish):
+    if may_be_too_old(view, publish, min(until, view.read_at)) or view.may_have_died(publish.at):
         return True
-    if view.may_have_died(publish.at):
+    # Later ones that are gone by damage displaced earlier ones; so did those that were removed.
+    others_go = until != FOR_EVER or others_go_by_themselves(view)
+    if last and not others_go_by_themselves(view):
+        return bool(view.most or view.most_bytes) or may_be_rolled_up(view, publish, until, everything=True)
+    if may_be_rolled_up(view, publish, until):
         return True
-    most = view.most or view.config.get("max_msgs_per_subject", 0)
-    if not most:
+    if not (view.most or view.most_bytes or view.most_of_subject):
         return False
     later = {
-        each.seq: each.subject
+        each.seq: each
         for each in view.acked
-        if each.seq > publish.seq and each.seq not in view.content
+        if each.seq > publish.seq and each.seq not in view.content and each.at <= until
     }
-    damaged = [seq for seq, subject in later.items() if view.most or subject == publish.subject]
-    damaged = damaged[: view.most_damaged]
-    left = sum(
-        each.seq > publish.seq and (bool(view.most) or each.subject == publish.subject)
-        for each in view.final.content
+    gone = list(later.values())[: None if others_go else view.most_damaged]
+    of_subject = [each for each in later.values() if each.subject == publish.subject]
+    of_subject = of_subject[: None if others_go else view.most_damaged]
+    left = [each for each in view.final.content if each.seq > publish.seq]
+    unsure = sum(not each.answer or code(each) in UNCERTAIN for each in view.publishes) if others_go else 0
+    same = sum(each.subject == publish.subject for each in left)
+    if 0 < view.most_of_subject <= same + len(of_subject) + unsure:
+        return True
+    if 0 < view.most <= len(left) + len(gone) + unsure:
+        return True
+    size = sum(size_of(each) for each in left) + 80 + max(publish.size, 0)
+    return bool(view.most_bytes) and (bool(gone or unsure) or size > view.most_bytes)
+
+
+def others_go_by_themselves(view: StreamView) -> bool:
+    """Return True if a message that displaced another one may be gone, too."""
+    return bool(view.removals or view.least("max_age") or any(each.ttl_s for each in view.publishes))
+
+
+def size_of(stored: Stored) -> int:
+    """Return what a message adds to the bytes of a stream in files, as nats-server counts them."""
+    block = sum(len(key) + len(value) + 4 for key, value in stored.headers.items())
+    return len(stored.subject) + max(stored.size, 0) + (block + 12 + 34 if block else 30)
+
+
+def may_be_rolled_up(
+    view: StreamView, publish: Publish, until: float = FOR_EVER, *, everything: bool = False
+) -> bool:
+    """Return True if a later message may have replaced all before it, or those of `everything`."""
+    return any(
+        each.headers.get("Nats-Rollup") in (("all",) if everything else ("all", "sub"))
+        and each.at <= until
+        and (not each.answer or each.seq > publish.seq or code(each) in UNCERTAIN)
+        and (each.headers["Nats-Rollup"] == "all" or each.subject == publish.subject)
+        for each in view.publishes
     )
-    return left + len(damaged) >= most
 
 
-def may_be_too_old(view: StreamView, publish: Publish) -> bool:
+def may_be_too_old(view: StreamView, publish: Publish, at: float) -> bool:
+    """Return True if the message may have expired until `at`."""
     least, _ = life_s(view, publish)
     if not least:
         return False
-    return view.history.clock_set or view.read_at - publish.at >= least
+    return view.history.clock_set or at - publish.at >= least
 
 
 def life_s(view: StreamView, publish: Publish) -> tuple[float, float]:
     """Return how long a message stays at least and at most; 0 if there is no limit."""
-    age = view.config.get("max_age", 0) / SECOND_NS
-    if publish.ttl_s and age:
-        return min(age, publish.ttl_s), publish.ttl_s
-    return age, age
+    age = view.least("max_age") / SECOND_NS
+    longest = view.final.config.get("max_age", view.config.get("max_age", 0)) / SECOND_NS
+    if publish.ttl_s > 0:
+        marker = view.config.get("subject_delete_marker_ttl", 0) / SECOND_NS
+        return min(age or publish.ttl_s, publish.ttl_s), max(publish.ttl_s, marker)
+    return (0.0, 0.0) if publish.ttl_s < 0 else (age, longest)
 
 
 def as_published(publish: Publish, seq: int) -> Publish:
@@ -170,8 +286,15 @@ def as_published(publish: Publish, seq: int) -> Publish:
     )
 
 
-def code(record: Publish | BatchOutcome | Removal) -> int:
-    return int(record.answer["error"].get("err_code", 0)) if record.answer else 0
+def is_certain(refused: Publish) -> bool:
+    """Return True if a message that was refused cannot be stored later."""
+    full = refused.answer is not None and refused.answer["error"]["description"].startswith("maximum ")
+    return full or code(refused) not in UNCERTAIN
+
+
+def code(record: Publish | BatchOutcome | Removal | Update) -> int:
+    """Return the error that a request was refused with; 0 if it was not."""
+    return int(record.answer.get("error", {}).get("err_code", 0)) if record.answer else 0
 
 
 def seconds(text: str) -> float:

@@ -54,3 +54,30 @@ def test_a_purge_on_a_read_only_disk_is_refused_and_done_when_it_is_writable() -
     site.world.advance(2)
     assert site.state()["messages"] == 0
     assert site.restarted(orderly=False).state()["messages"] == 0
+
+
+def test_a_key_whose_next_value_cannot_be_stored_is_not_said_to_be_missing() -> None:
+    site = Site(disk=ReadOnlyDisk())
+    site.create(max_msgs_per_subject=1, allow_direct=True)
+    site.publish("s.1", b"one")
+    site.disk.full = True
+    site.refusal("s.1", b"two")
+    wanted = {"last_by_subj": "s.1"}
+    assert site.ask("STREAM.MSG.GET.S", wanted)["error"]["err_code"] == 10077
+    site.world.published.clear()
+    site.world.send(b"$JS.API.DIRECT.GET.S", b'{"last_by_subj":"s.1"}', reply=b"me")
+    site.world.settle()
+    assert [each.headers for each in site.world.published] == [b"NATS/1.0 500 Stream Store Failed\r\n\r\n"]
+    site.disk.full = False
+    site.world.advance(2)
+    assert site.ask("STREAM.MSG.GET.S", wanted)["message"]["seq"] == 2
+
+
+def test_the_state_has_the_time_of_a_first_message_that_is_not_durable() -> None:
+    site = Site(disk=ReadOnlyDisk())
+    site.create()
+    site.disk.full = True
+    site.refusal("s.1", b"one")
+    state = site.state()
+    assert state["messages"] == 1
+    assert state["first_ts"] == state["last_ts"] != "0001-01-01T00:00:00Z"

@@ -48,6 +48,7 @@ _BAD: Final = b"408 Bad Request"
 _LEVEL: Final = b"412 Required Api Level"
 _TOO_MANY: Final = b"413 Too Many Results"
 _TOO_MANY_REQUESTS: Final = b"413 Too Many Requests"
+_STORE_FAILED: Final = b"500 Stream Store Failed"  # 503 would tell that nobody answers
 
 
 class _Refused(Exception):
@@ -181,7 +182,8 @@ class DirectGet:
             self._sending.lone(self._record, request.reply, request.outlet(), bare)
             world.flush()
         else:
-            self._batches.send_status(request, NOT_FOUND)
+            refused = lookup.is_refused(self._stream, seq)
+            self._batches.send_status(request, _STORE_FAILED if refused else NOT_FOUND)
 
     def _start(self, wanted: MsgGetRequest) -> int:
         if wanted.start_time is None:

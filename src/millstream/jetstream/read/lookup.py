@@ -76,6 +76,14 @@ def when_durable(stream: Stream, seq: int, callback: Callable[[], None]) -> None
         stream.on_outcome(lambda _: callback())
 
 
+def is_refused(stream: Stream, seq: int) -> bool:
+    """Return True if a message that was waited for is not durable, because the disk refuses it.
+
+    What it replaces is as good as removed, so nobody can say that there is nothing.
+    """
+    return seq > stream.log.committed and stream.failure is not None
+
+
 def read(log: Log, seq: int, record: Record) -> bool:
     """Point `record` at a durable message that existed a moment ago; return False if it is unreadable."""
     try:

@@ -128,7 +128,8 @@ class EntryLoading:
 
     def _begin_messages(self, state: StreamState) -> None:
         limits = self._limits
-        log = self._begin(max(state.first_seq, 1))
+        # Where an empty log begins is nowhere on disk, so its used sequences are written: see ``finish``.
+        log = self._begin(max(state.first_seq, 1) if state.messages else 1)
         self._messages = MessageLoader(log, limits, self._now_ns)
         self._writer = LogWriter(log)
         self._entries.most = limits.max_payload

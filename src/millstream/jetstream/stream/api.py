@@ -287,6 +287,8 @@ class StreamApi:
         seq = _find(stream.log, request)
 
         def finish() -> MsgGetResponse:
+            if stream.failure is not None and lookup.is_refused(stream, seq):
+                raise stream.failure
             return _stored_message(stream.log, seq, no_headers=request.no_hdr)
 
         return finish() if seq <= stream.log.committed else Later(stream, finish)

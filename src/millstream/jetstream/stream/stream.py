@@ -486,7 +486,7 @@ class Stream(StreamCommits):
         while log.messages and seq != log.first_seq:
             seq = log.first_seq
             try:
-                if log.get(seq, record):
+                if log.peek(seq, record):  # it is counted, durable or not
                     self._first_read = seq, Time(record.timestamp)
                     return self._first_read[1]
             except StoreError as error:  # the rest can be told without it

@@ -525,3 +525,15 @@ def test_the_longest_subject_that_can_be_published_is_restored() -> None:
     site = Site()
     assert "error" not in restore(site, held)
     assert site.state(subjects_filter=">")["subjects"] == {subject.decode(): 1}
+
+
+@pytest.mark.parametrize("config", [{}, {"first_seq": 100}])
+def test_a_restored_stream_without_messages_goes_on_with_its_sequences(config: dict[str, Any]) -> None:
+    last = config.get("first_seq", 4) - 1
+    site = Site()
+    restore(site, archive(state(messages=0, bytes=0, first_seq=last + 1, last_seq=last)), **config)
+    again = site.restarted(orderly=False)
+    found = again.ask("STREAM.INFO.S")["state"]
+    assert (found["messages"], found["first_seq"], found["last_seq"]) == (0, last + 1, last)
+    assert again.publish("a.1", b"x")["seq"] == last + 1
+    assert again.restarted(orderly=False).ask("STREAM.MSG.GET.S", {"seq": last + 1})["message"]["data"]
