@@ -63,16 +63,12 @@ class StreamView:
         self.deaths = [each for each in history.incarnations if each.stream == name]
         self.damages = [rot for rot in history.rot if rot.stream == name and rot.of_messages]
         self.excused: set[int] = set()  # sequences that were lost by damage
+        known = [(each.uid, each.seq) for each in self.deliveries if each.uid in self.by_uid]
+        known += [(each.uid, each.seq) for each in self.publishes if each.duplicate]
+        # Stored for certain: acknowledged, or delivered although the publisher has no ack.
+        self.told = self.acked + [as_published(self.by_uid[uid][0], seq) for uid, seq in known]
         if self.damages:
-            told = self.acked + [
-                as_published(self.by_uid[each.uid][0], each.seq)
-                for each in self.deliveries
-                if each.uid in self.by_uid
-            ]
-            told += [
-                as_published(self.by_uid[each.uid][0], each.seq) for each in self.publishes if each.duplicate
-            ]
-            self.excused = {each.seq for each in told if not self.is_there_or_gone(each)}
+            self.excused = {each.seq for each in self.told if not self.is_there_or_gone(each)}
 
     @property
     def follows(self) -> bool:
@@ -215,7 +211,7 @@ def may_be_gone(view: StreamView, publish: Publish, until: float = FOR_EVER, *, 
         return False
     later = {
         each.seq: each
-        for each in view.acked
+        for each in view.told
         if each.seq > publish.seq and each.seq not in view.content and each.at <= until
     }
     gone = list(later.values())[: None if others_go else view.most_damaged]
