@@ -50,6 +50,7 @@ from millstream.store.log_writer import LogAppender
 from millstream.store.recovery import Recovery
 from tests.sim import workers
 from tests.sim.run import run_seed
+from tests.sim.store_mutations import STORE_MUTATIONS
 
 LONGEST_RUN_S = 30.0
 
@@ -468,6 +469,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _letter_of_used_sequence_dropped,
     )
 }
+MUTATIONS |= STORE_MUTATIONS
 
 
 @contextmanager
