@@ -36,7 +36,7 @@ async def read_content(client: SimClient, name: str, *, direct: bool) -> Final:
         content = await (_read_batches if direct else _read_each)(client, name, first)
         after = await client.api(f"STREAM.INFO.{name}")
         if after is not None and after.get("state") == info["state"]:
-            return Final(content, info["state"])
+            return Final(content, info["state"], config=info["config"])
 
 
 async def _read_each(client: SimClient, name: str, seq: int) -> list[Stored]:

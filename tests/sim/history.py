@@ -26,6 +26,7 @@ class Publish:
     batch: str = ""
     increment: int = 0  # of a counter
     due: float = 0.0  # of a scheduled message
+    size: int = 0  # of what follows the number in the payload
     sent: bool = True
     answered_at: float | None = None
     answer: dict[str, Any] | None = None
@@ -156,6 +157,16 @@ class Removal:
 
 
 @dataclass(slots=True)
+class Update:
+    """A request to change a configuration."""
+
+    name: str  # of a stream, or path of a consumer
+    at: float
+    values: dict[str, Any]
+    answered_at: float | None = None  # when it was confirmed
+
+
+@dataclass(slots=True)
 class Stored:
     """A message that the stream has in the end."""
 
@@ -183,6 +194,7 @@ class Final:
     content: list[Stored]
     state: dict[str, Any]
     complete: bool = True  # False: it could not be read
+    config: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -194,6 +206,8 @@ class History:
     deliveries: list[Delivery] = field(default_factory=list)
     acks: list[AckSent] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    on_disk: dict[int, str] = field(default_factory=dict)  # paths, by messages that lie there in the end
     fast: list[FastBatch] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     incarnations: list[Incarnation] = field(default_factory=list)

@@ -119,6 +119,9 @@ class Machine:
         self.rotted: Callable[[str], None] = lambda path: None
         self.rots_at_rest = False  # a byte changes while the server does not run
         self.rots_header_of = ""  # a stream: the byte is in a header of its files
+        self.rots_within = "/streams/"  # a part of the paths of files that may be damaged
+        self.rots_sectors = False  # a whole sector becomes zeros
+        self.rots = 1  # places that are damaged at once
         self.keep: Keep | None = None  # what survives the next power cut
         self.cuts_at_start = 0  # power cuts left for starts
         self.operations = 0  # of disks before this one
@@ -197,14 +200,16 @@ class Machine:
     def _change_disk(self, disk: SimDisk) -> None:
         """Go on with what survived; whatever fails still does."""
         disk.failures, disk.space = self.disk.failures, self.disk.space
-        disk.unreadable = self.disk.unreadable
+        disk.unreadable, disk.unreadable_within = self.disk.unreadable, self.disk.unreadable_within
+        disk.fails_once = self.disk.fails_once
         self.disk = disk
 
     def rot(self) -> None:
-        path = self.disk.rot(self.random, self.rots_header_of)
-        if path is not None:
-            self.happened("rot", path)
-            self.rotted(path)
+        for _ in range(self.rots):
+            path = self.disk.rot(self.random, self.rots_header_of, self.rots_within, sector=self.rots_sectors)
+            if path is not None:
+                self.happened("rot", path)
+                self.rotted(path)
 
     def connect(self, peer: Peer) -> SimLink | None:
         life = self.life

@@ -159,8 +159,8 @@ def _configure(machine: Machine) -> None:
 class SmallStore:
     """The files that a server left; `ends` tells how it ended.
 
-    `stopped`: in order, without a commit journal.  `killed`: with commits in the journal, notes of what is not
-    synced, and a mirror that was further.  `cut`: the same, and a power loss left nothing that was not synced.
+    `stopped`: in order, without a commit journal.  `killed`: with commits in the journal, notes of what is
+    not synced, and a mirror that was further.  `cut`: killed, and a power loss left only what was synced.
     """
 
     def __init__(self, ends: str) -> None:
@@ -172,7 +172,8 @@ class SmallStore:
             run.rests_s, machine.erase_within_s = 0.1, 120.0
         with _logged() as told, fixed_chance(machine, SEED):
             run._run()
-            assert run.finished and not machine.problems, (machine.problems, told)
+            assert run.finished
+            assert not machine.problems, (machine.problems, told)
             if ends == "stopped":
                 machine.stop()
             else:

@@ -1,4 +1,4 @@
-"""Every byte of every file of small stores is changed once, or zeroed with its sector, or cut off with the rest.
+"""Every byte of every file of small stores is changed, zeroed with its sector, or cut off with the rest.
 
 Each costs what docs/reliability.md says, is reported, and changes nothing else.
 """
@@ -131,7 +131,7 @@ class _Judgement:
 
     def _may_cost(self, name: str) -> bool:
         damage = self.damage
-        return damage.path.endswith(".journal") or damage.stream == name and damage.is_in("log")
+        return damage.path.endswith(".journal") or (damage.stream == name and damage.is_in("log"))
 
     def _content(self, name: str) -> None:
         before, after = self.before.content[name], self.after.content[name]
@@ -152,7 +152,8 @@ class _Judgement:
     def _consumer(self, path: str) -> None:
         before, after = self.before.consumers[path], self.after.consumers.get(path)
         if after is None:
-            assert self.damage.is_in("consumers") and self.damage.kind != "flip", f"{path} is lost"
+            assert self.damage.is_in("consumers"), f"{path} is lost"
+            assert self.damage.kind != "flip", f"{path} is lost"
             self.changed = True
             return
         present = set(self.after.content[path.split(".")[0]])
