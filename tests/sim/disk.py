@@ -75,6 +75,7 @@ class SimDisk(CrashFileSystem):
         self.unreadable = False  # every read fails
         self.unreadable_within = ""  # or only reads of files with this part in their paths
         self.fails_once = False  # what fails works again the next time
+        self.refused = 0  # operations that were to fail
         self.kills = False  # a sync that fails kills the process before it returns
         self.unreported: set[_Inode] = set()  # of files whose next sync reports that writes have failed
         self.failed_syncs = 0  # a file system tells of them once through each open file (``sync_since``)
@@ -96,16 +97,19 @@ class SimDisk(CrashFileSystem):
         try:
             super().operation(kind, path)
         except StoreError:
-            if self.fails_once:
-                self.failures.clear()
+            self._refuse()
             raise
+
+    def _refuse(self) -> None:
+        self.refused += 1
+        if self.fails_once:
+            self.failures.clear()
 
     def _look(self, kind: str, path: str) -> None:
         """Fail as an operation does that changes nothing; these are not counted."""
         for failure in self.failures:
             if failure.kind == kind and failure.within in path:
-                if self.fails_once:
-                    self.failures.clear()
+                self._refuse()
                 raise store_error(kind, path, OSError(failure.error, ""))
 
     def open(self, path: str, *, create: bool) -> SimFile:

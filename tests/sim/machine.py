@@ -136,12 +136,13 @@ class Machine:
         if self.cuts_at_start and self.random.random() < 0.5:
             self.cuts_at_start -= 1
             self.disk.cut_power_at(self.disk.operations + self.random.randint(1, 12))
+        self.disk.refused = 0
         try:
             life = Life(self)
             life.start()
         except StoreError:
             self.happened("does not start")
-            if self.disk.sound:
+            if self.disk.sound and not self.disk.refused:
                 self.problems.append("the server does not start")
             self._change_disk(self.disk.kill())
             self.loop.after(self.loop.clients, 1.0, self.start)
@@ -152,7 +153,7 @@ class Machine:
             return
         self.life = life
         self.happened("started")
-        if life.account.unrecovered and not self.disk.sound:
+        if life.account.unrecovered and (self.disk.refused or not self.disk.sound):
             self.happened("disk fails at the start", life.account.unrecovered)
             self._die(kill=True)  # as an operator would: try again until the disk works
         elif life.account.unrecovered:

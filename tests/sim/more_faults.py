@@ -8,7 +8,7 @@ from typing import Any
 from tests.sim.moments import ended, publish_args
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Fault, Op, Plan
 
-_OFTEN = 0.3  # of the plans
+_OFTEN = 0.4  # of the plans
 
 
 def faulted(plan: Plan, random: Random) -> Plan:
@@ -16,7 +16,7 @@ def faulted(plan: Plan, random: Random) -> Plan:
     if random.random() >= _OFTEN:
         return plan
     moments = (_scattered, _steady, _doubtful, _refused, _damaged, _cut_again_and_again, _partly_unreadable)
-    (moment,) = random.choices(moments, weights=(4, 3, 3, 2, 5, 1, 1))
+    (moment,) = random.choices(moments, weights=(6, 4, 3, 2, 5, 1, 1))
     quiet = plan.without(ops=tuple(op for op in plan.ops if op.kind != "update"))
     at = max((*(op.at for op in plan.ops), *(fault.at for fault in plan.faults)), default=0.0) + 12.0
     return moment(quiet, random, at)
@@ -37,21 +37,28 @@ def _scattered(plan: Plan, random: Random, at: float) -> Plan:
     size = random.choice((60, 150))
     keep = {"subjects": ["k.>"], "max_msgs_per_subject": random.choice((1, 3))}
     streams["K"] = {**keep, "allow_direct": True}
-    ops = []
+    ops: list[Op] = []
+    faults: list[Fault] = []
     for stream in ("S", "S", "W", "K"):
         for subject in (1, 2, 3):
             args = publish_args(stream, size) | {"subject": f"{stream.lower()}.{subject}"}
             ops.append(Op(f"p{stream}", at, "publish", args | {"count": random.randint(2, 6)}))
-    for number in range(random.randint(8, 16)):
-        args = {"stream": random.choice(("S", "S", "W")), "subject": "s.1"}
-        args |= {"which": random.random(), "no_erase": random.random() < 0.6}
-        ops.append(Op(f"d{number % 2}", at + 1.0 + random.random() * 6.0, "delete", args))
+    band = random.random() * 0.7  # most of them in a few files, which are compacted
+    for number in range(random.randint(10, 24)):
+        which = band + random.random() * 0.3 if random.random() < 0.7 else random.random()
+        args = {"stream": random.choice(("S", "S", "S", "W")), "subject": "s.1"}
+        args |= {"which": which, "no_erase": random.random() < 0.7}
+        ops.append(Op(f"d{number % 4}", at + 1.0 + random.random() * 6.0, "delete", args))
     for _ in range(random.choice((0, 0, 1, 2))):
         way = {"stream": "S", "subject": "s.1", "which": random.random() * 0.8, "keep": 4}
         way |= {"way": random.choice(("filter", "seq", "seq")), "filter": f"s.{random.randint(1, 3)}"}
         ops.append(Op("d0", at + 1.0 + random.random() * 8.0, "purge", way))
     ops.append(Op("pS", at + 9.0, "publish", publish_args("S", size) | {"count": 3}))
-    faults = [
+    if random.random() < 0.2:
+        streams["S"] = streams["S"] | {"compression": "s2"}
+    if random.random() < 0.5:
+        faults.append(Fault(at + 1.0 + random.random() * 4.0, "slow", {"for": 3.0}))
+    faults += [
         _machine(segment_size=random.choice((600, 1_500)), erase_within_s=3.0),
         *(fault for fault in plan.faults if fault.kind != "rot"),
         Fault(at, "look at disk"),
