@@ -32,45 +32,55 @@ def _cut(at: float, random: Random, **more: Any) -> Fault:
 
 
 def _scattered(plan: Plan, random: Random, at: float) -> Plan:
-    """Remove messages here and there in many small files, which are erased and compacted meanwhile."""
+    """Remove messages here and there in many small files, which are erased and compacted meanwhile.
+
+    In waves, so that files that tell of removals in others are compacted and dropped themselves.
+    """
     streams = plan.streams | {"W": {"subjects": ["w.>"], "retention": "workqueue"}}
-    size = random.choice((60, 150))
-    keep = {"subjects": ["k.>"], "max_msgs_per_subject": random.choice((1, 3))}
-    streams["K"] = {**keep, "allow_direct": True}
-    ops: list[Op] = []
-    faults: list[Fault] = []
-    for stream in ("S", "S", "W", "K"):
-        for subject in (1, 2, 3):
-            args = publish_args(stream, size) | {"subject": f"{stream.lower()}.{subject}"}
-            ops.append(Op(f"p{stream}", at, "publish", args | {"count": random.randint(2, 6)}))
-    band = random.random() * 0.7  # most of them in a few files, which are compacted
-    for number in range(random.randint(10, 24)):
-        which = band + random.random() * 0.3 if random.random() < 0.7 else random.random()
-        args = {"stream": random.choice(("S", "S", "S", "W")), "subject": "s.1"}
-        args |= {"which": which, "no_erase": random.random() < 0.7}
-        ops.append(Op(f"d{number % 4}", at + 1.0 + random.random() * 6.0, "delete", args))
-    for _ in range(random.choice((0, 0, 1, 2))):
-        way = {"stream": "S", "subject": "s.1", "which": random.random() * 0.8, "keep": 4}
-        way |= {"way": random.choice(("filter", "seq", "seq")), "filter": f"s.{random.randint(1, 3)}"}
-        ops.append(Op("d0", at + 1.0 + random.random() * 8.0, "purge", way))
-    ops.append(Op("pS", at + 9.0, "publish", publish_args("S", size) | {"count": 3}))
+    streams["K"] = {"subjects": ["k.>"], "max_msgs_per_subject": random.choice((1, 3)), "allow_direct": True}
     if random.random() < 0.2:
         streams["S"] = streams["S"] | {"compression": "s2"}
+    erased = random.random() < 0.5
+    size, waves = random.choice((60, 150)), random.choice((1, 2, 4))
+    ops: list[Op] = []
+    faults = [fault for fault in plan.faults if fault.kind != "rot"]
+    for number in range(waves):
+        ops += _wave(random, at + 8.0 * number, size, 24 // waves)
+    end = at + 8.0 * waves
+    ops.append(Op("pS", end, "publish", publish_args("S", size) | {"count": 3}))
+    faults.append(_machine(segment_size=random.choice((600, 1_500)), erase_within_s=3.0 if erased else 120.0))
+    if erased:
+        faults.append(Fault(at, "look at disk"))
     if random.random() < 0.5:
         faults.append(Fault(at + 1.0 + random.random() * 4.0, "slow", {"for": 3.0}))
-    faults += [
-        _machine(segment_size=random.choice((600, 1_500)), erase_within_s=3.0),
-        *(fault for fault in plan.faults if fault.kind != "rot"),
-        Fault(at, "look at disk"),
-    ]
     for _ in range(random.choice((0, 1, 2))):
-        moment = at + 1.0 + random.random() * 10.0
+        moment = at + 1.0 + random.random() * (end - at)
         within = random.choice(({}, {"within": ".new", "torn": False}, {"within": ".sum", "torn": True}))
         faults.append(random.choice((_cut(moment, random, **within), Fault(moment, "kill"))))
     config = {"durable_name": "w8", "ack_policy": "explicit"}
     has_reader = any(each.stream == "W" for each in plan.consumers)
     consumers = plan.consumers if has_reader else (*plan.consumers, ConsumerPlan("W", "w8", config))
     return ended(plan.without(faults=()), ops, faults, streams=streams, consumers=consumers)
+
+
+def _wave(random: Random, at: float, size: int, count: int) -> list[Op]:
+    """Publish messages, and remove up to `count` old and new ones, most of them side by side."""
+    ops = []
+    for stream in ("S", "S", "W", "K"):
+        for subject in (1, 2, 3):
+            args = publish_args(stream, size) | {"subject": f"{stream.lower()}.{subject}"}
+            ops.append(Op(f"p{stream}", at, "publish", args | {"count": random.randint(0, 4)}))
+    band = random.random() * 0.7
+    for number in range(random.randint(count // 2, count)):
+        which = band + random.random() * 0.3 if random.random() < 0.7 else random.random()
+        args = {"stream": random.choice(("S", "S", "S", "W")), "subject": "s.1"}
+        args |= {"which": which, "no_erase": random.random() < 0.7}
+        ops.append(Op(f"d{number % 4}", at + 0.1 + random.random() * 7.0, "delete", args))
+    if random.random() < 0.6:
+        way = {"stream": "S", "subject": "s.1", "which": random.random() * 0.6, "keep": 4, "no_erase": True}
+        way |= {"way": random.choice(("filter", "seq", "seq")), "filter": f"s.{random.randint(1, 3)}"}
+        ops.append(Op("d0", at + 1.0 + random.random() * 6.0, "purge", way))
+    return ops
 
 
 def _steady(plan: Plan, random: Random, at: float) -> Plan:
