@@ -160,6 +160,10 @@ def _damaged_consumers(plan: Plan, history: History) -> Iterator[str]:
 def _lost_track(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
     """A consumer with a damaged state may deliver again what was settled, and says so; it misses nothing."""
     history = view.history
+    told = any(f"streams/{consumer.stream}/consumers" in line for line in history.reported)
+    looks = [look.at for look in history.looks if (look.stream, look.consumer) == (view.name, consumer.name)]
+    if told and max(looks, default=0.0) < max(rot.at for rot in history.rot):
+        return  # it was lost within a second of its creation: its record had no copy yet
     got = {each.seq for each in view.deliveries if each.consumer == consumer.name}
     wanted = consumer.config.get("filter_subject")
     gives_up = consumer.config.get("max_deliver", -1) > 0
@@ -167,7 +171,7 @@ def _lost_track(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
         for stored in view.final.content:
             if stored.seq not in got and wanted in (None, stored.subject):
                 yield f"{stored.seq} was never delivered"
-    if any(f"streams/{consumer.stream}/consumers" in line for line in history.reported):
+    if told:
         return
     settled = {
         each.seq: each.confirmed_at

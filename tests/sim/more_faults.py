@@ -48,12 +48,13 @@ def _scattered(plan: Plan, random: Random, at: float) -> Plan:
         ops += _wave(random, at + 8.0 * number, size, 24 // waves)
     end = at + 8.0 * waves
     ops.append(Op("pS", end, "publish", publish_args("S", size) | {"count": 3}))
-    faults.append(_machine(segment_size=random.choice((600, 1_500)), erase_within_s=3.0 if erased else 120.0))
+    sizes = {"segment_size": random.choice((600, 1_500)), "erase_within_s": 3.0 if erased else 120.0}
+    faults.append(_machine(**sizes, journals=random.random() < 0.5))
     if erased:
         faults.append(Fault(at, "look at disk"))
     if random.random() < 0.5:
         faults.append(Fault(at + 1.0 + random.random() * 4.0, "slow", {"for": 3.0}))
-    for _ in range(random.choice((0, 1, 2))):
+    for _ in range(random.choice((0, 1, 2, 3))):
         moment = at + 1.0 + random.random() * (end - at)
         within = random.choice(({}, {"within": ".new", "torn": False}, {"within": ".sum", "torn": True}))
         faults.append(random.choice((_cut(moment, random, **within), Fault(moment, "kill"))))
@@ -84,31 +85,35 @@ def _wave(random: Random, at: float, size: int, count: int) -> list[Op]:
 
 
 def _steady(plan: Plan, random: Random, at: float) -> Plan:
-    """Publish one message after another, through the commit journal; nothing unsynced survives."""
+    """Publish one message after another, through the commit journal; nothing unsynced survives.
+
+    Or the file system cannot be synced once, and all streams but one are quiet until power goes.
+    """
     length = random.choice((4.0, 12.0, 25.0))
-    names = [name for name in ("S", "W", "I", "L") if name in plan.streams]
+    streams = {
+        "W": {"subjects": ["w.>"], "retention": "workqueue"},
+        "L": {"subjects": ["l.>"], "max_msgs": 9},
+    }
+    streams = streams | plan.streams
+    fails = random.random() < 0.5
+    faults = [_machine(journals=True, erase_within_s=random.choice((3.0, 30.0)))]
     ops = []
     for actor in ("p7", "p8", "p9"):
         for _ in range(random.randint(4, 12)):
-            stream = random.choice(names)
+            when = at + random.random() * length
+            quiet = fails and when > at + length / 2
+            stream = "S" if quiet else random.choice(("S", "W", "L"))
             args = publish_args(stream, random.choice((10, 40, 300))) | {"count": random.choice((1, 1, 2))}
-            ops.append(Op(actor, at + random.random() * length, "publish", args))
-    faults = [_machine(journals=True, erase_within_s=random.choice((3.0, 30.0)))]
-    for _ in range(random.choice((1, 2, 3))):
-        moment = at + random.random() * length
-        faults.append(_cut(moment, random, keep="nothing"))
-        if random.random() < 0.5:
-            kind = {"kind": "sync", "within": random.choice(("all", "/log/", ".journal", ""))}
-            faults.append(
-                Fault(
-                    moment - random.random() * 3.0,
-                    "error",
-                    {**kind, "for": 2.5, "once": random.random() < 0.7},
-                )
-            )
-        if random.random() < 0.3:
-            faults.append(Fault(moment - 2.0, "slow", {"for": 2.0}))
-    return ended(plan, ops, faults)
+            ops.append(Op(actor, when, "publish", args))
+    if fails:
+        error = {"kind": "sync", "within": random.choice(("all", "all", "/log/")), "for": 5.0, "once": True}
+        faults.append(Fault(at + length / 2 - random.random() * 2.0, "error", error))
+        faults.append(_cut(at + length * random.choice((0.6, 0.75, 0.9)), random, keep="nothing"))
+    for _ in range(random.choice((0, 1) if fails else (1, 2, 3))):
+        faults.append(_cut(at + random.random() * length, random, keep="nothing"))
+    if random.random() < 0.3:
+        faults.append(Fault(at + random.random() * length, "slow", {"for": 2.0}))
+    return ended(plan, ops, faults, streams=streams)
 
 
 def _doubtful(plan: Plan, random: Random, at: float) -> Plan:

@@ -386,10 +386,10 @@ def _journal_forgets_doubts() -> list[Replaced]:
 
 def _journal_batches_overlap() -> list[Replaced]:
     def batch_begins(self: Any, file: Any, size: int) -> int:
-        position = original(self, file, size)
-        if file.end - commit_journal.ALIGNMENT > position:
+        position = int(original(self, file, size))
+        if position // commit_journal.ALIGNMENT % 4 == 2:
             file.end -= commit_journal.ALIGNMENT
-        return int(position)
+        return position
 
     original = JournalFiles.batch_begins
     return [(JournalFiles, "batch_begins", batch_begins)]

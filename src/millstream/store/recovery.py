@@ -117,6 +117,7 @@ class Recovery:
         self._half_erased: list[tuple[Segment, Gap]] = []
         self._latest = 0  # the highest time that a record which is no message tells
         self._unsynced = False  # the names of files may not be durable
+        self._has_appended = False  # to the last file, since it was synced
         self._before: Gap | None = None  # at the end of the segment before
         self._tail: Gap | None = None  # at the end of the segment before the one that is looked at
         self._has_reach = False
@@ -366,6 +367,7 @@ class Recovery:
         segment.writing = None
         assert segment.file is not None
         segment.file.append(text)
+        self._has_appended = True
         return text
 
     def _begin_behind_damaged(self, segment: Segment) -> None:
@@ -386,7 +388,7 @@ class Recovery:
         file, number = segment.file, segment.number
         assert file is not None
         start = 0
-        if self._synced:
+        if self._synced and not self._has_appended:
             if number not in self._noted:
                 segment.synced = segment.size
                 return
