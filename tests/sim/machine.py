@@ -22,6 +22,7 @@ from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
 from millstream.store.errors import StoreError
+from millstream.store.fill import MOST_AHEAD
 from millstream.store.unsynced import MOST_IN_DOUBT
 from tests.kits.crashfs import Keep, PowerCut
 from tests.sim.disk import Killed, SimDisk, power_cut
@@ -109,6 +110,7 @@ class Machine:
         self.erase_within_s = random.choice((3.0, 120.0))
         # Most bytes that are synced without a note; not drawn, as above.
         self.most_in_doubt = (500, 3_000, MOST_IN_DOUBT)[seed // 6 % 3]
+        self.most_ahead = MOST_AHEAD  # zeros behind the records, where the loop writes some
         self.segment_size = random.choice((600, 3_000, 100_000))
         # A third of the machines writes ids to files.  Not drawn, so that all others have the same life.
         self.ids_in_memory = 4 if seed % 9 == 5 else 16 if seed % 13 in (9, 10, 11) else 0

@@ -120,17 +120,20 @@ def _doubtful(plan: Plan, random: Random, at: float) -> Plan:
     """A sync fails once, or a few times; the next succeeds, and then everything unsynced is lost."""
     size = random.choice((30, 300, 900))
     ops = [
-        Op("p9", at + wait, "publish", publish_args("S", size) | {"count": random.randint(1, 5), "ids": True})
+        Op("p9", at + wait, "publish", publish_args("S", size) | {"count": random.randint(1, 6), "ids": True})
         for wait in (0.0, 0.4, 1.6, 3.0)
     ]
+    fails_at = at + random.choice((-0.01, 0.35))
     error = {"kind": random.choice(("sync", "sync", "write")), "within": "/S/log/"}
     error |= {"for": random.choice((0.3, 1.5)), "once": random.random() < 0.7}
-    faults = [Fault(at + random.choice((-0.01, 0.35)), "error", error)]
-    if random.random() < 0.4:
-        faults.append(Fault(at + 0.5 + random.random(), random.choice(("kill", "stop"))))
-    faults.append(_cut(at + 1.0 + random.random() * 3.0, random, keep="nothing"))
-    if random.random() < 0.3:
-        faults.append(_machine(segment_size=600, most_in_doubt=500))
+    faults = [Fault(fails_at, "error", error)]
+    if random.random() < 0.6:
+        faults.append(
+            Fault(fails_at + random.choice((0.2, 0.6, 1.3)), random.choice(("kill", "kill", "stop")))
+        )
+    faults.append(_cut(at + 2.0 + random.random() * 4.0, random, keep="nothing"))
+    if random.random() < 0.5:  # files that have no zeros ahead, of which a start writes little again
+        faults.append(_machine(segment_size=100_000, most_in_doubt=500, most_ahead=0, journals=True))
     return ended(plan, ops, faults)
 
 
