@@ -73,6 +73,8 @@ def note_erased(machine: Machine, history: History, removal: Removal) -> None:
     request = removal.request
     if request["endpoint"] != "STREAM.MSG.DELETE" or request["no_erase"] or not removal.happened:
         return
+    if history.rot:
+        return  # a damaged message is given up, and its bytes go later
     for each in history.publishes:
         if each.stream == removal.stream and each.seq == request["seq"] and not each.duplicate:
             twice = sum(other.uid == each.uid for other in history.publishes) > 1

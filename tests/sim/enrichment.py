@@ -1,4 +1,4 @@
-"""What plans of the second generation have besides: more kinds of streams, consumers and requests."""
+"""More kinds of streams, consumers and requests, which only plans of the second generation have."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ PLAN = Plan(
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """What a consumer has settled: what is `open` is still delivered, or delivered again."""
+    """The state of a consumer: messages in `open` are still delivered, or delivered again."""
 
     open: frozenset[int]
     floor: int
@@ -109,7 +109,7 @@ class ConsumerState:
 
 @dataclass(slots=True)
 class Found:
-    """What a start found."""
+    """The result of a start."""
 
     content: dict[str, dict[int, bytes]]  # of streams, by sequence
     ends: dict[str, tuple[int, int]]  # of streams: the first and the last sequence

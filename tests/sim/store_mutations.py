@@ -187,7 +187,7 @@ def _summary_of_another_size_believed() -> list[Replaced]:
 
 
 def _dropped_segment_takes_its_word() -> list[Replaced]:
-    """What a dropped file says of others is not said again."""
+    """Removals that a dropped file records in others are not written again."""
     return [(LogRemoval, "needed_removals", lambda self, segment: [])]
 
 

@@ -22,7 +22,7 @@ FIRST_COPY = 4096  # bytes: a configuration without them is lost
 
 
 class Damage(NamedTuple):
-    """What happened to one file."""
+    """Damage of one file."""
 
     kind: str  # `flip`, `zero` or `cut`
     path: str
