@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 from tests.sim.client import Message, SimClient
+from tests.sim.damage_checks import note_erased
 from tests.sim.history import (
     AckSent,
     BatchOutcome,
+    Change,
     ConsumerLook,
     Delivery,
     History,
@@ -218,14 +220,23 @@ class Actor:
             f"$JS.API.{endpoint}.{stream}", json.dumps(request).encode(), None, PATIENCE_S
         )
         self._answered(record, await future)
+        note_erased(self.client.machine, self.history, record)
+
+    async def _change(self, name: str, endpoint: str, body: Any, values: dict[str, Any]) -> None:
+        """Ask for another configuration."""
+        record = Change(name, self.loop.now, values)
+        self.history.changes.append(record)
+        answer = await self.client.api(endpoint, body)
+        if answer is not None and "error" not in answer:
+            record.answered_at = self.loop.now
+        self.note("is told", "nothing" if answer is None else answer.get("error", "ok"))
 
     async def update(self, stream: str, subject: str, max_msgs: int) -> None:
         """Change the limit of a stream; from now on the smallest one that was asked for may have ruled."""
         self.history.limits.append(max_msgs)
         config = {"name": stream, "subjects": [f"{stream.lower()}.>"], "max_msgs": max_msgs}
         self.note("asks for max_msgs", max_msgs)
-        answer = await self.client.api(f"STREAM.UPDATE.{stream}", config)
-        self.note("is told", "nothing" if answer is None else answer.get("error", "ok"))
+        await self._change(stream, f"STREAM.UPDATE.{stream}", config, {"max_msgs": max_msgs})
 
     async def look(self, stream: str, subject: str) -> None:
         """Ask for the state of a stream."""
@@ -259,7 +270,8 @@ class Reader(Actor):
     async def reconfigure(self, **changes: int) -> None:
         config = self.consumer.config | changes
         request = {"stream_name": self.consumer.stream, "config": config}
-        await self.client.api(f"CONSUMER.DURABLE.CREATE.{self.consumer.path}", request)
+        endpoint = f"CONSUMER.DURABLE.CREATE.{self.consumer.path}"
+        await self._change(self.consumer.path, endpoint, request, changes)
 
     async def fetch(self, batch: int, acks: list[str]) -> int:
         """Pull some messages; return how many came."""

@@ -65,6 +65,7 @@ def fixed_chance(machine: Machine, seed: int) -> Iterator[None]:
             replace(complaints, "_kinds", {})
             replace(complaints, "_now", now)
         replace(unsynced, "MOST_IN_DOUBT", machine.most_in_doubt)
+        replace(unsynced, "MOST_AHEAD", machine.most_ahead)
         for name, value in sizes.items():
             replace(parts, name, value)
         yield

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.sim.consumer_checks import check_consumer
+from tests.sim.damage_checks import check_damage
 from tests.sim.follower_checks import check_copy, check_follower, check_ordered
 from tests.sim.history import History
 from tests.sim.letters import check_letters
@@ -48,6 +49,7 @@ def check(plan: Plan, history: History) -> list[str]:
         found += [f"{consumer.stream}/{consumer.name}: {each}" for each in check_consumer(view, consumer)]
     found += check_letters(plan, history)
     found += check_names(plan, history)
+    found += check_damage(plan, history)
     if "S" in history.final:
         for reader, seen in history.ordered.items():
             found += [

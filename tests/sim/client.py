@@ -41,7 +41,7 @@ class SimClient:
         self.connections = 0  # so far
         self.connected = False
         self.errors: list[str] = []  # -ERR lines
-        self._machine = machine
+        self.machine = machine
         self._link: SimLink | None = None
         self._input = bytearray()
         self._subscriptions: dict[int, tuple[str, str, Callable[[Message], None]]] = {}
@@ -59,7 +59,7 @@ class SimClient:
     def _dial(self) -> None:
         self._input.clear()
         self._unanswered = 0
-        link = self._machine.connect(_End(self, self.connections + 1))
+        link = self.machine.connect(_End(self, self.connections + 1))
         if link is None:
             self.loop.after(self.loop.clients, 0.05 + self.loop.random.random() * 0.2, self._dial)
             return

@@ -6,6 +6,7 @@ interpreter, zeros ahead of the records, and the commit journal.
 
 from __future__ import annotations
 
+import builtins
 import errno
 from collections.abc import Sequence
 from random import Random
@@ -13,7 +14,7 @@ from random import Random
 from millstream.store.errors import StoreError
 from millstream.store.fs import RealFile, store_error
 from millstream.store.layout import FIRST_RECORD
-from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep, PowerCut, _Inode
+from tests.kits.crashfs import SECTOR, CrashFile, CrashFileSystem, Keep, PowerCut, _Inode
 
 DEVICE = 1
 
@@ -56,7 +57,7 @@ class SimFile(CrashFile, RealFile):
 
     def read(self, offset: int, size: int) -> bytes:
         disk = self._fs
-        if isinstance(disk, SimDisk) and disk.unreadable:
+        if isinstance(disk, SimDisk) and disk.unreadable and disk.unreadable_within in self.path:
             raise store_error("read", self.path, OSError(errno.EIO, ""))
         return super().read(offset, size)
 
@@ -72,6 +73,9 @@ class SimDisk(CrashFileSystem):
     def __init__(self, *, space: int | None = None) -> None:
         super().__init__(space=space)
         self.unreadable = False  # every read fails
+        self.unreadable_within = ""  # or only reads of files with this part in their paths
+        self.fails_once = False  # what fails works again the next time
+        self.refused = 0  # operations that were to fail
         self.kills = False  # a sync that fails kills the process before it returns
         self.unreported: set[_Inode] = set()  # of files whose next sync reports that writes have failed
         self.failed_syncs = 0  # a file system tells of them once through each open file (``sync_since``)
@@ -90,11 +94,32 @@ class SimDisk(CrashFileSystem):
             self._cut_within = (part, left - 1)
             if left == 1:
                 self.cut_power_at(self.operations + 1)
-        super().operation(kind, path)
+        try:
+            super().operation(kind, path)
+        except StoreError:
+            self._refuse()
+            raise
+
+    def _refuse(self) -> None:
+        self.refused += 1
+        if self.fails_once:
+            self.failures.clear()
+
+    def _look(self, kind: str, path: str) -> None:
+        """Fail as an operation does that changes nothing; these are not counted."""
+        for failure in self.failures:
+            if failure.kind == kind and failure.within in path:
+                self._refuse()
+                raise store_error(kind, path, OSError(failure.error, ""))
 
     def open(self, path: str, *, create: bool) -> SimFile:
+        self._look("open", path)
         found = super().open(path, create=create)
         return SimFile(self, path, found._inode)
+
+    def list(self, folder: str) -> builtins.list[str]:
+        self._look("list", folder + "/")
+        return super().list(folder)
 
     def number(self, file: SimFile) -> int:
         if file not in self._numbers:
@@ -145,18 +170,22 @@ class SimDisk(CrashFileSystem):
 
     def heal(self) -> None:
         super().heal()
-        self.unreadable = self.kills = False
+        self.unreadable = self.kills = self.fails_once = False
+        self.unreadable_within = ""
 
     @property
     def sound(self) -> bool:
         return not self.failures and self.space is None and not self.unreadable
 
-    def rot(self, random: Random, header_of: str = "") -> str | None:
+    def rot(
+        self, random: Random, header_of: str = "", within: str = "/streams/", *, sector: bool = False
+    ) -> str | None:
         """Change one byte of a file of messages, consumers, or metadata; return its path.
 
-        With `header_of`, the byte is in the header of a file of this stream's messages, if it has one.
+        With `header_of`, the byte is in the header of a file of this stream's messages, if it has one.  With
+        `within`, only files with this part in their paths are damaged; with `sector`, a whole one is zeroed.
         """
-        paths = [path for path in self.paths() if "/streams/" in path and self._names[path].data]
+        paths = [path for path in self.paths() if within in path and self._names[path].data]
         if not paths:
             return None
         # Messages first: there is more of them, and there is most to lose.
@@ -170,10 +199,26 @@ class SimDisk(CrashFileSystem):
             data[at] ^= 1 << random.randrange(8)
 
         inode = self._names[path]
+        if sector:
+            self._zero(inode, at // SECTOR * SECTOR)
+            return path
         flip(inode.data)
         if at < len(inode.durable):
             inode.durable[at] = inode.data[at]
         return path
+
+    def _zero(self, inode: _Inode, start: int) -> None:
+        for data in (inode.data, inode.durable):
+            end = min(start + SECTOR, len(data))
+            if start < end:
+                data[start:end] = bytes(end - start)
+
+    def has(self, part: bytes, within: str) -> str:
+        """Return the path, with `within` in it, of a file with these bytes; empty if there is none."""
+        for path, inode in self._names.items():
+            if within in path and part in inode.data:
+                return path
+        return ""
 
     def used(self) -> int:
         return sum(len(each.data) for each in set(self._names.values()))

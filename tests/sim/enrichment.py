@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.sim.more_faults import faulted
 from tests.sim.more_streams import with_more_streams
 from tests.sim.plan import Plan
 
 
 def enriched(plan: Plan, random: Random) -> Plan:
     """Add to a plan."""
-    return with_more_streams(plan, Random(f"streams {plan.seed}"))
+    plan = with_more_streams(plan, Random(f"streams {plan.seed}"))
+    return faulted(plan, Random(f"faulted {plan.seed}"))

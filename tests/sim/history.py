@@ -161,6 +161,16 @@ class Removal:
 
 
 @dataclass(slots=True)
+class Change:
+    """A request to change some values of a configuration."""
+
+    name: str  # of a stream, or path of a consumer
+    at: float
+    values: dict[str, Any]
+    answered_at: float | None = None  # when it was confirmed
+
+
+@dataclass(slots=True)
 class Stored:
     """A message that the stream has in the end."""
 
@@ -255,6 +265,8 @@ class History:
     deliveries: list[Delivery] = field(default_factory=list)
     acks: list[AckSent] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    on_disk: dict[int, str] = field(default_factory=dict)  # paths, by messages that lie there in the end
     fast: list[FastBatch] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     incarnations: list[Incarnation] = field(default_factory=list)

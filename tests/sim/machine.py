@@ -22,6 +22,7 @@ from millstream.jetstream.stream import meta
 from millstream.server.jetstream_world import AccountWorld
 from millstream.store import commit_journal
 from millstream.store.errors import StoreError
+from millstream.store.fill import MOST_AHEAD
 from millstream.store.unsynced import MOST_IN_DOUBT
 from tests.kits.crashfs import Keep, PowerCut
 from tests.sim.disk import Killed, SimDisk, power_cut
@@ -109,6 +110,7 @@ class Machine:
         self.erase_within_s = random.choice((3.0, 120.0))
         # Most bytes that are synced without a note; not drawn, as above.
         self.most_in_doubt = (500, 3_000, MOST_IN_DOUBT)[seed // 6 % 3]
+        self.most_ahead = MOST_AHEAD  # zeros behind the records, where the loop writes some
         self.segment_size = random.choice((600, 3_000, 100_000))
         # A third of the machines writes ids to files.  Not drawn, so that all others have the same life.
         self.ids_in_memory = 4 if seed % 9 == 5 else 16 if seed % 13 in (9, 10, 11) else 0
@@ -119,6 +121,9 @@ class Machine:
         self.rotted: Callable[[str], None] = lambda path: None
         self.rots_at_rest = False  # a byte changes while the server does not run
         self.rots_header_of = ""  # a stream: the byte is in a header of its files
+        self.rots_within = "/streams/"  # a part of the paths of files that may be damaged
+        self.rots_sectors = False  # a whole sector becomes zeros
+        self.rots = 1  # places that are damaged at once
         self.keep: Keep | None = None  # what survives the next power cut
         self.cuts_at_start = 0  # power cuts left for starts
         self.operations = 0  # of disks before this one
@@ -133,12 +138,13 @@ class Machine:
         if self.cuts_at_start and self.random.random() < 0.5:
             self.cuts_at_start -= 1
             self.disk.cut_power_at(self.disk.operations + self.random.randint(1, 12))
+        self.disk.refused = 0
         try:
             life = Life(self)
             life.start()
         except StoreError:
             self.happened("does not start")
-            if self.disk.sound:
+            if self.disk.sound and not self.disk.refused:
                 self.problems.append("the server does not start")
             self._change_disk(self.disk.kill())
             self.loop.after(self.loop.clients, 1.0, self.start)
@@ -149,7 +155,7 @@ class Machine:
             return
         self.life = life
         self.happened("started")
-        if life.account.unrecovered and not self.disk.sound:
+        if life.account.unrecovered and (self.disk.refused or not self.disk.sound):
             self.happened("disk fails at the start", life.account.unrecovered)
             self._die(kill=True)  # as an operator would: try again until the disk works
         elif life.account.unrecovered:
@@ -197,14 +203,16 @@ class Machine:
     def _change_disk(self, disk: SimDisk) -> None:
         """Go on with what survived; whatever fails still does."""
         disk.failures, disk.space = self.disk.failures, self.disk.space
-        disk.unreadable = self.disk.unreadable
+        disk.unreadable, disk.unreadable_within = self.disk.unreadable, self.disk.unreadable_within
+        disk.fails_once = self.disk.fails_once
         self.disk = disk
 
     def rot(self) -> None:
-        path = self.disk.rot(self.random, self.rots_header_of)
-        if path is not None:
-            self.happened("rot", path)
-            self.rotted(path)
+        for _ in range(self.rots):
+            path = self.disk.rot(self.random, self.rots_header_of, self.rots_within, sector=self.rots_sectors)
+            if path is not None:
+                self.happened("rot", path)
+                self.rotted(path)
 
     def connect(self, peer: Peer) -> SimLink | None:
         life = self.life

@@ -51,6 +51,7 @@ from millstream.store.recovery import Recovery
 from tests.sim import workers
 from tests.sim.follower_mutations import FOLLOWER_MUTATIONS
 from tests.sim.run import run_seed
+from tests.sim.store_mutations import STORE_MUTATIONS
 from tests.sim.stream_mutations import STREAM_MUTATIONS
 
 LONGEST_RUN_S = 30.0
@@ -473,6 +474,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = (
     }
     | STREAM_MUTATIONS
     | FOLLOWER_MUTATIONS
+    | STORE_MUTATIONS
 )
 
 

@@ -15,6 +15,7 @@ from tests.sim.chance import fixed_chance
 from tests.sim.checker import check
 from tests.sim.client import SimClient
 from tests.sim.content import read_content
+from tests.sim.damage_checks import REST_S, note_remains
 from tests.sim.draw import GENERATION, make_plan
 from tests.sim.history import ConsumerLook, History, Rot
 from tests.sim.loop import SECOND_NS, SimLoop
@@ -74,6 +75,11 @@ class Run:
         self.ordered: list[OrderedReader] = []
         self.machine.rotted = lambda path: self.history.rot.append(Rot(self.loop.now, path))
         self.finished = False
+        self.looks_at_disk = False  # in the end: removed messages must not be there
+        for fault in plan.faults:
+            if fault.kind == "machine":
+                for name, value in fault.args.items():
+                    setattr(self.machine, name, value)
 
     def _happened(self, what: str, *more: object) -> None:
         self.history.note(self.loop.now, "----", what, *more)
@@ -130,6 +136,8 @@ class Run:
                 machine.keep = Keep.SECTORS if args["torn"] else None
             else:
                 machine.disk.cut_power_at(machine.disk.operations + args["operations"])
+            if "keep" in args:
+                machine.keep = Keep(args["keep"])
         elif fault.kind == "kill":
             machine.kill()
         elif fault.kind == "stop":
@@ -139,9 +147,11 @@ class Run:
         elif fault.kind == "error":
             machine.disk.fail(errno.EIO, kind=args["kind"], within=args.get("within", ""))
             machine.disk.kills = args.get("kills", False)
+            machine.disk.fails_once = args.get("once", False)
             self.loop.after(self.loop.clients, args["for"], self._heal)
         elif fault.kind == "unreadable":
             machine.disk.unreadable = True
+            machine.disk.unreadable_within = args.get("within", "")
             self.loop.after(self.loop.clients, args["for"], self._heal)
         elif fault.kind == "slow":
             machine.pace.slow_s = 6.0
@@ -149,12 +159,17 @@ class Run:
         elif fault.kind == "clock":
             machine.clock.was_set_ns += round(args["by"] * SECOND_NS)
             self.history.clock_set = True
-        elif fault.kind == "rot" and not args["at_rest"]:
-            machine.rot()
         elif fault.kind == "rot":
-            machine.rots_at_rest = True
             machine.rots_header_of = args.get("header_of", "")
-            machine.kill()
+            machine.rots_within = args.get("within", "/streams/")
+            machine.rots_sectors, machine.rots = args.get("sector", False), args.get("places", 1)
+            machine.rots_at_rest = args["at_rest"]
+            if args["at_rest"]:
+                machine.kill()
+            else:
+                machine.rot()
+        elif fault.kind == "look at disk":
+            self.looks_at_disk = True
         elif fault.kind == "full":
             machine.disk.space = machine.disk.used() + args["left"]
             self.loop.after(self.loop.clients, args["for"], self._heal)
@@ -232,6 +247,9 @@ class Run:
         for reader in self.readers:
             await reader.drain()
         await self._follow(auditor)
+        if self.looks_at_disk:
+            await self.loop.sleep(self.machine.erase_within_s + REST_S)
+            note_remains(self.machine, self.history)
         copies = [copy.name for copy in self.history.copies]
         names = [*self.plan.streams, *copies]
         names.sort(key=lambda name: self.plan.streams.get(name, {}).get("storage") != "memory")

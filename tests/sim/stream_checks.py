@@ -211,8 +211,8 @@ def _damage(view: StreamView) -> Iterator[str]:
     """A damaged byte costs one message at most, and it is reported."""
     if not view.costs_damage(view.excused):
         yield f"{sorted(view.excused)} are lost, and {len(view.damages)} bytes were damaged"
-    told = f"streams/{view.name}/log"
-    if view.excused and not any(told in line for line in view.history.reported):
+    told = [rot.path.rpartition(".")[0] for rot in view.damages]
+    if view.excused and not any(path in line for path in told for line in view.history.reported):
         yield f"{sorted(view.excused)} are lost by damage that was not reported"
 
 

@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from millstream.base.checksum import crc32c
+from millstream.store.batch_mending import may_be_damaged, mended_batch
 from millstream.store.commit import segment_path, summary_path
 from millstream.store.errors import StoreError
 from millstream.store.fs import File, FileSystem
@@ -99,20 +100,39 @@ def _mark_of(data: bytes) -> bytes | None:
     return None
 
 
-def read_batches(data: bytes) -> Iterator[tuple[int, list[Entry]]]:
-    """Yield all valid batches of a journal with their orders; damaged or torn ones are left out."""
+def read_batches(data: bytes, path: str = "") -> Iterator[tuple[int, list[Entry]]]:
+    """Yield all valid batches of a journal with their orders; torn ones are left out.
+
+    One with a damaged byte is mended.  If it cannot be mended, it is reported with `path`, and left out.
+    """
     mark = _mark_of(data)
     at = START
     while mark is not None and at + _BATCH.size <= len(data):
-        found, crc, size, count, order = _BATCH.unpack_from(data, at)
-        if found != mark or not _BATCH.size <= size <= len(data) - at:
+        batch = _batch_at(data, at, mark, path)
+        if batch is None:
             at += ALIGNMENT
             continue
-        if crc32c(data[at + CHECKED : at + size]) != crc:
-            at += ALIGNMENT
-            continue
-        yield order, list(_entries(data, at + _BATCH.size, count))
+        _, _, size, count, order = _BATCH.unpack_from(batch)
+        yield order, list(_entries(batch, _BATCH.size, count))
         at += size + -size % ALIGNMENT
+
+
+def _batch_at(data: bytes, at: int, mark: bytes, path: str) -> bytes | None:
+    found, crc, size, _, _ = _BATCH.unpack_from(data, at)
+    if found == mark and _BATCH.size <= size <= len(data) - at:
+        batch = data[at : at + size]
+        if crc32c(batch[CHECKED:]) == crc:
+            return batch
+    if not may_be_damaged(data, at, mark):
+        return None
+    try:
+        mended = mended_batch(data, at, mark)
+    except ValueError:
+        _log.error("%s: a batch is damaged, %d bytes at %d: commits in it may be lost", path, size, at)
+        return None
+    if mended is not None:
+        _log.warning("%s: the damaged batch at %d is mended", path, at)
+    return mended
 
 
 def _entries(data: bytes, at: int, count: int) -> Iterator[Entry]:
@@ -147,7 +167,10 @@ def replay(fs: FileSystem, folder: str, is_there: Callable[[str, str], bool]) ->
     """
     failed: dict[bytes, StoreError] = {}
     touched: list[str] = []  # files that were not synced by those who wrote them
-    found = {number: list(read_batches(_read(fs, folder, number))) for number in journals(fs, folder)}
+    found = {
+        number: list(read_batches(_read(fs, folder, number), journal_path(folder, number)))
+        for number in journals(fs, folder)
+    }
     batches = sorted((batch for each in found.values() for batch in each), key=lambda batch: batch[0])
     by_log: dict[bytes, list[Entry]] = {}
     for _, entries in batches:
@@ -242,12 +265,12 @@ def _put_back(file: File, path: str, entry: Entry) -> int:
     reports them; what is behind is not lost with them.
     """
     size = file.size()
-    if entry.base > size + _MOST_MISSING:
-        lost = len(entry.data)
-        _log.error("%s: %d bytes of the commit journal are lost; the file ends far before them", path, lost)
-        return 0
-    if entry.base > size:
-        file.append(bytes(entry.base - size))
+    missing = entry.base - size
+    if missing > 0:
+        _log.error("%s: %d bytes at %d are lost: no commit journal has them", path, missing, size)
+        if missing > _MOST_MISSING:
+            return 0
+        file.append(bytes(missing))
         size = entry.base
     there = file.read(entry.base, len(entry.data))
     if there == entry.data:

@@ -121,7 +121,13 @@ class LogRepair:
             self._gathered.work.unsummarized.append(segment)
 
     def was_erased(self, seq: int) -> None:
-        """Give up a message whose content was erased."""
+        """Give up a message whose content was erased, and whose removal is not known: damage took its record.
+
+        The segment's tables still have its subject, which the erased record does not.
+        """
+        segment = self._chain.segment_of(seq)
+        if segment is not None:
+            self._reader.load(segment)
         self._removal.remove(seq)
 
     def report_damage(self, segment: Segment, ordinal: int) -> None:
@@ -135,7 +141,7 @@ class LogRepair:
 
     def _relearn(self, segment: Segment, found: Segment) -> None:
         """Count again: summary and file are damaged, and the file contains less than was known."""
-        gone = set(self._gathered.removing)
+        gone = {*self._gathered.removing, *found.removals.to_list()}
         for each in self._chain.segments:
             gone.update(each.removals.to_list())
         path = segment_path(self._chain.folder, segment.number)

@@ -104,7 +104,8 @@ class Tables:
         else:
             scanned = self._scan(segment)
             segment.summarized = False
-            if scanned.count == segment.count and scanned.all_bytes == segment.all_bytes:
+            same = scanned.count == segment.count and scanned.all_bytes == segment.all_bytes
+            if same and scanned.erased == segment.erased:
                 segment.adopt_tables(scanned)
                 scanned = None
         self._count(segment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,33 @@ def test_the_folder_of_a_deleted_stream_that_cannot_be_removed_is_tried_again(
         site.world.advance(10.0)
     assert site.disk.list("store/deleted") == []
     assert len(tries) == 3
+
+
+def test_a_file_whose_messages_go_while_it_is_erased_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The erasure is the last that needs the file, and nothing else is to be committed."""
+    site = Site(resources=Resources(erase_within_s=3.0))
+    stream = site.create()
+    for number in range(1, 20):
+        site.publish(f"s.{number}", b"payload-%d-end" % number)
+    stream.log.writer.roll()
+    site.publish("s.20", b"new")
+    remove_one(site, "deleted")
+    site.ask("STREAM.MSG.DELETE.S", {"seq": 20, "no_erase": True})
+    slow: list[Any] = []
+    run_in_worker = site.world.run_in_worker
+
+    def hold_erasure(work: Any, done: Any) -> None:
+        if site.account.committer.compactor._running and not slow:
+            slow.append((work, done))
+        else:
+            run_in_worker(work, done)
+
+    monkeypatch.setattr(site.world, "run_in_worker", hold_erasure)
+    while not slow:
+        site.world.advance(0.1)
+    site.ask("STREAM.PURGE.S", {"seq": 20})
+    ((work, done),) = slow
+    work()
+    done(None)
+    site.world.settle()
+    assert not on_disk(site.disk, b"payload-3-end")

@@ -107,14 +107,38 @@ def test_a_torn_batch_is_left_out(size: int) -> None:
     assert [order for order, _ in read_batches(HEADER + data + bytes(8 * ALIGNMENT))] == [1]
 
 
-def test_a_flipped_byte_costs_one_batch() -> None:
+def test_a_flipped_byte_is_mended() -> None:
     whole = [encode_batch(MARK, order, ENTRIES[:1]) for order in (1, 2, 3)]
     data = bytearray(b"".join(whole))
+    sound = list(read_batches(HEADER + bytes(data)))
     used = 36 + 22 + len(KEY) + len(ENTRIES[0].data)
     for at in range(len(whole[0]), len(whole[0]) + used):
         data[at] ^= 0x40
-        assert [order for order, _ in read_batches(HEADER + bytes(data))] == [1, 3], at
+        assert list(read_batches(HEADER + bytes(data))) == sound, at
         data[at] ^= 0x40
+
+
+def test_two_flipped_bytes_cost_one_batch(caplog: pytest.LogCaptureFixture) -> None:
+    whole = [encode_batch(MARK, order, ENTRIES[:1]) for order in (1, 2, 3)]
+    data = bytearray(b"".join(whole))
+    used = 36 + 22 + len(KEY) + len(ENTRIES[0].data)
+    for at in range(len(whole[0]) + 36, len(whole[0]) + used - 1):
+        data[at] ^= 0x40
+        data[at + 1] ^= 0x04
+        assert [order for order, _ in read_batches(HEADER + bytes(data), "j")] == [1, 3], at
+        data[at] ^= 0x40
+        data[at + 1] ^= 0x04
+    assert "j: a batch is damaged" in caplog.text
+
+
+def test_a_batch_that_was_not_written_to_its_end_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    entry = Entry(KEY, 1, 0, b"x" * 3 * ALIGNMENT)
+    data = bytearray(encode_batch(MARK, 1, [entry]))
+    for at in range(0, len(data), 512):
+        torn = data[:at] + bytes(512) + data[at + 512 :]
+        expected = [] if any(data[at : at + 512]) else [1]
+        assert [order for order, _ in read_batches(HEADER + bytes(torn), "j")] == expected, at
+    assert caplog.text == ""
 
 
 def test_a_flipped_byte_of_the_header_costs_nothing() -> None:
@@ -131,6 +155,7 @@ def test_a_message_that_looks_like_a_batch_is_none() -> None:
     torn = bytearray(encode_batch(MARK, 1, [entry]))
     assert torn[ALIGNMENT : ALIGNMENT + len(forged)] == forged
     torn[0] ^= 1
+    torn[1] ^= 1
     assert list(read_batches(HEADER + torn)) == []
 
 
@@ -233,6 +258,7 @@ def test_a_damaged_batch_costs_its_own_messages_and_they_are_reported(damaged: i
         life.commit(sync=False)
     broken = bytearray(life.batches[damaged])
     broken[100] ^= 1
+    broken[200] ^= 1  # one byte is mended
     life.batches[damaged] = bytes(broken)
     write_journal(fs, *life.batches)
     survivor = fs.crash(Keep.NOTHING, Random(1))

@@ -347,3 +347,39 @@ def test_what_a_failed_sync_of_an_erasure_drops_is_written_again() -> None:
     assert "s/0000000001.unsynced" not in fs.paths()
     again = open_log(fs.crash(Keep.NOTHING, Random(1)), "s")
     assert sorted(contents(again)) == [2, 3]
+
+
+@pytest.mark.parametrize("summaries", [True, False])
+def test_an_erased_message_whose_removal_was_damaged_is_given_up(summaries: bool) -> None:
+    """The summary of its file still counts it, and the record that was written with the removal is lost."""
+    fs = CrashFileSystem()
+    log = filled(fs)
+    log.erase(2)
+    commit_all(log)
+    log.close()
+    (last,) = fs.list("s")[-1:]
+    fs.damage(f"s/{last}", lambda data: data.__setitem__(-1, data[-1] ^ 1))
+    if not summaries:
+        for name in fs.list("s"):
+            if name.endswith(".sum"):
+                fs.lose(f"s/{name}")
+    log = opened(fs)
+    record = Record()
+    assert [seq for seq in range(1, COUNT + 1) if log.get(seq, record)] == [1, *range(3, COUNT + 1)]
+    assert log.messages == COUNT - 1
+    assert list(contents(log)) == [1, *range(3, COUNT + 1)]
+
+
+def test_an_erased_message_is_given_up_if_its_summary_is_damaged_later() -> None:
+    fs = CrashFileSystem()
+    log = filled(fs)
+    log.erase(2)
+    commit_all(log)
+    log.close()
+    (last,) = fs.list("s")[-1:]
+    fs.damage(f"s/{last}", lambda data: data.__setitem__(-1, data[-1] ^ 1))
+    log = opened(fs)
+    fs.lose("s/0000000001.sum")
+    record = Record()
+    assert [seq for seq in range(1, COUNT + 1) if log.get(seq, record)] == [1, *range(3, COUNT + 1)]
+    assert log.messages == COUNT - 1

@@ -13,7 +13,7 @@ from millstream.store.fs import MemoryFileSystem
 from millstream.store.log import Log
 from millstream.store.recovery import open_log
 from tests.kits.crashfs import CrashFile, CrashFileSystem, Keep
-from tests.kits.store.log import commit, put
+from tests.kits.store.log import commit, commit_all, put
 
 NOTE = "s/0000000001.unsynced"
 LARGE = unsynced.MOST_IN_DOUBT
@@ -108,3 +108,28 @@ def test_what_a_failed_sync_dropped_is_written_again(filled: int) -> None:
     survivor = fs.kill()
     assert open_log(survivor, "s", synced=True).messages == before + 1
     assert open_log(survivor.crash(Keep.NOTHING, Random(1)), "s").messages == before + 1
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_what_a_start_appends_behind_a_lost_sector_is_durable(removes: bool) -> None:
+    """Later commits may be durable in a commit journal alone, which does not have what lies before them."""
+    fs = CrashFileSystem()
+    log = open_log(fs, "s")
+    for number in range(1, 7):
+        put(log, b"s.1", b"x" * 700)
+        if number == 3:
+            commit_all(log)
+    if removes:
+        log.remove(1)
+    commit_all(log)
+    log.close()
+    (path,) = (f"s/{name}" for name in fs.list("s") if name.endswith(".log"))
+
+    def lose(data: bytearray) -> None:
+        data[3072:3584] = bytes(512)
+
+    fs.damage(path, lose)
+    log = open_log(fs, "s", synced=True)
+    assert log.losses.torn
+    text = fs.read_all(path)
+    assert fs.crash(Keep.NOTHING, Random(1)).read_all(path) == text

@@ -14,7 +14,8 @@ it.  A snapshot at a clean stop records what was really used.
 *Checkpoints* keep the log small: all configurations and states are written again, a slice with each commit,
 and everything before the *previous* checkpoint is removed.  So the log has everything twice, and a damaged
 entry has a replacement.  For the same reason, entries written at other times that stand for more than
-themselves (configurations, snapshots, deletions) are written again before the next entry.  For a checkpoint,
+themselves (configurations, snapshots, deletions) are written again before the next entry, or a second later;
+after a crash in between, the next start does that.  For a checkpoint,
 a state is copied in slices of the loop; what the journal is told meanwhile becomes part of the copy.
 
 Not here: which changes there are and when they are written (consumer); bytes (``entries``); consumers that
@@ -34,6 +35,7 @@ from millstream.base import slices
 from millstream.base.slices import Pieces
 from millstream.golang.json import MOST_VALUES
 from millstream.jetstream.consumers.entries import (
+    EntryKind,
     StateCopy,
     UnknownEntryError,
     decode,
@@ -79,6 +81,8 @@ SMALLEST_LOG: Final = 1024 * 1024  # bytes; below it a checkpoint is not worth i
 _GROWTH: Final = 4  # a checkpoint is due when so many times its size was written since the last
 SLICE_SIZE: Final = 64 * 1024  # bytes of a checkpoint to a commit
 _RETRY_S: Final = 1.0  # between tries to write to a disk that failed
+_COPY_AFTER_S: Final = 1.0  # an entry is written again, if nothing else was to be written
+_WRITTEN_TWICE: Final = (EntryKind.CONFIG, EntryKind.SNAPSHOT, EntryKind.DELETED)
 _SUBJECT: Final = b"c"  # the log wants one; ours are all the same
 
 
@@ -121,6 +125,7 @@ class Journal(Committing):
         self._known: dict[str, _Known] = {}
         self._copies: list[bytes] = []  # entries to be written once more
         self._retry: Cancel | None = None
+        self._copier: Cancel | None = None
         # Checkpoints:
         self._written = 0  # bytes, since the last one began
         self._size = 0  # of the last one
@@ -154,14 +159,21 @@ class Journal(Committing):
         replay = ConsumerReplay()
         cursor = Cursor(self.log, self.log.first_seq)
         record = Record()
+        text = before = b""
+        kind = None
         while cursor.next(record):
+            text, before, kind = record.payload(), text, None
             try:
-                replay.take(decode(record.payload()))
+                entry = decode(text)
+                kind = entry.kind
+                replay.take(entry)
             except UnknownEntryError as error:
                 hint = "use the version of Millstream that wrote it"
                 raise StoreError("read", self._folder, str(error), seq=record.seq, hint=hint) from error
             except ValueError as error:
                 self._report(f"entry {record.seq} makes no sense: {error}")
+        if kind in _WRITTEN_TWICE and text != before:  # a crash came before its copy
+            self._copy_soon(text)
         return replay
 
     def _restored(self, each: ReplayedConsumer) -> Recovered:
@@ -287,7 +299,17 @@ class Journal(Committing):
     def _put_twice(self, entry: bytes) -> None:
         """Write an entry now, and again before the next one, mostly in another commit and sector."""
         self._put(entry)
+        self._copy_soon(entry)
+
+    def _copy_soon(self, entry: bytes) -> None:
         self._copies.append(entry)
+        if self._copier is None:
+            self._copier = self._world.call_later(_COPY_AFTER_S, self._write_copies)
+
+    def _write_copies(self) -> None:
+        self._copier = None
+        if self._copies:
+            self._put(self._copies.pop())
 
     # -- commits (see ``committer``) --------------------------------------------------------------
 
@@ -430,6 +452,9 @@ class Journal(Committing):
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
+        if self._copier is not None:
+            self._copier.cancel()
+            self._copier = None
         self.log.close()
         self.waiters.tell_durable()
         self.waiters.tell_failed(StoreError("commit", self._folder, "the stream is closed"))

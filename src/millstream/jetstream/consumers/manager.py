@@ -479,8 +479,11 @@ class ConsumerManager(Mapping[str, Consumer]):
         return gone
 
     def purged(self, subject: bytes | None, gone: list[int]) -> Pieces[None]:
-        """Notify consumers of a purge; there are no advisories for unacknowledged messages."""
-        log, lost = self.stream.log, set(gone)
+        """Notify consumers of a purge; there are no advisories for unacknowledged messages.
+
+        `gone` also has messages that were deleted before, and lie anywhere.
+        """
+        log, lost, highest = self.stream.log, set(gone), max(gone, default=0)
         left = -1  # unknown
         for lasts in self._gathering:
             lasts.removed(gone)
@@ -491,10 +494,14 @@ class ConsumerManager(Mapping[str, Consumer]):
                 continue
             consumer.feed.removed(gone)
             if subject is None:
+                if highest >= log.first_seq:
+                    yield from consumer.lost(lost)
                 yield from consumer.purged(log.first_seq)
             elif consumer.patterns and all(is_subset(pattern, subject) for pattern in consumer.patterns):
                 if left < 0:
                     left = log.next_match(log.first_seq, subject)
+                if 0 < left <= highest:
+                    yield from consumer.lost(lost)
                 yield from consumer.purged(left or log.last_seq + 1)
             else:
                 yield from consumer.lost(lost)

@@ -110,6 +110,8 @@ class Compactor:
             self.hurry(stream)
         elif work.error is not None and not job.cancelled:
             self._fail(stream, work.error)
+        elif stream.log.uncommitted:  # the segment was dropped meanwhile: its file is to be removed
+            self._dirty(stream)
         if self._due:
             self._look_after(0.0)
 

@@ -552,6 +552,33 @@ def test_one_of_the_two_entries_of_a_new_consumer_is_enough(lost: int) -> None:
     assert again.journal.damages  # it is told all the same
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_an_entry_is_written_again_although_nothing_follows(lost: int) -> None:
+    desk = Desk()
+    desk.create("a")
+    desk.settle()
+    assert desk.journal.log.last_seq == 1
+    desk.world.advance(2.0)
+    desk.settle()
+    assert desk.journal.log.last_seq == 2
+    desk.damage_entry(lost)
+    assert set(desk.after_power_cut().found) == {"a"}
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_start_writes_an_entry_again_if_a_crash_came_before(lost: int) -> None:
+    desk = Desk()
+    desk.create("a")
+    desk.settle()
+    again = desk.after_power_cut()
+    again.journal.change("a", delivered(1, 2))
+    again.settle()
+    again.damage_entry(lost)
+    last = again.after_power_cut()
+    assert set(last.found) == {"a"}
+    assert set(last.state("a").pending) == {1, 2}
+
+
 @pytest.mark.parametrize("lost", [3, 4])
 def test_one_of_the_two_entries_of_a_deletion_is_enough(lost: int) -> None:
     desk = Desk()
