@@ -55,6 +55,7 @@ class Actor:
             uid, self.client.name, stream, subject, self.loop.now, self.client.connections, **more
         )
         record.sent = self.client.connected
+        record.size = size
         self.history.publishes.append(record)
         future = self.client.ask(
             subject, payload_of(uid, size) if payload is None else payload, headers, PATIENCE_S

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.sim.more_consumers import with_more_consumers
 from tests.sim.plan import Plan
 
 
 def enriched(plan: Plan, random: Random) -> Plan:
     """Add to a plan."""
-    return plan
+    return with_more_consumers(plan, Random(f"consumers {plan.seed}"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.sim.consumer_history import ConsumerHistory
+
 
 @dataclass(slots=True)
 class Publish:
@@ -25,6 +27,7 @@ class Publish:
     expects: str = ""  # "subject", "stream", or nothing
     batch: str = ""
     increment: int = 0  # of a counter
+    size: int = -1  # of the payload, without the number of the message
     due: float = 0.0  # of a scheduled message
     sent: bool = True
     answered_at: float | None = None
@@ -120,6 +123,11 @@ class Delivery:
     count: int
     uid: int
     subject: str
+    pending: int = -1  # messages that are left, as the reply subject says; -1: nobody looked
+    size: int = -1  # of the payload
+    headers: dict[str, str] = field(default_factory=dict)
+    stamp_ns: int = 0  # when the message was stored
+    pulled: float = 0.0  # when the request was sent that it answers
 
 
 @dataclass(slots=True)
@@ -134,6 +142,7 @@ class AckSent:
     seq: int
     kind: str  # "+ACK", "-NAK", "+WPI", "+TERM"
     confirmed_at: float | None = None
+    delay_s: float = 0.0  # of a negative one
 
 
 @dataclass(slots=True)
@@ -174,6 +183,8 @@ class ConsumerLook:
     stream: str
     consumer: str
     info: dict[str, Any]
+    asked: float = 0.0
+    connection: int = 0
 
 
 @dataclass(slots=True)
@@ -209,6 +220,7 @@ class History:
     problems: list[str] = field(default_factory=list)  # seen while it ran
     faults: int = 0
     lines: list[str] = field(default_factory=list)
+    wide: ConsumerHistory = field(default_factory=ConsumerHistory)
     uids: int = 0
 
     def next_uid(self) -> int:

@@ -49,6 +49,7 @@ from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
 from millstream.store.recovery import Recovery
 from tests.sim import workers
+from tests.sim.consumer_mutations import MUTATIONS as OF_CONSUMERS
 from tests.sim.run import run_seed
 
 LONGEST_RUN_S = 30.0
@@ -468,6 +469,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = {
         _letter_of_used_sequence_dropped,
     )
 }
+MUTATIONS |= OF_CONSUMERS
 
 
 @contextmanager

@@ -1,0 +1,108 @@
+"""Promises of a delivery: the right messages, as they were published, in order, and counted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from tests.sim.consumer_view import FOREVER, ConsumerView, wants
+from tests.sim.history import Delivery
+
+_REMEMBERED_S = 3.0  # the number of deliveries is on disk after that
+
+
+def check_deliveries(view: ConsumerView) -> Iterator[str]:
+    sent = {}
+    for publish in view.view.publishes:
+        sent.setdefault(publish.uid, publish)
+    for each in view.deliveries:
+        publish = sent.get(each.uid)
+        if publish is None:
+            yield f"{each.seq} is delivered as message {each.uid}, and nobody sent that"
+            continue
+        if each.subject != publish.subject:
+            yield f"{each.seq} is delivered as {each.subject}, and was sent to {publish.subject}"
+        if each.seq in view.never or not any(wants(config, each.subject) for config in view.configs):
+            yield f"{each.seq} is delivered, and the consumer begins behind it or has other subjects"
+        if publish.msg_id and each.headers.get("Nats-Msg-Id") != publish.msg_id:
+            yield f"{each.seq} is delivered with the headers {each.headers}"
+        size = publish.size + len(f"{publish.uid} ")
+        if view.life.config.get("headers_only"):
+            if each.size or each.headers.get("Nats-Msg-Size") != str(size):
+                yield f"{each.seq} has {each.size} bytes and {each.headers}, and only headers are wanted"
+        elif each.size != size:
+            yield f"{each.seq} is delivered with {each.size} bytes of {size}"
+    yield from _filters_changed(view)
+    yield from _numbers(view)
+    yield from _counts(view)
+    yield from _pending(view)
+
+
+def _filters_changed(view: ConsumerView) -> Iterator[str]:
+    """New messages match the filters that were confirmed last."""
+    for each in view.deliveries:
+        if each.count == 1 and view.tidy(each.at):
+            configs = view.configs_at(each.at, each.at)
+            if not any(wants(config, each.subject) for config in configs):
+                yield f"{each.seq} is delivered at {each.at:.3f}, and its subject is no longer wanted"
+
+
+def _numbers(view: ConsumerView) -> Iterator[str]:
+    """Deliveries are numbered from one on, and first deliveries have rising sequences."""
+    for number, (one, two) in enumerate(itertools.pairwise([None, *view.deliveries])):
+        assert two is not None
+        tidy = view.tidy(two.at)
+        if tidy and two.dseq != number + 1:
+            yield f"delivery {number + 1} at {two.at:.3f} has the number {two.dseq}"
+            return
+        if one is not None and one.at > view.created and two.dseq <= one.dseq:
+            yield f"delivery {two.dseq} at {two.at:.3f} comes after {one.dseq}"
+    first: list[Delivery] = [each for each in view.deliveries if each.count == 1 and view.tidy(each.at)]
+    for before, after in itertools.pairwise(first):
+        if after.seq <= before.seq:
+            yield f"{after.seq} is delivered for the first time at {after.at:.3f}, after {before.seq}"
+
+
+def _counts(view: ConsumerView) -> Iterator[str]:
+    """Each delivery counts the earlier ones, also those before a restart."""
+    for seq, deliveries in view.by_seq.items():
+        if view.tidy(deliveries[0].at) and deliveries[0].count != 1:
+            yield f"{seq} is delivered for the first time with count {deliveries[0].count}"
+        for one, two in itertools.pairwise(deliveries):
+            quiet = view.wide.quiet(one.at, one.at + _REMEMBERED_S)
+            if view.tidy(two.at) and two.count != one.count + 1:
+                yield f"{seq} is delivered at {two.at:.3f} for time {two.count}, after {one.count}"
+            elif quiet and two.at > one.at + _REMEMBERED_S and two.count <= one.count:
+                yield f"{seq} is delivered at {two.at:.3f} for time {two.count}, after {one.count}"
+
+
+def _pending(view: ConsumerView) -> Iterator[str]:
+    """A delivery tells how many messages follow that were never delivered."""
+    if view.life.changes or not view.view.plain:
+        return
+    for number, each in enumerate(view.deliveries):
+        if not view.tidy(each.at):
+            return
+        then = each.pulled or (each.at - view.slack)
+        before = {other.seq for other in view.deliveries[: number + 1]}
+        least = sum(seq not in before and view.known[seq].certain < then for seq in view.must)
+        most = sum(
+            seq not in before and known.sent < each.at and seq not in view.never
+            for seq, known in view.known.items()
+        )
+        if not least <= each.pending <= most:
+            yield f"{each.seq} at {each.at:.3f} tells of {each.pending} more, not {least} to {most}"
+            return
+
+
+def unfinished(view: ConsumerView) -> Iterator[str]:
+    """Yield messages that never came although the consumer was read to its end."""
+    if view.limit("max_deliver", 0.0, FOREVER) < 1 << 40 and not view.tidy(view.until):
+        return
+    everything = not view.explicit and view.life.config["ack_policy"] == "all"
+    acked = max((ack.seq for ack in view.acks), default=0) if everything else 0
+    for seq in sorted(view.must):
+        if seq not in view.by_seq and seq >= acked:
+            if view.life.config["ack_policy"] == "none" and not view.tidy(view.until):
+                continue  # lost on its way to the client
+            yield f"{seq} was never delivered"
