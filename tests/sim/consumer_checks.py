@@ -39,7 +39,7 @@ def _check_lives(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
         if (life.stream, life.consumer) == (consumer.stream, consumer.name)
     ]
     for number, life in enumerate(lives):
-        until = lives[number + 1].asked if number + 1 < len(lives) else FOREVER
+        until = lives[number + 1].asked if number + 1 < len(lives) else view.history.wide.ended
         found = ConsumerView(view, consumer, life, until)
         acks = [each for each in found.acks if each.kind in SETTLES]
         yield from _not_after_ack(found.deliveries, acks, consumer)
@@ -54,7 +54,7 @@ def _check_lives(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
         yield from check_timing(found)
         yield from check_pulls(found)
         yield from check_looks(found)
-        if until == FOREVER and life.removing is None and not consumer.left:
+        if life is lives[-1] and life.removing is None and not consumer.left:
             yield from unfinished(found)
             yield from check_end(found)
 

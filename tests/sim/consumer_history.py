@@ -54,8 +54,10 @@ class Pull:
 
     @property
     def last(self) -> float:
-        """Return when it ended for the client."""
-        return self.last_due if self.ended is None else self.ended
+        """Return when it ended for the client; one that does not wait may have to, where nothing may go."""
+        if self.ended is not None:
+            return self.ended
+        return float("inf") if self.no_wait else self.last_due
 
     @property
     def last_due(self) -> float:
@@ -81,6 +83,7 @@ class ConsumerHistory:
     looks: list[Any] = field(default_factory=list)  # like those of the history; some are errors
     disturbed: list[tuple[float, float]] = field(default_factory=list)  # from and to
     calm: bool = False  # network and disk never stall
+    ended: float = float("inf")  # clients did nothing after that
 
     @property
     def slack_s(self) -> float:

@@ -62,7 +62,7 @@ class ConsumerView:
         self.until = until  # the next life begins, or the history ends
 
         def is_ours(at: float) -> bool:
-            return life.asked <= at < until
+            return life.asked <= at <= until
 
         self.deliveries = [
             each for each in view.deliveries if each.consumer == consumer.name and is_ours(each.at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from tests.sim.consumer_view import FOREVER, ConsumerView, wants
 from tests.sim.history import ConsumerLook
@@ -74,55 +74,66 @@ def _config(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
 
 
 def _numbers(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
-    """Everything before the answer came over the same connection, so that the numbers are exact."""
+    """What came before the request is counted, and nothing that came after the answer."""
     info, at = look.info, look.at
-    delivered = [each for each in view.deliveries if each.at <= at]
-    seqs = {each.seq for each in delivered}
-    if info["delivered"]["consumer_seq"] != len(delivered):
-        yield f"{info['delivered']} at {at:.3f}, and {len(delivered)} deliveries came"
-    if seqs and info["delivered"]["stream_seq"] != max(seqs):
-        yield f"{info['delivered']} at {at:.3f}, and {max(seqs)} was delivered"
-    yield from _open(view, look, seqs)
+    before = {each.seq: each.count for each in view.deliveries if each.at <= look.asked}
+    until = {each.seq: each.count for each in view.deliveries if each.at <= at}
+    least = sum(each.at <= look.asked for each in view.deliveries)
+    most = sum(each.at <= at for each in view.deliveries)
+    if not least <= info["delivered"]["consumer_seq"] <= most:
+        yield f"{info['delivered']} at {at:.3f}, and {least} to {most} deliveries came"
+    if before and not max(before) <= info["delivered"]["stream_seq"] <= max(until):
+        yield f"{info['delivered']} at {at:.3f}, and {max(before)} to {max(until)} was delivered"
+    yield from _open(view, look, before.keys(), until.keys())
     if view.explicit:
-        yield from _unsettled(view, look, seqs)
+        yield from _unsettled(view, look, before, until)
+        yield from _exact_floor(view, look, before, until)
     elif view.life.config["ack_policy"] == "none" and info["num_ack_pending"]:
         yield f"{info['num_ack_pending']} wait for acks at {at:.3f}, and none is wanted"
 
 
-def _open(view: ConsumerView, look: ConsumerLook, seqs: set[int]) -> Iterator[str]:
+def _open(view: ConsumerView, look: ConsumerLook, before: Set[int], until: Set[int]) -> Iterator[str]:
     if any(change.asked < look.at for change in view.life.changes) or not view.view.plain:
         return
     told = look.info["num_pending"]
-    least = sum(seq not in seqs and view.known[seq].certain < look.asked for seq in view.must)
+    least = sum(seq not in until and view.known[seq].certain < look.asked for seq in view.must)
     most = sum(
-        seq not in seqs and known.sent < look.at and seq not in view.never
+        seq not in before and known.sent < look.at and seq not in view.never
         for seq, known in view.known.items()
     )
     if not least <= told <= most:
         yield f"{told} messages are pending at {look.at:.3f}, not {least} to {most}"
 
 
-def _unsettled(view: ConsumerView, look: ConsumerLook, seqs: set[int]) -> Iterator[str]:
+def _unsettled(
+    view: ConsumerView, look: ConsumerLook, before: dict[int, int], until: dict[int, int]
+) -> Iterator[str]:
+    """The numbers of messages that wait for an ack, and of those delivered more than once."""
     info, at = look.info, look.at
     most_often = view.limit("max_deliver", 0.0, FOREVER)
-    often = {seq: max(each.count for each in view.by_seq[seq] if each.at <= at) for seq in seqs}
-    surely = {seq for seq in seqs if not view.settled_by(seq, at)}
-    perhaps = {seq for seq in seqs if not view.settled_by(seq, look.asked)}
-    least = sum(often[seq] < most_often for seq in surely)
+    surely = {seq: count for seq, count in before.items() if not view.settled_by(seq, at)}
+    perhaps = {seq: count for seq, count in until.items() if not view.settled_by(seq, look.asked)}
+    least = sum(until[seq] < most_often for seq in surely)
     if not least <= info["num_ack_pending"] <= len(perhaps):
         yield f"{info['num_ack_pending']} wait for acks at {at:.3f}, not {least} to {len(perhaps)}"
-    least = sum(often[seq] > 1 for seq in surely)
-    most = sum(often[seq] > 1 for seq in perhaps)
+    least = sum(count > 1 for count in surely.values())
+    most = sum(count > 1 for count in perhaps.values())
     if most_often != 1 and not least <= info["num_redelivered"] <= most:
         yield f"{info['num_redelivered']} are redelivered at {at:.3f}, not {least} to {most}"
-    floor = info["ack_floor"]
-    lost = any(often[seq] >= most_often for seq in seqs)
-    if not perhaps and seqs and not _same(floor, info["delivered"]):
-        yield f"the ack floor is {floor} at {at:.3f}, and everything up to {info['delivered']} is settled"
-    lowest = min((seq for seq in surely), default=0)
-    if lowest and floor["stream_seq"] >= lowest and not lost:
-        yield f"the ack floor is {floor} at {at:.3f}, and {lowest} is not settled"
-    settled = [seq for seq in seqs if seq < min(perhaps, default=0)]
+
+
+def _exact_floor(
+    view: ConsumerView, look: ConsumerLook, before: dict[int, int], until: dict[int, int]
+) -> Iterator[str]:
+    """The ack floor is below the first message that is not settled, and not below others."""
+    floor, at, most_often = look.info["ack_floor"], look.at, view.limit("max_deliver", 0.0, FOREVER)
+    surely = [seq for seq in before if not view.settled_by(seq, at) and until[seq] < most_often]
+    perhaps = [seq for seq in until if not view.settled_by(seq, look.asked)]
+    if not perhaps and before and not _same(floor, look.info["delivered"]):
+        yield f"the ack floor is {floor} at {at:.3f}, and {look.info['delivered']} is settled"
+    if surely and floor["stream_seq"] >= min(surely):
+        yield f"the ack floor is {floor} at {at:.3f}, and {min(surely)} is not settled"
+    settled = [seq for seq in before if seq < min(perhaps, default=0)]
     if settled and floor["stream_seq"] < max(settled):
         yield f"the ack floor is {floor} at {at:.3f}, and everything up to {max(settled)} is settled"
 

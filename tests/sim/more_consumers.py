@@ -53,7 +53,7 @@ def with_more_consumers(plan: Plan, random: Random) -> Plan:
         for number in range(random.choice((1, 1, 2)) if stream == "Q" else 1):
             consumer = _consumer(stream, f"{stream.lower()}{number}", random)
             consumers.append(consumer)
-            ops += _work(consumer, random, at)
+            ops += _work(consumer, random, at, pauses=not any(fault.kind == "clock" for fault in faults))
     ops += _published(stream, random, at)
     if disturbed:
         faults += _restarts(random, at)
@@ -134,7 +134,7 @@ def _consumer(stream: str, name: str, random: Random) -> ConsumerPlan:
     return ConsumerPlan(stream, name, config, push, wide=True, left=random.random() < 0.4)
 
 
-def _work(consumer: ConsumerPlan, random: Random, at: float) -> list[Op]:
+def _work(consumer: ConsumerPlan, random: Random, at: float, *, pauses: bool) -> list[Op]:
     """Return what the reader does: it creates the consumer, reads, looks, and sometimes changes it."""
     path, early = consumer.path, consumer.stream == "J"
 
@@ -158,7 +158,7 @@ def _work(consumer: ConsumerPlan, random: Random, at: float) -> list[Op]:
     ops += [op("look", random.random() * _LENGTH_S) for _ in range(random.randint(1, 4))]
     chance = random.random()
     when = max(made, 0.0) + 2.0 + random.random() * _LENGTH_S / 2
-    if chance < 0.2:
+    if chance < 0.2 and pauses:
         ops.append(op("pause", when, for_s=random.choice((3.0, 6.0))))
         if random.random() < 0.3:
             ops.append(op("pause", when + 2.0, for_s=-1.0))

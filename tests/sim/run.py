@@ -196,6 +196,7 @@ class Run:
             await self.loop.sleep(1.0)
         self._end_faults()
         await self._settle(auditor)
+        self.history.wide.ended = self.loop.now
         self.finished = True
 
     def _begin(self, name: str, actor: Actor) -> None:
