@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+GRACE_S = 5.0  # after the end of a pull request, until its client gives up the inbox
+
 
 @dataclass(slots=True)
 class Change:
@@ -57,7 +59,7 @@ class Pull:
         """Return when it ended for the client; one that does not wait may have to, where nothing may go."""
         if self.ended is not None:
             return self.ended
-        return float("inf") if self.no_wait else self.last_due
+        return self.last_due + GRACE_S if self.no_wait else self.last_due
 
     @property
     def last_due(self) -> float:

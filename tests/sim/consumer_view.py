@@ -237,4 +237,4 @@ def _known(view: StreamView) -> Iterator[Known]:
 def _start_time(life: Life) -> float:
     main, _, fraction = life.config["opt_start_time"].rstrip("Z").partition(".")
     whole = round(datetime.fromisoformat(main + "+00:00").timestamp()) * SECOND_NS
-    return (whole + int(fraction) - START_NS) / SECOND_NS
+    return (whole + int(fraction.ljust(9, "0")) - START_NS) / SECOND_NS

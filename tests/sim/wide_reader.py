@@ -9,13 +9,12 @@ from typing import Any
 
 from tests.sim.actors import MOST_NAKS, Reader, uid_of
 from tests.sim.client import Message, SimClient
-from tests.sim.consumer_history import Beat, Change, Life, Pull
+from tests.sim.consumer_history import GRACE_S, Beat, Change, Life, Pull
 from tests.sim.history import AckSent, ConsumerLook, Delivery, History
 from tests.sim.loop import SECOND_NS, START_NS
 from tests.sim.plan import ConsumerPlan
 
 NOT_FOUND = 10014
-_GRACE_S = 5.0  # after the end of a request until its inbox is given up
 
 
 class WideReader(Reader):
@@ -176,7 +175,7 @@ class WideReader(Reader):
         )
         self.history.wide.pulls.append(pull)
         sid = self.client.subscribe(inbox, partial(self._answered, pull))
-        self.loop.after(self.loop.clients, expires + _GRACE_S, self.client.unsubscribe, sid)
+        self.loop.after(self.loop.clients, expires + GRACE_S, self.client.unsubscribe, sid)
         return pull, inbox
 
     def _answered(self, pull: Pull, message: Message) -> None:
