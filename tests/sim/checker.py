@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.sim.consumer_checks import check_consumer
+from tests.sim.consumer_checks import check_consumer, check_damaged
 from tests.sim.follower_checks import check_copy, check_mirror, check_ordered, check_sourcing
 from tests.sim.history import History
 from tests.sim.letters import check_letters
@@ -40,10 +40,10 @@ def check(plan: Plan, history: History) -> list[str]:
         elif name == "G":
             found += [f"G: {each}" for each in check_sourcing(view, StreamView(plan, history, "S"))]
     for consumer in plan.consumers:
-        if consumer.stream in {rot.stream for rot in history.rot}:
-            continue  # its state may be what was damaged, or the record of what was removed
         view = StreamView(plan, history, consumer.stream)
-        found += [f"{consumer.stream}/{consumer.name}: {each}" for each in check_consumer(view, consumer)]
+        damaged = any(rot.stream == consumer.stream for rot in history.rot)
+        promises = check_damaged if damaged else check_consumer
+        found += [f"{consumer.stream}/{consumer.name}: {each}" for each in promises(view, consumer)]
     found += check_letters(plan, history)
     if "S" in history.final:
         for reader, seen in history.ordered.items():

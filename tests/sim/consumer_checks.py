@@ -31,6 +31,30 @@ def check_consumer(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
     yield from _settled_in_the_end(view, consumer, acks)
 
 
+def check_damaged(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
+    """Check what holds although a byte of the stream changed, or of what its consumers have on disk.
+
+    The damage may cost a message, or bring back one that was removed; of a consumer's state, it costs
+    redeliveries, or the consumer itself, which then has no info.
+    """
+    if not view.plain or consumer.wide or _may_give_up(view, consumer):
+        return
+    looks = [each for each in view.history.looks if each.stream == view.name]
+    if not any(each.consumer == consumer.name and each.at > view.history.rot[-1].at for each in looks):
+        return
+    deliveries = [each for each in view.deliveries if each.consumer == consumer.name]
+    acks = [
+        each
+        for each in view.history.acks
+        if (each.stream, each.consumer) == (consumer.stream, consumer.name) and each.kind in SETTLES
+    ]
+    yield from _delivered_all(view, consumer, deliveries)
+    if all(rot.of_messages for rot in view.history.rot if rot.stream == view.name):
+        meant = {each.seq: each.uid for each in deliveries if each.at < view.history.rot[0].at}
+        same = [each for each in deliveries if meant.get(each.seq, each.uid) == each.uid]
+        yield from _not_after_ack(same, acks, consumer)
+
+
 def _check_lives(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
     """Check a consumer that was deleted and created again, one life after the other."""
     lives = [

@@ -131,7 +131,7 @@ class ConsumerView:
             case "by_start_sequence":
                 return bool(each.seq >= config["opt_start_seq"])
             case "by_start_time":
-                return each.sent > _start_time(life)
+                return not self.view.history.clock_set and each.sent > _start_time(life)
         return True
 
     def _never(self, each: Known) -> bool:
@@ -149,7 +149,7 @@ class ConsumerView:
             case "by_start_sequence":
                 return bool(each.seq < config["opt_start_seq"])
             case "by_start_time":
-                return each.certain < _start_time(life)
+                return not self.view.history.clock_set and each.certain < _start_time(life)
         return False
 
     def _rivals(self, each: Known) -> Iterator[Known]:
