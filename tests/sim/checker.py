@@ -14,6 +14,7 @@ from tests.sim.follower_checks import check_copy, check_mirror, check_ordered, c
 from tests.sim.history import History
 from tests.sim.letters import check_letters
 from tests.sim.plan import Plan
+from tests.sim.retention_checks import check_kept
 from tests.sim.stream_checks import check_stream
 from tests.sim.stream_view import StreamView
 
@@ -45,6 +46,7 @@ def check(plan: Plan, history: History) -> list[str]:
         promises = check_damaged if damaged else check_consumer
         found += [f"{consumer.stream}/{consumer.name}: {each}" for each in promises(view, consumer)]
     found += check_letters(plan, history)
+    found += check_kept(plan, history)
     if "S" in history.final:
         for reader, seen in history.ordered.items():
             found += [

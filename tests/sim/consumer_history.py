@@ -49,6 +49,8 @@ class Pull:
     expires: float
     no_wait: bool = False
     heartbeat: float = 0.0
+    least: int = 0  # so many messages must be pending, or it gets none
+    pin: str = ""  # the id that it names
     got: list[float] = field(default_factory=list)  # when messages came
     beats: list[float] = field(default_factory=list)
     status: str = ""  # with which it ended

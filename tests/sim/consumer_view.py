@@ -183,6 +183,8 @@ class ConsumerView:
     def open_pulls(self, since: float, until: float) -> Iterable[Pull]:
         """Yield the requests that wait for messages during the whole time."""
         few = self.life.config.get("max_waiting", 512) < 512
+        if self.has_choice:
+            return
         for pull in self.pulls:
             if few and pull.heartbeat and not pull.got and not pull.status:
                 continue  # it may have been refused without a word
@@ -190,8 +192,15 @@ class ConsumerView:
             if pull.at <= since and pull.last > until and got < pull.batch and not pull.no_wait:
                 yield pull
 
+    @property
+    def has_choice(self) -> bool:
+        """Return True if a request may wait although there are messages."""
+        return self.life.config.get("priority_policy") in ("overflow", "pinned_client")
+
     def is_ready(self, since: float, until: float) -> bool:
         """Return True if somebody waits for messages during the whole time."""
+        if self.life.config.get("replay_policy") == "original":
+            return False  # they come later
         return self.plan.push or any(True for _ in self.open_pulls(since, until))
 
     def may_be_full(self, since: float, until: float) -> bool:

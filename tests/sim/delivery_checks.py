@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests.sim.consumer_view import FOREVER, ConsumerView, wants
 from tests.sim.history import Delivery
+from tests.sim.plan import SECOND_NS
 
 _REMEMBERED_S = 3.0  # the number of deliveries is on disk after that
 
@@ -36,6 +37,7 @@ def check_deliveries(view: ConsumerView) -> Iterator[str]:
     yield from _numbers(view)
     yield from _counts(view)
     yield from _pending(view)
+    yield from _original_pace(view)
 
 
 def _filters_changed(view: ConsumerView) -> Iterator[str]:
@@ -83,7 +85,7 @@ def _pending(view: ConsumerView) -> Iterator[str]:
     for number, each in enumerate(view.deliveries):
         if not view.tidy(each.at):
             return
-        then = each.pulled or (each.at - view.slack)
+        then = each.pull.at if each.pull is not None else each.at - view.slack
         before = {other.seq for other in view.deliveries[: number + 1]}
         least = sum(seq not in before and view.known[seq].certain < then for seq in view.must)
         most = sum(
@@ -93,6 +95,19 @@ def _pending(view: ConsumerView) -> Iterator[str]:
         if not least <= each.pending <= most:
             yield f"{each.seq} at {each.at:.3f} tells of {each.pending} more, not {least} to {most}"
             return
+
+
+def _original_pace(view: ConsumerView) -> Iterator[str]:
+    """With `replay_policy: original`, messages that were there before come as slowly as they were stored."""
+    if view.life.config.get("replay_policy") != "original":
+        return
+    first = [each for each in view.deliveries if each.count == 1 and view.tidy(each.at)]
+    for one, two in itertools.pairwise(first):
+        known = view.known.get(two.seq)
+        if known is not None and known.certain < view.life.asked:
+            pause = (two.stamp_ns - one.stamp_ns) / SECOND_NS
+            if two.at - one.at < pause - view.slack:
+                yield f"{two.seq} comes {two.at - one.at:.3f} s after {one.seq}, and was stored {pause:.3f} s after"
 
 
 def unfinished(view: ConsumerView) -> Iterator[str]:

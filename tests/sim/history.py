@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.sim.consumer_history import ConsumerHistory
+from tests.sim.consumer_history import ConsumerHistory, Pull
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Delivery:
     size: int = -1  # of the payload
     headers: dict[str, str] = field(default_factory=dict)
     stamp_ns: int = 0  # when the message was stored
-    pulled: float = 0.0  # when the request was sent that it answers
+    pull: Pull | None = None  # the request that it answers
 
 
 @dataclass(slots=True)

@@ -50,8 +50,10 @@ def with_more_consumers(plan: Plan, random: Random) -> Plan:
         consumers.append(consumer)
         ops += added
     else:
-        for number in range(random.choice((1, 1, 2)) if stream == "Q" else 1):
+        for number in range(1 if stream == "V" else random.choice((1, 1, 2))):
             consumer = _consumer(stream, f"{stream.lower()}{number}", random)
+            if not disturbed and random.random() < 0.1:
+                consumer.config["mem_storage"] = True
             consumers.append(consumer)
             ops += _work(consumer, random, at, pauses=not any(fault.kind == "clock" for fault in faults))
     ops += _published(stream, random, at)
@@ -121,6 +123,8 @@ def _consumer(stream: str, name: str, random: Random) -> ConsumerPlan:
             del config["ack_wait"]
     if random.random() < 0.15:
         config["headers_only"] = True
+    if config.get("deliver_policy") == "all" and random.random() < 0.1:
+        config["replay_policy"] = "original"
     push = random.random() < 0.4 and stream == "Q"
     if push:
         config["deliver_subject"] = f"push.{name}"
@@ -129,8 +133,11 @@ def _consumer(stream: str, name: str, random: Random) -> ConsumerPlan:
             config["flow_control"] = random.random() < 0.5
     else:
         config["max_waiting"] = random.choice((512, 512, 2))
-        if random.random() < 0.15:
-            config |= {"priority_groups": ["g"], "priority_policy": "prioritized"}
+        if random.random() < 0.3:
+            policy = random.choice(("prioritized", "overflow", "pinned_client"))
+            config |= {"priority_groups": ["g"], "priority_policy": policy}
+            if policy == "pinned_client":
+                config["priority_timeout"] = 3 * SECOND_NS
     return ConsumerPlan(stream, name, config, push, wide=True, left=random.random() < 0.4)
 
 
@@ -165,9 +172,9 @@ def _work(consumer: ConsumerPlan, random: Random, at: float, *, pauses: bool) ->
     elif chance < 0.4:
         ops.append(op("change", when, **_other_config(consumer, random)))
         ops.append(op("look", when + 0.5))
-    elif chance < 0.55 and not early:
+    elif chance < 0.55:
         ops += [op("remove", when), op("look", when + 0.1), op("look", when + 7.0)]
-        if random.random() < 0.6:
+        if random.random() < 0.6 and not early:
             ops.append(op("make", when + random.choice((0.3, 7.5)), **start))
     return ops
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests.sim.consumer_history import Pull
 from tests.sim.consumer_view import ConsumerView
+from tests.sim.plan import SECOND_NS
 
 _TINY_S = 0.002
 
@@ -16,6 +17,8 @@ def check_pulls(view: ConsumerView) -> Iterator[str]:
     for pull in view.pulls:
         yield from _one(view, pull, may_be_refused=most < 512)
     yield from _not_too_many(view, most)
+    yield from _overflow(view)
+    yield from _pins(view)
 
 
 def _one(view: ConsumerView, pull: Pull, *, may_be_refused: bool) -> Iterator[str]:
@@ -27,7 +30,8 @@ def _one(view: ConsumerView, pull: Pull, *, may_be_refused: bool) -> Iterator[st
     end = pull.at + view.slack if pull.no_wait else pull.last_due + view.slack
     if end >= view.life.end or not view.quiet(pull.at - view.slack, end):
         return
-    if pull.no_wait and view.may_be_full(pull.at - view.slack, end):
+    waits = view.has_choice or view.life.config.get("replay_policy") == "original"
+    if pull.no_wait and (waits or view.may_be_full(pull.at - view.slack, end)):
         return  # it waits for messages that there are
     silent = may_be_refused and pull.heartbeat > 0  # and it is refused without a word
     if not silent and (pull.ended is None or pull.ended > end):
@@ -42,7 +46,7 @@ def _one(view: ConsumerView, pull: Pull, *, may_be_refused: bool) -> Iterator[st
 
 def _empty(view: ConsumerView, pull: Pull, what: str) -> Iterator[str]:
     """Check that a request that does not wait ends without messages only if there are none."""
-    if not pull.no_wait or pull.ended is None or not pull.status.startswith("404"):
+    if not pull.no_wait or pull.ended is None or not pull.status.startswith("404") or view.has_choice:
         return
     if any(each is not pull and each.at <= pull.ended and each.last >= pull.at for each in view.pulls):
         return
@@ -67,3 +71,31 @@ def _not_too_many(view: ConsumerView, most: int) -> Iterator[str]:
             return
 
 
+
+
+def _overflow(view: ConsumerView) -> Iterator[str]:
+    """A request that is for an overflow gets messages only if so many are pending."""
+    for each in view.deliveries:
+        if each.pull is not None and each.count == 1 and each.pending + 1 < each.pull.least:
+            yield f"{each.seq} comes with {each.pending} more, and {each.pull.least} must be pending"
+
+
+def _pins(view: ConsumerView) -> Iterator[str]:
+    """Only the pinned client gets messages, until it asked for none for so long."""
+    timeout = view.life.config.get("priority_timeout", 0) / SECOND_NS
+    pin, used = "", 0.0
+    for each in view.deliveries if timeout else ():
+        now = each.headers.get("Nats-Pin-Id", "")
+        if not now:
+            yield f"{each.seq} is delivered without a pin"
+        asked = [
+            pull.at
+            for pull in view.pulls
+            if pin and pull.pin == pin and pull.at < each.at - view.slack and not pull.status.startswith("423")
+        ]
+        last = max((used, *asked))
+        if pin not in ("", now) and each.at < last + timeout and view.wide.quiet(used - view.slack, each.at):
+            yield f"{each.seq} goes to {now} at {each.at:.3f}, and {pin} asked at {last:.3f}"
+        if now != pin and each.pull is not None:
+            used = each.pull.at
+        pin = now

@@ -286,7 +286,7 @@ def test_an_info_has_the_numbers_of_the_history(info: dict[str, Any], words: str
     for seq in (1, 2):
         pull = scene.pulls(seq + 0.5, got=[seq + 0.6])
         pull.ended = seq + 0.6
-        scene.gets(seq + 0.6, seq, pulled=pull.at)
+        scene.gets(seq + 0.6, seq, pull=pull)
     scene.says(2.7, 1)
     right = {
         "delivered": {"consumer_seq": 2, "stream_seq": 2},

@@ -73,11 +73,13 @@ def _not_too_early(view: ConsumerView) -> Iterator[str]:
         for one, two in itertools.pairwise(deliveries):
             if two.count != one.count + 1 or not view.wide.quiet(one.at - slack, two.at):
                 continue
-            wait, _ = _waits(view, one.count, one.at - slack, two.at)
+            wait, most = _waits(view, one.count, one.at - slack, two.at)
             due = one.at - slack + wait
             for ack in view.acks_of(seq):
                 if one.at - slack <= ack.at < two.at:
                     due = _earliest(due, ack, wait, slack, before=ack.at < one.at)
+                    if ack.delay_s:
+                        due -= most - wait  # as of every pending message, if the ack wait is changed
             if two.at < due - _TINY_S and two.at > one.at:
                 when = "never" if due == FOREVER else f"at {due:.3f} at the earliest"
                 yield f"{seq} is delivered again at {two.at:.3f}, after {one.at:.3f}, and is due {when}"
@@ -138,6 +140,9 @@ def _latest(view: ConsumerView, one: Delivery, until: float) -> float | None:
             early, late = ack.at + (least if ack.kind == "+WPI" else ack.delay_s), then
         else:
             late = max(late, then)
+        if ack.delay_s:
+            wait, most = _waits(view, one.count, one.at, late + slack)
+            late += most - wait  # it is moved with the ack wait, if that is changed
     return late
 
 

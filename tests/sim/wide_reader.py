@@ -24,6 +24,7 @@ class WideReader(Reader):
         super().__init__(client, history, consumer)
         self.life: Life | None = None
         self._settles = False  # everything is acknowledged from now on
+        self._pins: dict[int, str] = {}  # of the two clients that the reader stands for
 
     # -- the consumer -----------------------------------------------------------------------------
 
@@ -159,13 +160,25 @@ class WideReader(Reader):
             options["no_wait"] = True
         if heartbeat:
             options["idle_heartbeat"] = round(heartbeat * SECOND_NS)
-        if "priority_groups" in self.consumer.config:
-            options |= {"group": "g", "priority": self._inbox % 3}
+        options |= self._of_group()
         pull, inbox = self._new_pull(batch, expires, no_wait, heartbeat)
+        pull.least, pull.pin = options.get("min_pending", 0), options.get("id", "")
         self.note("pulls as", inbox, options)
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.consumer.path}"
         self.client.publish(subject, json.dumps(options).encode(), inbox)
         return pull
+
+    def _of_group(self) -> dict[str, Any]:
+        """Return what a request says to a consumer with priorities; two clients take turns at one."""
+        match self.consumer.config.get("priority_policy"):
+            case "prioritized":
+                return {"group": "g", "priority": self._inbox % 3}
+            case "overflow":
+                return {"group": "g", "min_pending": 3} if self._inbox % 2 else {"group": "g"}
+            case "pinned_client":
+                pin = self._pins.get(self._inbox % 2, "")
+                return {"group": "g", "id": pin} if pin else {"group": "g"}
+        return {}
 
     def _new_pull(self, batch: int, expires: float, no_wait: bool, heartbeat: float) -> tuple[Pull, str]:
         self._inbox += 1
@@ -174,13 +187,16 @@ class WideReader(Reader):
             self.consumer.path, self.loop.now, self.client.connections, batch, expires, no_wait, heartbeat
         )
         self.history.wide.pulls.append(pull)
-        sid = self.client.subscribe(inbox, partial(self._answered, pull))
+        sid = self.client.subscribe(inbox, partial(self._answered, pull, self._inbox))
         self.loop.after(self.loop.clients, expires + GRACE_S, self.client.unsubscribe, sid)
         return pull, inbox
 
-    def _answered(self, pull: Pull, message: Message) -> None:
+    def _answered(self, pull: Pull, number: int, message: Message) -> None:
         if message.reply.startswith("$JS.ACK."):
             pull.got.append(self.loop.now)
+            if "Nats-Pin-Id" in message.headers:
+                # Requests count from one, and options are drawn before that.
+                self._pins[(number - 1) % 2] = message.headers["Nats-Pin-Id"]
             if len(pull.got) == pull.batch:
                 pull.ended = self.loop.now
             self._take(message, pull)
@@ -189,6 +205,8 @@ class WideReader(Reader):
         elif pull.ended is None:
             pull.ended = self.loop.now
             pull.status = message.headers.get("Status", "")
+            if pull.status.startswith("423"):
+                self._pins.pop((number - 1) % 2, None)
             self.note("is told", pull.status, "for the request of", f"{pull.at:.4f}")
 
     def _delivered(self, message: Message) -> None:
@@ -222,7 +240,7 @@ class WideReader(Reader):
             len(message.payload),
             headers,
             stamp_ns,
-            pull.at if pull is not None else 0.0,
+            pull,
         )
         self.history.deliveries.append(delivery)
         self.note("gets", delivery.uid, "seq", seq, "of", self.consumer.path, "for time", count)
