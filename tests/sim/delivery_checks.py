@@ -71,10 +71,10 @@ def _counts(view: ConsumerView) -> Iterator[str]:
         if view.tidy(deliveries[0].at) and deliveries[0].count != 1:
             yield f"{seq} is delivered for the first time with count {deliveries[0].count}"
         for one, two in itertools.pairwise(deliveries):
-            quiet = view.wide.quiet(one.at, one.at + _REMEMBERED_S)
-            if view.tidy(two.at) and two.count != one.count + 1:
-                yield f"{seq} is delivered at {two.at:.3f} for time {two.count}, after {one.count}"
-            elif quiet and two.at > one.at + _REMEMBERED_S and two.count <= one.count:
+            kept = one.at + _REMEMBERED_S
+            remembers = view.wide.quiet(one.at, kept) and two.at > kept
+            expected = two.count == one.count + 1 if view.tidy(two.at) else two.count > one.count
+            if not expected and (remembers or view.tidy(two.at)):
                 yield f"{seq} is delivered at {two.at:.3f} for time {two.count}, after {one.count}"
 
 
@@ -107,7 +107,7 @@ def _original_pace(view: ConsumerView) -> Iterator[str]:
         if known is not None and known.certain < view.life.asked:
             pause = (two.stamp_ns - one.stamp_ns) / SECOND_NS
             if two.at - one.at < pause - view.slack:
-                yield f"{two.seq} comes {two.at - one.at:.3f} s after {one.seq}, and was stored {pause:.3f} s after"
+                yield f"{two.seq} comes {two.at - one.at:.3f} s after {one.seq}, not {pause:.3f} s"
 
 
 def unfinished(view: ConsumerView) -> Iterator[str]:

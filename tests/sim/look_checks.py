@@ -186,7 +186,8 @@ def _left(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
         for seq, known in view.known.items()
     )
     if not least <= look.info["num_pending"] <= most:
-        yield f"{look.info['num_pending']} are pending behind {behind} at {look.at:.3f}, not {least} to {most}"
+        told = look.info["num_pending"]
+        yield f"{told} are pending behind {behind} at {look.at:.3f}, not {least} to {most}"
 
 
 def _waiting(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
@@ -195,7 +196,9 @@ def _waiting(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
         return
     before = [pull for pull in view.pulls if pull.at < look.asked]
     least = sum(
-        pull.ended is not None and pull.ended > look.at and not pull.status.startswith("409")
+        pull.ended is not None
+        and pull.ended > look.at
+        and not pull.status.startswith("409")
         and pull.last_due > look.at + view.slack
         for pull in before
     )

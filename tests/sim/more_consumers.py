@@ -118,7 +118,9 @@ def _consumer(stream: str, name: str, random: Random) -> ConsumerPlan:
     if config["ack_policy"] == "explicit":
         config["max_deliver"] = random.choice((-1, -1, 2, 3, 5))
         if random.random() < 0.35:
-            config["backoff"] = [seconds * SECOND_NS for seconds in random.choice(((1, 4), (3, 1), (2, 4, 6)))]
+            config["backoff"] = [
+                seconds * SECOND_NS for seconds in random.choice(((1, 4), (3, 1), (2, 4, 6)))
+            ]
             config["max_deliver"] = random.choice((-1, 4))
             del config["ack_wait"]
     if random.random() < 0.15:
@@ -162,7 +164,7 @@ def _work(consumer: ConsumerPlan, random: Random, at: float, *, pauses: bool) ->
             args = {"batch": random.choice((1, 2, 5, 20)), "expires": expires, "heartbeat": beats}
             ops.append(op("pull", moment, acks=_with_next(acks, random), no_wait=not expires, **args))
             moment += random.choice((0.1, 1.0, 2.0, 5.0))
-    ops += [op("look", random.random() * _LENGTH_S) for _ in range(random.randint(1, 4))]
+    ops += [op("inspect", random.random() * _LENGTH_S) for _ in range(random.randint(1, 4))]
     chance = random.random()
     when = max(made, 0.0) + 2.0 + random.random() * _LENGTH_S / 2
     if chance < 0.2 and pauses:
@@ -171,9 +173,9 @@ def _work(consumer: ConsumerPlan, random: Random, at: float, *, pauses: bool) ->
             ops.append(op("pause", when + 2.0, for_s=-1.0))
     elif chance < 0.4:
         ops.append(op("change", when, **_other_config(consumer, random)))
-        ops.append(op("look", when + 0.5))
+        ops.append(op("inspect", when + 0.5))
     elif chance < 0.55:
-        ops += [op("remove", when), op("look", when + 0.1), op("look", when + 7.0)]
+        ops += [op("remove", when), op("inspect", when + 0.1), op("inspect", when + 7.0)]
         if random.random() < 0.6 and not early:
             ops.append(op("make", when + random.choice((0.3, 7.5)), **start))
     return ops
@@ -212,6 +214,6 @@ def _unused(stream: str, random: Random, at: float) -> tuple[ConsumerPlan, list[
         moment += random.choice((1.0, 2.5, 3.2))
         expires = random.choice((0.5, 0.5, 3.0, 6.0))
         args = {"batch": 20, "expires": expires, "acks": ["+ACK"]}
-        ops += [Op(consumer.path, moment, "pull", args), Op(consumer.path, moment + 0.3, "look")]
-    ops += [Op(consumer.path, moment + wait, "look") for wait in (3.0, 13.0)]
+        ops += [Op(consumer.path, moment, "pull", args), Op(consumer.path, moment + 0.3, "inspect")]
+    ops += [Op(consumer.path, moment + wait, "inspect") for wait in (3.0, 13.0)]
     return consumer, ops

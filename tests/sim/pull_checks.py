@@ -71,8 +71,6 @@ def _not_too_many(view: ConsumerView, most: int) -> Iterator[str]:
             return
 
 
-
-
 def _overflow(view: ConsumerView) -> Iterator[str]:
     """A request that is for an overflow gets messages only if so many are pending."""
     for each in view.deliveries:
@@ -91,7 +89,10 @@ def _pins(view: ConsumerView) -> Iterator[str]:
         asked = [
             pull.at
             for pull in view.pulls
-            if pin and pull.pin == pin and pull.at < each.at - view.slack and not pull.status.startswith("423")
+            if pin
+            and pull.pin == pin
+            and pull.at < each.at - view.slack
+            and not pull.status.startswith("423")
         ]
         last = max((used, *asked))
         if pin not in ("", now) and each.at < last + timeout and view.wide.quiet(used - view.slack, each.at):

@@ -40,10 +40,10 @@ def _first_deliveries(view: ConsumerView) -> Iterator[str]:
                 break
             if not view.quiet(since - view.slack, end) or end >= view.life.end:
                 continue
-            if view.after_pauses(since) == since and view.is_ready(since, end):
-                if not view.may_be_full(since, end):
-                    yield f"{seq} was there at {due:.3f}, and is not delivered at {end:.3f}"
-                    break
+            served = view.after_pauses(since) == since and view.is_ready(since, end)
+            if served and not view.may_be_full(since, end):
+                yield f"{seq} was there at {due:.3f}, and is not delivered at {end:.3f}"
+                break
 
 
 def _moments(view: ConsumerView, due: float) -> list[float]:

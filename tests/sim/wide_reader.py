@@ -113,7 +113,7 @@ class WideReader(Reader):
             pause.confirmed = self.loop.now
             self.note("has paused", self.consumer.path)
 
-    async def look(self) -> None:
+    async def inspect(self) -> None:
         await self.look_at_consumer()
 
     async def look_at_consumer(self) -> dict[str, Any] | None:
@@ -187,11 +187,11 @@ class WideReader(Reader):
             self.consumer.path, self.loop.now, self.client.connections, batch, expires, no_wait, heartbeat
         )
         self.history.wide.pulls.append(pull)
-        sid = self.client.subscribe(inbox, partial(self._answered, pull, self._inbox))
+        sid = self.client.subscribe(inbox, partial(self._came, pull, self._inbox))
         self.loop.after(self.loop.clients, expires + GRACE_S, self.client.unsubscribe, sid)
         return pull, inbox
 
-    def _answered(self, pull: Pull, number: int, message: Message) -> None:
+    def _came(self, pull: Pull, number: int, message: Message) -> None:
         if message.reply.startswith("$JS.ACK."):
             pull.got.append(self.loop.now)
             if "Nats-Pin-Id" in message.headers:
@@ -230,7 +230,8 @@ class WideReader(Reader):
             self.loop.now,
             self.client.name,
             message.connection,
-            *words[:2],
+            words[0],
+            words[1],
             seq,
             dseq,
             count,
@@ -301,5 +302,3 @@ def _short(found: dict[str, Any]) -> dict[str, Any]:
         return {"error": found["error"].get("err_code")}
     names = ("delivered", "ack_floor", "num_pending", "num_ack_pending", "num_redelivered", "num_waiting")
     return {name: found.get(name) for name in names}
-
-
