@@ -276,7 +276,6 @@ def _told_pending_too_low() -> list[Replaced]:
 def _new_filter_delivers_old() -> list[Replaced]:
     def choose(self: Any, patterns: Any, sifted: Any = None) -> None:
         self.patterns = patterns
-        self._cursor = type(self._cursor)(self._log, self._cursor.seq, self._cursor.patterns)
 
     return [(Feed, "choose", choose)]
 

@@ -81,22 +81,26 @@ def _overflow(view: ConsumerView) -> Iterator[str]:
 def _pins(view: ConsumerView) -> Iterator[str]:
     """Only the pinned client gets messages, until it asked for none for so long."""
     timeout = view.life.config.get("priority_timeout", 0) / SECOND_NS
-    pin, used = "", 0.0
+    pin, claimed = "", 0.0
     for each in view.deliveries if timeout else ():
         now = each.headers.get("Nats-Pin-Id", "")
         if not now:
             yield f"{each.seq} is delivered without a pin"
-        asked = [
-            pull.at
-            for pull in view.pulls
-            if pin
-            and pull.pin == pin
-            and pull.at < each.at - view.slack
-            and not pull.status.startswith("423")
-        ]
-        last = max((used, *asked))
-        if pin not in ("", now) and each.at < last + timeout and view.wide.quiet(used - view.slack, each.at):
-            yield f"{each.seq} goes to {now} at {each.at:.3f}, and {pin} asked at {last:.3f}"
+        if pin not in ("", now) and view.wide.quiet(claimed - view.slack, each.at):
+            last = _last_asked(view, pin, claimed, timeout)
+            if each.at < last + timeout:
+                yield f"{each.seq} goes to {now} at {each.at:.3f}, and {pin} asked at {last:.3f}"
         if now != pin and each.pull is not None:
-            used = each.pull.at
+            claimed = each.pull.at
         pin = now
+
+
+def _last_asked(view: ConsumerView, pin: str, claimed: float, timeout: float) -> float:
+    """Return when a pinned client asked for the last time before its pin may have timed out."""
+    last = claimed
+    for pull in view.pulls:
+        if pull.pin == pin and pull.at > last:
+            if pull.at + view.slack >= last + timeout:
+                break
+            last = pull.at
+    return last
