@@ -72,9 +72,12 @@ def _not_too_many(view: ConsumerView, most: int) -> Iterator[str]:
 
 
 def _overflow(view: ConsumerView) -> Iterator[str]:
-    """A request that is for an overflow gets messages only if so many are pending."""
+    """A request that is for an overflow gets messages only if so many are pending.
+
+    The message at hand counts, and so does a redelivery that turns out to be one too many.
+    """
     for each in view.deliveries:
-        if each.pull is not None and each.count == 1 and each.pending + 1 < each.pull.least:
+        if each.pull is not None and each.count == 1 and each.pending + 2 < each.pull.least:
             yield f"{each.seq} comes with {each.pending} more, and {each.pull.least} must be pending"
 
 
