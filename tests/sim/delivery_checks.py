@@ -38,6 +38,8 @@ def check_deliveries(view: ConsumerView) -> Iterator[str]:
     yield from _counts(view)
     yield from _pending(view)
     yield from _original_pace(view)
+    if view.explicit:
+        yield from _not_too_many(view)
 
 
 def _filters_changed(view: ConsumerView) -> Iterator[str]:
@@ -94,6 +96,27 @@ def _pending(view: ConsumerView) -> Iterator[str]:
         )
         if not least <= each.pending <= most:
             yield f"{each.seq} at {each.at:.3f} tells of {each.pending} more, not {least} to {most}"
+            return
+
+
+def _not_too_many(view: ConsumerView) -> Iterator[str]:
+    """No more messages wait for acks than `max_ack_pending` allows when another one is sent."""
+    most_often = view.limit("max_deliver", 0.0, FOREVER)
+    pending: dict[int, int] = {}  # the count of the last delivery
+    for each in view.deliveries:
+        if not view.tidy(each.at):
+            return
+        pending[each.seq] = each.count
+        if each.count > 1:
+            continue
+        most = max(
+            config.get("max_ack_pending", -1) for config in view.configs_at(each.at - view.slack, each.at)
+        )
+        open_now = sum(
+            count < most_often and not view.settled_by(seq, each.at) for seq, count in pending.items()
+        )
+        if 0 < most < open_now:
+            yield f"{open_now} messages wait for acks at {each.at:.3f}, and {most} may"
             return
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.jetstream.consumers import consumer as consumer_module
 from millstream.jetstream.consumers import pause, pull_queue
+from millstream.jetstream.consumers.ack_sink import Acknowledging
 from millstream.jetstream.consumers.consumer import Consumer
 from millstream.jetstream.consumers.flow import OriginalPace
 from millstream.jetstream.consumers.groups import PriorityGroups
@@ -14,7 +15,6 @@ from millstream.jetstream.consumers.inactivity import Inactivity
 from millstream.jetstream.consumers.interest import Interest
 from millstream.jetstream.consumers.ledger import Ledger
 from millstream.jetstream.consumers.pause import PauseTimer
-from millstream.jetstream.consumers.pull_delivery import PullDelivery
 from millstream.jetstream.consumers.pull_queue import WaitingPulls
 from millstream.jetstream.consumers.push_delivery import PushDelivery
 
@@ -78,20 +78,19 @@ def _waiting_pull_not_served() -> list[Replaced]:
     original = Consumer.await_commit
 
     def await_commit(self: Any) -> None:
-        if self.config.deliver_subject or self.ledger.delivered_dseq % 4:
+        if self.config.deliver_subject or not self.ledger.pending:
             original(self)
 
     return [(Consumer, "await_commit", await_commit)]
 
 
 def _next_not_asked() -> list[Replaced]:
-    original = PullDelivery.ask
+    original = Acknowledging._said
 
-    def ask(self: Any, reply: bytes, body: bytes, block: bytes) -> None:
-        if not reply.startswith(b"_NEXT."):
-            original(self, reply, body, block)
+    def said(self: Any, sseq: int, dseq: int, deliveries: int, payload: bytes, reply: bytes) -> None:
+        original(self, sseq, dseq, deliveries, b"" if payload.startswith(b"+NXT") else payload, reply)
 
-    return [(PullDelivery, "ask", ask)]
+    return [(Acknowledging, "_said", said)]
 
 
 def _priority_ignored() -> list[Replaced]:

@@ -218,6 +218,15 @@ def test_first_deliveries_are_in_order() -> None:
     assert "1 is delivered for the first time at 2.200, after 2" in scene.found()
 
 
+def test_no_more_messages_wait_for_acks_than_may() -> None:
+    scene = Scene(2, **PUSH, max_ack_pending=1)
+    scene.gets(1.1, 1)
+    scene.gets(2.1, 2)
+    scene.says(2.2, 1)
+    scene.says(2.2, 2)
+    assert "2 messages wait for acks at 2.100, and 1 may" in scene.found()
+
+
 def test_the_number_of_deliveries_survives_a_restart() -> None:
     scene = Scene(1, **PUSH)
     scene.gets(1.1, 1)
@@ -318,3 +327,36 @@ def test_an_unused_consumer_goes_and_a_used_one_stays() -> None:
     found = scene.found()
     assert "it is gone at 6.000, and was used at 4.000" in found
     assert "it is there at 30.000, and was last used at 4.000" in found
+
+
+def test_an_overflow_is_served_only_if_so_much_is_pending() -> None:
+    scene = Scene(1, priority_policy="overflow")
+    pull = scene.pulls(1.5, got=[1.6], ended=1.6, least=3)
+    scene.gets(1.6, 1, pull=pull)
+    assert "1 comes with 0 more, and 3 must be pending" in scene.found()
+
+
+def test_only_the_pinned_client_is_served() -> None:
+    scene = Scene(2, priority_policy="pinned_client", priority_timeout=8 * SECOND_NS)
+    for seq, pin in ((1, "a"), (2, "b")):
+        pull = scene.pulls(seq + 0.5, got=[seq + 0.6], ended=seq + 0.6)
+        scene.gets(seq + 0.6, seq, pull=pull, headers={"Nats-Pin-Id": pin})
+    assert "2 goes to b at 2.600, and a asked at 1.500" in scene.found()
+
+
+def test_the_original_pace_is_kept() -> None:
+    scene = Scene(3, replay_policy="original")
+    scene.life.asked, scene.life.created = 10.0, 10.1
+    scene.gets(10.2, 1, stamp_ns=0)
+    scene.gets(10.3, 2, stamp_ns=3 * SECOND_NS)
+    assert "2 comes 0.100 s after 1, not 3.000 s" in scene.found()
+
+
+def test_a_message_stays_only_while_a_consumer_needs_it() -> None:
+    scene = Scene(1)
+    scene.gets(1.1, 1)
+    scene.says(1.2, 1)
+    consumer = ConsumerPlan("Q", "c", scene.config, wide=True, left=True)
+    streams = {"Q": {"subjects": ["q.>"], "retention": "interest"}}
+    plan = Plan(0, streams, (consumer,), (), (), (), False)
+    assert "Q: 1 is there, and no consumer needs it" in "\n".join(check(plan, scene.history))
