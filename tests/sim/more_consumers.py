@@ -8,7 +8,7 @@ from typing import Any
 from tests.sim.moments import publish_args
 from tests.sim.plan import SECOND_NS, ConsumerPlan, Fault, Op, Plan
 
-_HOW_OFTEN = 0.4
+_HOW_OFTEN = 0.33
 _LENGTH_S = 24.0
 _SUBJECTS = 3  # of a stream
 # Stream, and its configuration.  All of them have one subject for each number.
@@ -171,6 +171,12 @@ def _work(consumer: ConsumerPlan, random: Random, at: float, *, pauses: bool) ->
         ops.append(op("pause", when, for_s=random.choice((3.0, 6.0))))
         if random.random() < 0.3:
             ops.append(op("pause", when + 2.0, for_s=-1.0))
+        args = publish_args(consumer.stream, 10) | {"ids": True, "count": 1}
+        for number in range(1, _SUBJECTS + 1):
+            subject = f"{consumer.stream.lower()}.{number}"
+            ops.append(Op("pq", at + when + 0.5, "publish", args | {"subject": subject}))
+        if not consumer.push:
+            ops.append(op("pull", when + 0.3, batch=20, expires=8.0, acks=acks))
     elif chance < 0.4:
         ops.append(op("change", when, **_other_config(consumer, random)))
         ops.append(op("inspect", when + 0.5))
