@@ -202,9 +202,9 @@ class WideReader(Reader):
             self._take(message, pull)
         elif message.headers.get("Status", "").startswith("100"):
             pull.beats.append(self.loop.now)
-        elif pull.ended is None:
+        elif pull.ended is None and "Status" in message.headers:
             pull.ended = self.loop.now
-            pull.status = message.headers.get("Status", "")
+            pull.status = message.headers["Status"]
             if pull.status.startswith("423"):
                 self._pins.pop((number - 1) % 2, None)
             self.note("is told", pull.status, "for the request of", f"{pull.at:.4f}")
