@@ -68,6 +68,7 @@ class Actor:
         record.headers = headers
         record.size = size if payload is None else -1
         record.sent = self.client.connected
+        record.size = size
         self.history.publishes.append(record)
         future = self.client.ask(
             subject, payload_of(uid, size) if payload is None else payload, headers, PATIENCE_S

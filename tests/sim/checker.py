@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.sim.consumer_checks import check_consumer
+from tests.sim.consumer_checks import check_consumer, check_damaged
 from tests.sim.damage_checks import check_damage
 from tests.sim.follower_checks import check_copy, check_follower, check_ordered
 from tests.sim.history import History
 from tests.sim.letters import check_letters
 from tests.sim.plan import Plan
+from tests.sim.retention_checks import check_kept
 from tests.sim.state_checks import check_names
 from tests.sim.stream_checks import check_stream
 from tests.sim.stream_view import StreamView
@@ -43,13 +44,14 @@ def check(plan: Plan, history: History) -> list[str]:
             origins = {each: StreamView(plan, history, each) for each in of}
             found += [f"{name}: {each}" for each in check_follower(view, origins)]
     for consumer in plan.consumers:
-        if consumer.stream in {rot.stream for rot in history.rot}:
-            continue  # its state may be what was damaged, or the record of what was removed
         view = StreamView(plan, history, consumer.stream)
-        found += [f"{consumer.stream}/{consumer.name}: {each}" for each in check_consumer(view, consumer)]
+        damaged = any(rot.stream == consumer.stream for rot in history.rot)
+        promises = check_damaged if damaged else check_consumer
+        found += [f"{consumer.stream}/{consumer.name}: {each}" for each in promises(view, consumer)]
     found += check_letters(plan, history)
     found += check_names(plan, history)
     found += check_damage(plan, history)
+    found += check_kept(plan, history)
     if "S" in history.final:
         for reader, seen in history.ordered.items():
             found += [

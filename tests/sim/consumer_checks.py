@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.sim.consumer_view import FOREVER, SETTLES, ConsumerView, wants
+from tests.sim.delivery_checks import check_deliveries, unfinished
 from tests.sim.history import AckSent, Delivery, Stored
+from tests.sim.look_checks import check_end, check_looks
 from tests.sim.plan import ConsumerPlan
+from tests.sim.pull_checks import check_pulls
 from tests.sim.stream_view import StreamView
-
-SETTLES = ("+ACK", "+TERM")
+from tests.sim.timing_checks import check_timing
 
 
 def check_consumer(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
+    if consumer.wide:
+        yield from _check_lives(view, consumer)
+        return
     deliveries = [each for each in view.deliveries if each.consumer == consumer.name]
     acks = [
         each
@@ -25,9 +31,60 @@ def check_consumer(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
     yield from _settled_in_the_end(view, consumer, acks)
 
 
+def check_damaged(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
+    """Check what holds although a byte of the stream changed, or of what its consumers have on disk.
+
+    The damage may cost a message, or bring back one that was removed; of a consumer's state, it costs
+    redeliveries, or the consumer itself, which then has no info.
+    """
+    if not view.plain or consumer.wide or _may_give_up(view, consumer):
+        return
+    looks = [each for each in view.history.looks if each.stream == view.name]
+    if not any(each.consumer == consumer.name and each.at > view.history.rot[-1].at for each in looks):
+        return
+    deliveries = [each for each in view.deliveries if each.consumer == consumer.name]
+    acks = [
+        each
+        for each in view.history.acks
+        if (each.stream, each.consumer) == (consumer.stream, consumer.name) and each.kind in SETTLES
+    ]
+    yield from _delivered_all(view, consumer, deliveries)
+    if all(rot.of_messages for rot in view.history.rot if rot.stream == view.name):
+        meant = {each.seq: each.uid for each in deliveries if each.at < view.history.rot[0].at}
+        same = [each for each in deliveries if meant.get(each.seq, each.uid) == each.uid]
+        yield from _not_after_ack(same, acks, consumer)
+
+
+def _check_lives(view: StreamView, consumer: ConsumerPlan) -> Iterator[str]:
+    """Check a consumer that was deleted and created again, one life after the other."""
+    lives = [
+        life
+        for life in view.history.wide.lives
+        if (life.stream, life.consumer) == (consumer.stream, consumer.name)
+    ]
+    for number, life in enumerate(lives):
+        until = lives[number + 1].asked if number + 1 < len(lives) else view.history.wide.ended
+        found = ConsumerView(view, consumer, life, until)
+        acks = [each for each in found.acks if each.kind in SETTLES]
+        yield from _not_after_ack(found.deliveries, acks, consumer)
+        for each in found.deliveries:
+            if found.limit("max_deliver", 0.0, FOREVER) < each.count:
+                most = max(config.get("max_deliver", -1) for config in found.configs)
+                if most < each.count:
+                    yield f"{each.seq} is delivered for time {each.count} of {most}"
+            if life.removed is not None and each.at > life.removed:
+                yield f"{each.seq} is delivered at {each.at:.3f}, and it was deleted at {life.removed:.3f}"
+        yield from check_deliveries(found)
+        yield from check_timing(found)
+        yield from check_pulls(found)
+        yield from check_looks(found)
+        if life is lives[-1] and life.removing is None and not consumer.left:
+            yield from unfinished(found)
+            yield from check_end(found)
+
+
 def _matching(view: StreamView, consumer: ConsumerPlan) -> Iterator[Stored]:
-    wanted = consumer.config.get("filter_subject")
-    return (each for each in view.final.content if wanted in (None, each.subject))
+    return (each for each in view.final.content if wants(consumer.config, each.subject))
 
 
 def _may_give_up(view: StreamView, consumer: ConsumerPlan) -> bool:

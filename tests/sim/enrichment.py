@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.sim.more_consumers import with_more_consumers
 from tests.sim.more_faults import faulted
 from tests.sim.more_streams import with_more_streams
 from tests.sim.plan import Plan
@@ -12,4 +13,5 @@ from tests.sim.plan import Plan
 def enriched(plan: Plan, random: Random) -> Plan:
     """Add to a plan."""
     plan = with_more_streams(plan, Random(f"streams {plan.seed}"))
+    plan = with_more_consumers(plan, Random(f"consumers {plan.seed}"))
     return faulted(plan, Random(f"faulted {plan.seed}"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.sim.consumer_history import ConsumerHistory, Pull
+
 
 @dataclass(slots=True)
 class Publish:
@@ -25,6 +27,7 @@ class Publish:
     expects: str = ""  # "subject", "stream", or nothing
     batch: str = ""
     increment: int = 0  # of a counter
+    size: int = -1  # of the payload, without the number of the message
     due: float = 0.0  # of a scheduled message
     headers: dict[str, str] = field(default_factory=dict)
     size: int = -1  # of the payload; -1 if it is not that of the uid
@@ -125,6 +128,11 @@ class Delivery:
     count: int
     uid: int
     subject: str
+    pending: int = -1  # messages that are left, as the reply subject says; -1: nobody looked
+    size: int = -1  # of the payload
+    headers: dict[str, str] = field(default_factory=dict)
+    stamp_ns: int = 0  # when the message was stored
+    pull: Pull | None = None  # the request that it answers
 
 
 @dataclass(slots=True)
@@ -139,6 +147,7 @@ class AckSent:
     seq: int
     kind: str  # "+ACK", "-NAK", "+WPI", "+TERM"
     confirmed_at: float | None = None
+    delay_s: float = 0.0  # of a negative one
 
 
 @dataclass(slots=True)
@@ -243,6 +252,8 @@ class ConsumerLook:
     stream: str
     consumer: str
     info: dict[str, Any]
+    asked: float = 0.0
+    connection: int = 0
 
 
 @dataclass(slots=True)
@@ -288,6 +299,7 @@ class History:
     problems: list[str] = field(default_factory=list)  # seen while it ran
     faults: int = 0
     lines: list[str] = field(default_factory=list)
+    wide: ConsumerHistory = field(default_factory=ConsumerHistory)
     uids: int = 0
 
     def next_uid(self) -> int:

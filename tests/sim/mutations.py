@@ -49,6 +49,7 @@ from millstream.store.log_removal import LogRemoval
 from millstream.store.log_writer import LogAppender
 from millstream.store.recovery import Recovery
 from tests.sim import workers
+from tests.sim.consumer_mutations import MUTATIONS as CONSUMER_MUTATIONS
 from tests.sim.follower_mutations import FOLLOWER_MUTATIONS
 from tests.sim.run import run_seed
 from tests.sim.store_mutations import STORE_MUTATIONS
@@ -472,6 +473,7 @@ MUTATIONS: dict[str, Callable[[], list[Replaced]]] = (
             _letter_of_used_sequence_dropped,
         )
     }
+    | CONSUMER_MUTATIONS
     | STREAM_MUTATIONS
     | FOLLOWER_MUTATIONS
     | STORE_MUTATIONS

@@ -45,6 +45,8 @@ class ConsumerPlan:
     name: str
     config: dict[str, Any]
     push: bool = False
+    wide: bool = False  # its reader creates it, and does more than others
+    left: bool = False  # it is not read to its end
 
     @property
     def path(self) -> str:
@@ -62,6 +64,7 @@ class Plan:
     ops: tuple[Op, ...]
     faults: tuple[Fault, ...]
     last_cut: bool  # power goes once more before the final reading
+    calm: bool = False  # network and disk never stall
 
     def __str__(self) -> str:
         lines = [f"stream {name}: {config}" for name, config in self.streams.items()]

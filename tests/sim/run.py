@@ -22,9 +22,11 @@ from tests.sim.loop import SECOND_NS, SimLoop
 from tests.sim.machine import Machine
 from tests.sim.plan import Fault, Plan
 from tests.sim.stream_actor import StreamActor
+from tests.sim.wide_reader import WideReader
 
 LONGEST_S = 3_000.0  # of simulated time
 MOST_STEPS = 200_000  # a long run has 5,000
+AFTERMATH_S = 8.0  # after a fault, until everything works as before
 
 
 @dataclass
@@ -80,6 +82,9 @@ class Run:
             if fault.kind == "machine":
                 for name, value in fault.args.items():
                     setattr(self.machine, name, value)
+        if plan.calm:
+            self.machine.weather.stalls = self.machine.pace.stalls = 0.0
+        self.history.wide.calm = not (self.machine.weather.stalls or self.machine.pace.stalls)
 
     def _happened(self, what: str, *more: object) -> None:
         self.history.note(self.loop.now, "----", what, *more)
@@ -88,6 +93,7 @@ class Run:
         self.history.power_cuts += what == "power cut"
         if what in ("power cut", "killed"):
             self.history.ends.append(self.loop.now)
+        self.history.wide.disturb(self.loop.now, AFTERMATH_S)
 
     def carry_out(self) -> Outcome:
         reports = _Reports()
@@ -128,6 +134,8 @@ class Run:
     def _fault(self, fault: Fault) -> None:
         machine, args = self.machine, fault.args
         self.history.note(self.loop.now, "----", fault.kind, args)
+        lasts_s = args.get("for", 0.0) + {"link": 45.0, "slow": 30.0}.get(fault.kind, 0.0)
+        self.history.wide.disturb(self.loop.now, lasts_s + AFTERMATH_S)
         self.history.faults += 1
         if fault.kind == "power":
             machine.cuts_at_start = args["again"]
@@ -193,7 +201,7 @@ class Run:
         for name in sorted({op.actor for op in plan.ops} - readers.keys()):
             self._begin(name, StreamActor(self._client(name), history))
         for number, (path, consumer) in enumerate(readers.items()):
-            reader = Reader(self._client(f"r{number}"), history, consumer)
+            reader = (WideReader if consumer.wide else Reader)(self._client(f"r{number}"), history, consumer)
             self.readers.append(reader)
             self._begin(path, reader)
         for number, stream in enumerate(plan.ordered):
@@ -205,6 +213,7 @@ class Run:
             await self.loop.sleep(1.0)
         self._end_faults()
         await self._settle(auditor)
+        self.history.wide.ended = self.loop.now
         self.finished = True
 
     def _begin(self, name: str, actor: Actor) -> None:
@@ -222,6 +231,8 @@ class Run:
         for name, config in self.plan.streams.items():
             await self._insist(auditor, f"STREAM.CREATE.{name}", {"name": name, **config}, 10058)
         for consumer in self.plan.consumers:
+            if consumer.wide:
+                continue
             await self._insist(
                 auditor,
                 f"CONSUMER.DURABLE.CREATE.{consumer.stream}.{consumer.name}",

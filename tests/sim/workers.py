@@ -29,14 +29,14 @@ class DiskPace:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._usual_s = random.choice((0.000_1, 0.002, 0.02))
-        self._stalls = random.choice((0.0, 0.02))
+        self.stalls = random.choice((0.0, 0.02))
         self.slow_s = 0.0  # more, while a fault lasts
 
     def draw_s(self) -> float:
         took = self._usual_s * self._random.random() * 2
         if self.slow_s:
             took += self.slow_s * self._random.random()
-        return took + (self._random.random() * 4.0 if self._random.random() < self._stalls else 0.0)
+        return took + (self._random.random() * 4.0 if self._random.random() < self.stalls else 0.0)
 
 
 class _PlainWrite:

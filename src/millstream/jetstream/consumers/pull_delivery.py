@@ -143,9 +143,12 @@ class PullDelivery:
         """Serve the waiting requests."""
         consumer, waiting = self._consumer, self.waiting
         feed = consumer.feed
-        if not waiting.count or self._pause is not None or self._telling:
+        if not waiting.count or self._telling:
             return
         now = self._world.steady_ns()
+        if self._pause is not None:
+            self._settle(_TOO_BIG, now)  # requests expire and get heartbeats meanwhile
+            return
         left = _MESSAGES_AT_ONCE
         left_bytes = _BYTES_AT_ONCE
         passed_over = 0

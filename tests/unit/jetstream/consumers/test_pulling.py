@@ -41,3 +41,20 @@ def test_requests_of_equal_right_are_served_in_turn(site: Site) -> None:
     consumer(site)
     body = b'{"batch":2,"expires":5000000000}'
     assert ask_together(site, (b"first", body), (b"second", body)) == [b"first", b"first", b"second"]
+
+
+def test_requests_expire_while_the_original_pace_is_kept() -> None:
+    site = Site()
+    site.create(subjects=["a"])
+    for pause_s in (100, 0):
+        site.world.send(b"a", b"x")
+        site.world.settle()
+        site.world.advance(pause_s)
+    consumer(site, replay_policy="original")
+    ask_together(site, (b"first", b'{"batch":2,"expires":1000000000}'))
+    site.world.advance(2)
+    ask_together(site, (b"second", b'{"batch":1,"expires":5000000000,"idle_heartbeat":2000000000}'))
+    before = len(site.world.published)
+    site.world.advance(6)
+    told = [each.headers.splitlines()[0] for each in site.world.published[before:] if each.headers]
+    assert told == [b"NATS/1.0 100 Idle Heartbeat"] * 2 + [b"NATS/1.0 408 Request Timeout"]
