@@ -37,7 +37,7 @@ def check(plan: Plan, history: History) -> list[str]:
             found += [f"{name}: {each}" for each in check_copy(view, origin, copies[name])]
             continue
         found += [f"{name}: {each}" for each in check_stream(view)]
-        if name == "MM":
+        if name == "MM" and "M" in history.final:
             view.damages += StreamView(plan, history, "M").damages
         if view.follows:
             of = {"S", *(each["name"] for config in view.configs for each in config.get("sources", []))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-GRACE_S = 5.0  # after the end of a pull request, until its client gives up the inbox
+FOR_EVER = 1e9
 
 
 @dataclass(slots=True)
@@ -58,10 +58,10 @@ class Pull:
 
     @property
     def last(self) -> float:
-        """Return when it ended for the client; one that does not wait may have to, where nothing may go."""
+        """Return when it ended; one that does not wait has to, without an end, where nothing may go."""
         if self.ended is not None:
             return self.ended
-        return self.last_due + GRACE_S if self.no_wait else self.last_due
+        return FOR_EVER if self.no_wait else self.last_due
 
     @property
     def last_due(self) -> float:

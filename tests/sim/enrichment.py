@@ -13,5 +13,7 @@ from tests.sim.plan import Plan
 def enriched(plan: Plan, random: Random) -> Plan:
     """Add to a plan."""
     plan = with_more_streams(plan, Random(f"streams {plan.seed}"))
-    plan = with_more_consumers(plan, Random(f"consumers {plan.seed}"))
-    return faulted(plan, Random(f"faulted {plan.seed}"))
+    plan = faulted(plan, Random(f"faulted {plan.seed}"))
+    return with_more_consumers(
+        plan, Random(f"consumers {plan.seed}")
+    )  # last

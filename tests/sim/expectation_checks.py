@@ -113,7 +113,7 @@ def _refused(view: StreamView, known: dict[int, tuple[str, float]]) -> Iterator[
             and (other.answer is None or not (other.seq or is_certain(other)))
             and other.at <= each.answered_at
             for other in view.publishes
-        ) and not view.least("subject_delete_marker_ttl"):
+        ) and not (view.damages or view.least("subject_delete_marker_ttl")):  # both use sequences
             yield f"{each.uid} was told that {told} is the last sequence, which nobody sent"
 
 

@@ -52,7 +52,7 @@ def with_more_consumers(plan: Plan, random: Random) -> Plan:
     else:
         for number in range(1 if stream == "V" else random.choice((1, 1, 2))):
             consumer = _consumer(stream, f"{stream.lower()}{number}", random)
-            if not disturbed and random.random() < 0.1:
+            if not disturbed and not plan.faults and random.random() < 0.3:  # else it may end with the server
                 consumer.config["mem_storage"] = True
             consumers.append(consumer)
             ops += _work(consumer, random, at, pauses=not any(fault.kind == "clock" for fault in faults))

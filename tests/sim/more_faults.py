@@ -186,6 +186,8 @@ def _damaged(plan: Plan, random: Random, at: float) -> Plan:
         ("/S/log/", "/S/log/", "/S/", "/consumers/", "meta.json", ".ids", ".sum", "/M/")
     )
     rot["sector"] = rot["within"] in ("meta.json", ".ids", ".sum") and random.random() < 0.5
+    if rot["within"] == "meta.json" and rot["sector"]:
+        rot["places"] = 1  # each copy may be in a sector
     ops = [
         Op("p9", at + wait, "publish", publish_args("S", random.choice((20, 90))) | {"count": 6, "ids": True})
         for wait in (0.0, 3.0, 6.0)

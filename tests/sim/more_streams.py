@@ -100,7 +100,7 @@ def _purged(plan: Plan, random: Random, length: float) -> Plan:
 
 def _full(plan: Plan, random: Random, length: float) -> Plan:
     """Add a stream that refuses messages when it is full."""
-    config: Config = {"subjects": ["q.>"], "discard": "new", "allow_direct": True}
+    config: Config = {"subjects": ["f.>"], "discard": "new", "allow_direct": True}
     limit = random.choice(("max_msgs", "max_bytes", "of_subject", "max_msg_size"))
     if limit == "of_subject":
         config |= {"max_msgs_per_subject": random.choice((1, 3)), "discard_new_per_subject": True}
@@ -111,15 +111,15 @@ def _full(plan: Plan, random: Random, length: float) -> Plan:
     ops = []
     for number in range(random.choice((1, 2))):
         for at in _times(random, length, random.randint(4, 10)):
-            args: Config = {"stream": "Q", "subject": f"q.{random.choice('ab')}"}
+            args: Config = {"stream": "F", "subject": f"f.{random.choice('ab')}"}
             if random.random() < 0.15:
-                ops.append(Op(f"q{number}", at, "purge", args | _purge(random, args["subject"])))
+                ops.append(Op(f"f{number}", at, "purge", args | _purge(random, args["subject"])))
                 continue
             args["size"] = random.choice((10, 50, 150))
             if random.random() < 0.2:
                 args["headers"] = {"X": "y"}
-            ops.append(Op(f"q{number}", at, "send", args))
-    return ended(plan, ops, [], streams=plan.streams | {"Q": config})
+            ops.append(Op(f"f{number}", at, "send", args))
+    return ended(plan, ops, [], streams=plan.streams | {"F": config})
 
 
 def _changed(plan: Plan, random: Random, length: float) -> Plan:

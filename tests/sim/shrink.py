@@ -43,7 +43,7 @@ def shrink(outcome: Outcome, runs: int = MOST_RUNS, run: Callable[[Plan], Outcom
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
     for name in plan.streams:
-        if name != "S":
+        if name != "S" and not any(name in _origins(config) for config in plan.streams.values()):
             yield _without_stream(plan, name)
     for consumers in _parts(plan.consumers):
         gone = {each.path for each in plan.consumers} - {each.path for each in consumers}
@@ -54,6 +54,11 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield plan.without(faults=faults)
     for ops in _parts(plan.ops):
         yield plan.without(ops=ops)
+
+
+def _origins(config: dict[str, Any]) -> list[str]:
+    """Return the names of the streams that a stream follows."""
+    return [each["name"] for each in (config.get("mirror"), *config.get("sources", [])) if each]
 
 
 def _without_stream(plan: Plan, name: str) -> Plan:

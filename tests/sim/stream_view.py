@@ -139,14 +139,13 @@ class StreamView:
         if not keep or self.follows:  # copies count, too
             return False
         of_subject = "filter" in removal.request
-        newer = {
-            each.uid
-            for each in self.publishes
-            if not (0 < each.seq <= seq)
+        newer = sum(  # one that was sent twice may be there twice
+            not (0 < each.seq <= seq)
             and (not of_subject or each.subject == subject)
             and (removal.answered_at is None or each.at <= removal.answered_at)
-        }
-        return len(newer) < keep
+            for each in self.publishes
+        )
+        return newer < keep
 
     def must_be_removed(self, publish: Publish, before: float = FOR_EVER) -> bool:
         """Return True if a client was told, before that time, that the message is gone."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.sim.actors import MOST_NAKS, Reader, uid_of
 from tests.sim.client import Message, SimClient
-from tests.sim.consumer_history import GRACE_S, Beat, Change, Life, Pull
+from tests.sim.consumer_history import Beat, Change, Life, Pull
 from tests.sim.history import AckSent, ConsumerLook, Delivery, History
 from tests.sim.loop import SECOND_NS, START_NS
 from tests.sim.plan import ConsumerPlan
@@ -187,8 +187,7 @@ class WideReader(Reader):
             self.consumer.path, self.loop.now, self.client.connections, batch, expires, no_wait, heartbeat
         )
         self.history.wide.pulls.append(pull)
-        sid = self.client.subscribe(inbox, partial(self._came, pull, self._inbox))
-        self.loop.after(self.loop.clients, expires + GRACE_S, self.client.unsubscribe, sid)
+        self.client.subscribe(inbox, partial(self._came, pull, self._inbox))
         return pull, inbox
 
     def _came(self, pull: Pull, number: int, message: Message) -> None:
