@@ -14,6 +14,4 @@ def enriched(plan: Plan, random: Random) -> Plan:
     """Add to a plan."""
     plan = with_more_streams(plan, Random(f"streams {plan.seed}"))
     plan = faulted(plan, Random(f"faulted {plan.seed}"))
-    return with_more_consumers(
-        plan, Random(f"consumers {plan.seed}")
-    )  # last
+    return with_more_consumers(plan, Random(f"consumers {plan.seed}"))  # last

@@ -10,6 +10,7 @@ from millstream.store.record import HEADER_SIZE, MAX_RECORD, WHOLE, Kind, Record
 from millstream.store.scan import Gap, Scan
 from millstream.store.segment import FILE_HEADER_SIZE, MAGIC, start_in_header
 
+_ZEROS = 16  # at the end of a sector: fewer may be part of a message
 _MARK_START = MAX_RECORD.to_bytes(4, "little")
 
 
@@ -17,9 +18,21 @@ def may_be_torn(gap: Gap, data: bytes, found: Scan) -> bool:
     """Return True if power may have gone while a damaged part of the last file was written."""
     if gap.offset < found.durable:
         return False
-    return has_lost_sector(data, gap.offset, gap.offset + gap.size) or _is_old(
-        data, gap.offset, gap.first_seq
+    end = gap.offset + gap.size
+    return (
+        has_lost_sector(data, gap.offset, end)
+        or _is_old(data, gap.offset, gap.first_seq)
+        or _is_cut_short(data, gap.offset, end)
     )
+
+
+def _is_cut_short(data: bytes, at: int, end: int) -> bool:
+    """Return True if the sector where a record begins has the first bytes of it, and zeros behind these.
+
+    So it is if a write failed there, and power went while the next try replaced the sector.
+    """
+    after = (at // SECTOR + 1) * SECTOR
+    return after < end and after - at > _ZEROS and not any(data[after - _ZEROS : after])
 
 
 def _is_old(data: bytes, at: int, seq: int) -> bool:

@@ -216,6 +216,23 @@ def test_a_flipped_bit_in_the_last_byte_is_no_damaged_kind(seq: int, bit: int) -
     assert log.last_seq >= 6
 
 
+@pytest.mark.parametrize("whole", [0, 1, 16, 100])
+def test_what_a_torn_message_displaced_stays(whole: int) -> None:
+    """A write failed in the middle of a sector, and power went while the next try replaced it."""
+    fs, _ = two_commits(ends=False)
+    log = open_log(fs, "s")
+    put(log, range(7, 8), 1500)
+    log.remove_below(3)
+    commit(log)
+    at = log.chain.segments[0].offset_at(6)
+    log.close()
+    start, end = at + whole, (at // SECTOR + 1) * SECTOR
+    assert start < end
+    fs.damage(PATH, lambda data: data.__setitem__(slice(start, end), bytes(end - start)))
+    log = open_log(fs, "s")
+    assert live(log) == [1, 2, 3, 4, 5, 6]
+
+
 def test_sequences_go_on_behind_a_damaged_file_before_an_empty_one() -> None:
     fs = CrashFileSystem()
     log = open_log(fs, "s", segment_size=100)
