@@ -5,7 +5,7 @@
 
 The volume kills the server at an operation that is drawn from the seed, and forgets what was not synced.
 Clients publish, read, acknowledge and remove (``tests.power.load``).  After some cuts, everything is read,
-and the checker of the simulation (``tests.sim.checker``) judges the whole history.
+and the checker of the simulation (``tests.sim.checks.checker``) judges the whole history.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from tests.kits.paths import ROOT
 from tests.kits.patience import PATIENCE_S
 from tests.kits.reference import ServerKind, ServerProcess, inherited_environment
 from tests.power.load import CONSUMERS, STREAMS, Load
-from tests.sim.actors import uid_of
-from tests.sim.checker import check
-from tests.sim.client import _headers
+from tests.sim.checks.checker import check
+from tests.sim.clients.actors import uid_of
+from tests.sim.clients.client import _headers
 from tests.sim.history import ConsumerLook, Final, History, Stored
-from tests.sim.plan import ConsumerPlan, Plan
+from tests.sim.plans.plan import ConsumerPlan, Plan
 
 CUTS_OF_A_STORE = 20  # then it is judged, and another begins
 PUBLISHERS = 12

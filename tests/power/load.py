@@ -13,9 +13,9 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.sim.actors import payload_of, uid_of
+from tests.sim.clients.actors import payload_of, uid_of
 from tests.sim.history import AckSent, BatchOutcome, Delivery, History, Publish, Removal
-from tests.sim.plan import SECOND_NS, ConsumerPlan
+from tests.sim.plans.plan import SECOND_NS, ConsumerPlan
 
 STREAMS: dict[str, dict[str, Any]] = {
     "S": {"subjects": ["s.>"], "duplicate_window": 120 * SECOND_NS, "allow_atomic": True},

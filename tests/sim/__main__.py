@@ -25,8 +25,8 @@ from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from tests.sim.draw import GENERATION
 from tests.sim.found import keep
+from tests.sim.plans.draw import GENERATION
 from tests.sim.run import Outcome, run_seed
 from tests.sim.shrink import shrink
 

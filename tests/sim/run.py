@@ -10,19 +10,19 @@ from random import Random
 from typing import Any
 
 from tests.kits.crashfs import Keep
-from tests.sim.actors import Actor, OrderedReader, Reader
-from tests.sim.chance import fixed_chance
-from tests.sim.checker import check
-from tests.sim.client import SimClient
-from tests.sim.content import read_content
-from tests.sim.damage_checks import REST_S, note_remains
-from tests.sim.draw import GENERATION, make_plan
+from tests.sim.checks.checker import check
+from tests.sim.checks.damage_checks import REST_S, note_remains
+from tests.sim.clients.actors import Actor, OrderedReader, Reader
+from tests.sim.clients.client import SimClient
+from tests.sim.clients.content import read_content
+from tests.sim.clients.stream_actor import StreamActor
+from tests.sim.clients.wide_reader import WideReader
 from tests.sim.history import ConsumerLook, History, Rot
-from tests.sim.loop import SECOND_NS, SimLoop
-from tests.sim.machine import Machine
-from tests.sim.plan import Fault, Plan
-from tests.sim.stream_actor import StreamActor
-from tests.sim.wide_reader import WideReader
+from tests.sim.machine.chance import fixed_chance
+from tests.sim.machine.loop import SECOND_NS, SimLoop
+from tests.sim.machine.machine import Machine
+from tests.sim.plans.draw import GENERATION, make_plan
+from tests.sim.plans.plan import Fault, Plan
 
 LONGEST_S = 3_000.0  # of simulated time
 MOST_STEPS = 200_000  # a long run has 5,000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.sim.plan import Plan
+from tests.sim.plans.plan import Plan
 from tests.sim.run import Outcome, run_plan
 
 MOST_RUNS = 300

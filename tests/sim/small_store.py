@@ -10,15 +10,14 @@ from random import Random
 from typing import Any
 
 from millstream.store.errors import StoreError
-from millstream.store.reach import NAME as REACH
 from millstream.store.record import Record
 from tests.kits.crashfs import Keep, _Inode
-from tests.sim.chance import fixed_chance
-from tests.sim.client import SimClient
-from tests.sim.disk import SimDisk
-from tests.sim.loop import SimLoop
-from tests.sim.machine import FOLDER, Machine
-from tests.sim.plan import SECOND_NS, ConsumerPlan, Op, Plan
+from tests.sim.clients.client import SimClient
+from tests.sim.machine.chance import fixed_chance
+from tests.sim.machine.disk import SimDisk
+from tests.sim.machine.loop import SimLoop
+from tests.sim.machine.machine import FOLDER, Machine
+from tests.sim.plans.plan import SECOND_NS, ConsumerPlan, Op, Plan
 from tests.sim.run import Run
 
 SEED = 4
@@ -180,7 +179,7 @@ class SmallStore:
                 machine.kill()
         self.disk = machine.disk
         if ends == "killed":
-            self.disk._names[f"{ACCOUNT}/M/log/{REACH}"] = _Inode(bytearray(b"%d" % REACHED))
+            self.disk._names[f"{ACCOUNT}/M/log/reach"] = _Inode(bytearray(b"%d" % REACHED))
         if ends == "cut":
             disk = self.disk.crash(Keep.NOTHING, Random(SEED))
             assert isinstance(disk, SimDisk)

@@ -12,7 +12,7 @@ import pytest
 
 from millstream.jetstream.stream.meta import STREAM_FILES
 from tests.kits.crashfs import SECTOR
-from tests.sim.disk import SimDisk
+from tests.sim.machine.disk import SimDisk
 from tests.sim.small_store import ACCOUNT, Found, SmallStore
 
 STEP = 211  # in the ordinary run, one place of so many

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.sim.draw import make_plan
 from tests.sim.history import History
-from tests.sim.plan import Plan
+from tests.sim.plans.draw import make_plan
+from tests.sim.plans.plan import Plan
 from tests.sim.run import Outcome
 from tests.sim.shrink import kind_of, shrink
 

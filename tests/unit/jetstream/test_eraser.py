@@ -130,7 +130,7 @@ def test_a_file_whose_messages_go_while_it_is_erased_is_removed(monkeypatch: pyt
     stream = site.create()
     for number in range(1, 20):
         site.publish(f"s.{number}", b"payload-%d-end" % number)
-    stream.log.writer.roll()
+    stream.log.roll()
     site.publish("s.20", b"new")
     remove_one(site, "deleted")
     site.ask("STREAM.MSG.DELETE.S", {"seq": 20, "no_erase": True})

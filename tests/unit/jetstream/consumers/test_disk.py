@@ -5,32 +5,11 @@ from __future__ import annotations
 from millstream.jsapi.consumer_types import ConsumerConfig
 from millstream.jsapi.enums import AckPolicy
 from millstream.jsapi.stream_types import StreamConfig
-from millstream.store.errors import StoreError
-from millstream.store.fs import MemoryFileSystem
 from millstream.store.record import Record
+from tests.kits.bad_disk import BadDisk
 from tests.kits.fake_world import FakeWorld
 
 SECOND = 1_000_000_000
-
-
-class BadDisk(MemoryFileSystem):
-    """A disk that cannot be read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.broken = False
-
-    def open(self, path: str, *, create: bool):  # type: ignore[no-untyped-def]
-        file = super().open(path, create=create)
-        disk, read = self, file.read
-
-        def read_or_fail(offset: int, size: int) -> bytes:
-            if disk.broken:
-                raise StoreError("read", path, "Input/output error", recoverable=True)
-            return read(offset, size)
-
-        file.read = read_or_fail  # type: ignore[method-assign]
-        return file
 
 
 def test_a_disk_that_fails_to_read_holds_a_consumer_up_and_no_more() -> None:
