@@ -53,7 +53,7 @@ def test_a_key_that_is_written_all_the_time_can_be_got() -> None:
     assert [each["message"]["seq"] for each in answers(site)] == [1]
 
 
-def test_a_message_that_could_not_be_written_is_not_there() -> None:
+def test_a_message_that_cannot_be_written_yet_is_answered_with_the_reason() -> None:
     site = Site()
     stream = site.create()
     site.disk.full = True
@@ -61,7 +61,7 @@ def test_a_message_that_could_not_be_written_is_not_there() -> None:
     ask(site, b'{"seq":1}')
     site.world.settle()
     assert isinstance(stream.failure, StoreError)
-    assert [each["error"]["err_code"] for each in answers(site)] == [10037]
+    assert [each["error"]["err_code"] for each in answers(site)] == [10077]
 
 
 def test_times_that_no_clock_has_are_before_and_after_everything() -> None:
