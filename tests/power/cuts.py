@@ -39,7 +39,7 @@ from tests.kits.reference import ServerKind, ServerProcess, inherited_environmen
 from tests.power.load import CONSUMERS, STREAMS, Load
 from tests.sim.checks.checker import check
 from tests.sim.clients.actors import uid_of
-from tests.sim.clients.client import _headers
+from tests.sim.clients.client import parse_headers
 from tests.sim.history import ConsumerLook, Final, History, Stored
 from tests.sim.plans.plan import ConsumerPlan, Plan
 
@@ -246,7 +246,7 @@ class Trial:
             if "error" in found:
                 return Final(content, info["state"])
             message = found["message"]
-            headers = _headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
+            headers = parse_headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
             data = base64.b64decode(message.get("data", ""))
             content.append(Stored(message["seq"], message["subject"], uid_of(data), message["time"], headers))
             seq = message["seq"] + 1

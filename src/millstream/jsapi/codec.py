@@ -93,7 +93,7 @@ def decode_written(text: bytes, kind: type[Kind], most: int = MOST_VALUES_OF_STR
     """
     try:
         found: Kind = _decoder_of(kind).decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return decode_lenient(text, kind, most)
     return found
 

@@ -121,7 +121,7 @@ def _not_too_many(view: ConsumerView) -> Iterator[str]:
 
 
 def _original_pace(view: ConsumerView) -> Iterator[str]:
-    """With `replay_policy: original`, messages that were there before come as slowly as they were stored."""
+    """Check `replay_policy: original`: earlier messages come as slowly as they were stored."""
     if view.life.config.get("replay_policy") != "original":
         return
     first = [each for each in view.deliveries if each.count == 1 and view.tidy(each.at)]

@@ -76,7 +76,7 @@ def _config(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
 
 
 def _numbers(view: ConsumerView, look: ConsumerLook) -> Iterator[str]:
-    """What came before the request is counted, and nothing that came after the answer."""
+    """Check that everything before the request is counted, and nothing after the answer."""
     info, at = look.info, look.at
     before = {each.seq: each.count for each in view.deliveries if each.at <= look.asked}
     until = {each.seq: each.count for each in view.deliveries if each.at <= at}

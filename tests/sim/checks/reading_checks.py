@@ -20,7 +20,7 @@ def check_readings(view: StreamView) -> Iterator[str]:
 
 
 def _found(view: StreamView, reading: Reading) -> Iterator[str]:
-    """What is read was sent, and is what was asked for."""
+    """Check that somebody sent the message, and that it is the one that was asked for."""
     found = reading.found
     if found is None:
         return
@@ -45,7 +45,7 @@ def _found(view: StreamView, reading: Reading) -> Iterator[str]:
 
 
 def _removed(view: StreamView, reading: Reading) -> Iterator[str]:
-    """What was removed before is not read."""
+    """Check that no message is read that was removed before."""
     found = reading.found
     for publish in view.by_uid.get(found.uid, []) if found is not None else ():
         assert found is not None
@@ -69,7 +69,7 @@ def _matches(pattern: str, subject: str) -> bool:
 
 
 def _missed(view: StreamView, reading: Reading) -> Iterator[str]:
-    """What was acknowledged before is found, unless it may be gone."""
+    """Check that a message is found that was acknowledged before, unless it may be gone."""
     if not view.plain:
         return
     seq = reading.found.seq if reading.found is not None else 0
@@ -131,7 +131,7 @@ def _states(view: StreamView) -> Iterator[str]:
 
 
 def _copies(view: StreamView) -> Iterator[str]:
-    """What is republished is what is stored."""
+    """Check that republished messages are those that are stored."""
     for each in view.history.republished:
         if each.stream != view.name:
             continue

@@ -110,7 +110,7 @@ def _one_more_of_subject() -> list[Replaced]:
 
 
 def _limit_of_subject_forgotten() -> list[Replaced]:
-    """With a limit for the whole stream, that for a subject does not count."""
+    """Ignore the limit for a subject if there is one for the whole stream."""
     return [(Retention, "_has_excess", lambda self, subject: False)]
 
 
