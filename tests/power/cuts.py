@@ -114,6 +114,8 @@ class Trial:
             self.server.wait()
             self.cuts += 1
             self.history.faults += 1
+            self.history.power_cuts += 1
+            self.history.ends.append(self.now)
             self.mount.tell(f"restart {self.random.randrange(1 << 30)}")
             self.server.start()
         await self._read_all()
@@ -236,7 +238,8 @@ class Trial:
         self.history.problems.append("a mirror or a sourcing stream stays behind")
 
     async def _content(self, client: Client, name: str) -> Final:
-        info = await self._api(client, f"STREAM.INFO.{name}")
+        details = {"subjects_filter": ">", "deleted_details": True}
+        info = await self._api(client, f"STREAM.INFO.{name}", details)
         if "error" in info:
             return Final([], {}, complete=False)
         content: list[Stored] = []
@@ -244,7 +247,7 @@ class Trial:
         while True:
             found = await self._api(client, f"STREAM.MSG.GET.{name}", {"seq": seq, "next_by_subj": ">"})
             if "error" in found:
-                return Final(content, info["state"])
+                return Final(content, info["state"], config=info["config"])
             message = found["message"]
             headers = parse_headers(base64.b64decode(message["hdrs"])) if "hdrs" in message else {}
             data = base64.b64decode(message.get("data", ""))
