@@ -40,6 +40,7 @@ cdef class Cursor:
     cpdef Py_ssize_t count_from(self, unsigned long long seq) except -1
     cdef Py_ssize_t _find(self, Segment segment) except -1
     @cython.locals(known=Py_ssize_t, end=Py_ssize_t, few=bint)
+    cdef bint _covers_all(self) except -1
     cdef bint _know_subjects(self, Segment segment, bint for_a_while) except -1
     @cython.locals(log=Log, segments=list, segment=Segment, position=Py_ssize_t)
     cdef Segment _enter(self)

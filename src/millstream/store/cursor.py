@@ -134,14 +134,19 @@ class Cursor:
         end = segment.subjects.count
         if known == end:
             return True
-        if known == 0 and any(self._log.index.is_covered_by(pattern) for pattern in self._patterns):
-            self._wanted = b"\x01" * end  # all that still have messages
+        # The index has all subjects of the segment, unless messages of it were removed: then a subject that has
+        # none may get some again.
+        if known == 0 and segment.live == segment.count and self._covers_all():
+            self._wanted = b"\x01" * end
             return True
         if for_a_while:
             few = len(self._patterns) <= _FEW_PATTERNS
             end = min(end, known + (_COMPARED_WITH_FEW if few else _COMPARED_WITH_MANY))
         self._wanted += wanted_by_any(segment, self._patterns, known, end)
         return len(self._wanted) == segment.subjects.count
+
+    def _covers_all(self) -> bool:
+        return any(self._log.index.is_covered_by(pattern) for pattern in self._patterns)
 
     def _enter(self) -> Segment | None:
         """Enter the first segment with a committed message at or after `seq`."""

@@ -60,6 +60,23 @@ def test_it_goes_on_after_a_commit() -> None:
     assert cursor.seq == 100
 
 
+@pytest.mark.parametrize("pattern", [b"a.1", b"a.*", b"a.>"])
+def test_a_subject_that_comes_back_is_not_taken_for_another(pattern: bytes) -> None:
+    """All its messages were removed when the cursor came: for a while, every subject was wanted."""
+    log = open_log(MemoryFileSystem(), "s", segment_size=10_000)
+    put(log, b"b.1", body_of(1))
+    put(log, b"a.1", body_of(2))
+    commit(log)
+    log.remove(1)
+    cursor = Cursor(log, 1, (pattern,))
+    assert rest(cursor) == [2]
+    put(log, b"b.1", body_of(3))
+    put(log, b"a.1", body_of(4))
+    commit(log)
+    assert cursor.count_from(3) == 1
+    assert rest(cursor) == [4]
+
+
 def test_what_is_removed_ahead_of_it_is_not_read() -> None:
     log = filled(100)
     cursor = Cursor(log)
