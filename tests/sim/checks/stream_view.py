@@ -223,7 +223,9 @@ def may_be_gone(view: StreamView, publish: Publish, until: float = FOR_EVER, *, 
         return True
     if 0 < view.most <= len(left) + len(gone) + unsure:
         return True
-    size = sum(size_of(each) for each in left) + 80 + max(publish.size, 0)
+    # Those that are gone by now displaced it, too: the oldest goes first.
+    size = sum(size_of(each) for each in left) + sum(80 + max(each.size, 0) for each in later.values())
+    size += 80 + max(publish.size, 0)
     return bool(view.most_bytes) and (bool(gone or unsure) or size > view.most_bytes)
 
 
