@@ -21,7 +21,8 @@ _KEEPS = ("S", "W", "I", "K", "L")  # streams whose messages nobody else removes
 _ONLY_DAMAGE = (
     "no commit journal has them",
     "a batch is damaged",
-    "is mended",
+    "the damaged batch",
+    "the damaged header",
     "damaged block",
     "the index of the blocks is damaged",
     "damaged segment without a summary",

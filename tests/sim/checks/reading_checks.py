@@ -89,7 +89,9 @@ def _missed(view: StreamView, reading: Reading) -> Iterator[str]:
         if not missed or _is_unreadable(view, reading):
             continue
         last = reading.how == "last"
-        if each.seq in view.content or not may_be_gone(view, each, reading.answered_at, last=last):
+        # A removal that the disk refuses hides a message, which a power cut brings back.
+        stays = each.seq in view.content and not view.may_be_removed(each.seq, each.subject, each.at)
+        if stays or not may_be_gone(view, each, reading.answered_at, last=last):
             told = f"{reading.how} {reading.subject or reading.seq} gives {seq or 'nothing'}"
             yield f"{told}, and {each.seq} was acknowledged"
             return
