@@ -156,7 +156,7 @@ def _damaged_consumers(plan: Plan, history: History) -> Iterator[str]:
             continue  # a removal that was damaged brings back messages that consumers have passed
         if not any("/consumers/" in rot.path for rot in rots):
             yield from (f"{consumer.path}: {each}" for each in check_consumer(view, consumer))
-        else:
+        elif not consumer.wide:  # others may begin anywhere
             yield from (f"{consumer.path}: {each}" for each in _lost_track(view, consumer))
 
 
