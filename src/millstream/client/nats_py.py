@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from nats.aio.client import Client as Connection
@@ -22,6 +23,23 @@ from millstream.link.frames import Headers, header_block
 from millstream.protocol.headers import read_pairs
 
 _NO_HEADERS: Mapping[str, str] = {}
+
+
+@contextmanager
+def _keeping_cancellation() -> Iterator[None]:
+    """Raise CancelledError at the end if the task was cancelled meanwhile, whatever happened.
+
+    nats-py waits with ``asyncio.wait_for``, which on Python 3.11 forgets a cancellation that comes together
+    with the answer.  Nothing would cancel the task again.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    try:
+        yield
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 class _Arrival:
@@ -75,7 +93,8 @@ class NatsPyCarrier:
     async def request(self, subject: str, payload: bytes, headers: Headers, timeout_s: float) -> bytes:
         pairs: Any = dict(read_pairs(header_block(headers))) or None
         try:
-            answer = await self.connection.request(subject, payload, timeout=timeout_s, headers=pairs)
+            with _keeping_cancellation():
+                answer = await self.connection.request(subject, payload, timeout=timeout_s, headers=pairs)
         except NoRespondersError:
             raise NoResponders(f"nobody listens on {subject}") from None
         except (ConnectionClosedError, ConnectionDrainingError):

@@ -216,7 +216,8 @@ class Reading:
         if delay_s:
             self._nudge = asyncio.Event()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._nudge.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await self._nudge.wait()
             self._nudge = None
 
     async def _attempt_line(self) -> None:

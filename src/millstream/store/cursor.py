@@ -134,8 +134,8 @@ class Cursor:
         end = segment.subjects.count
         if known == end:
             return True
-        # The index has all subjects of the segment, unless messages of it were removed: then a subject that has
-        # none may get some again.
+        # The index has all subjects of a segment of which nothing was removed; else it may lack one that gets
+        # messages again.
         if known == 0 and segment.live == segment.count and self._covers_all():
             self._wanted = b"\x01" * end
             return True
