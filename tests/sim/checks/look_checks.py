@@ -114,7 +114,10 @@ def _unsettled(
     info, at = look.info, look.at
     most_often = view.limit("max_deliver", 0.0, FOREVER)
     surely = {seq: count for seq, count in before.items() if not view.settled_by(seq, at)}
-    perhaps = {seq: count for seq, count in until.items() if not view.settled_by(seq, look.asked)}
+    # An ack may be on its way through the server when it answers.
+    perhaps = {
+        seq: count for seq, count in until.items() if not view.settled_by(seq, look.asked - view.slack)
+    }
     least = sum(until[seq] < most_often for seq in surely)
     if not least <= info["num_ack_pending"] <= len(perhaps):
         yield f"{info['num_ack_pending']} wait for acks at {at:.3f}, not {least} to {len(perhaps)}"
