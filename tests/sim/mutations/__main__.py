@@ -47,8 +47,8 @@ def applied(name: str) -> Iterator[None]:
             setattr(owner, attribute, value)
 
 
-class Endless(Exception):
-    """A step of the server does not come to an end."""
+class Endless(BaseException):
+    """A step of the server does not come to an end; no handler of the server catches this."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def seeds_until_found(name: str, most: int) -> tuple[int, str]:
             try:
                 with _limited():
                     outcome = run_seed(seed)
-            except Exception as error:
+            except (Exception, Endless) as error:
                 return seed + 1, f"{type(error).__name__}: {error}"
             if outcome.violations:
                 return seed + 1, outcome.violations[0].split("\n", 1)[0]
