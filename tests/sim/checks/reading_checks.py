@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from tests.sim.checks.stream_view import StreamView, covers, may_be_gone
-from tests.sim.history import Reading
+from tests.sim.history import Reading, StateLook
 
 
 def check_readings(view: StreamView) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _missed(view: StreamView, reading: Reading) -> Iterator[str]:
             return
 
 
-def _is_unreadable(view: StreamView, reading: Reading) -> bool:
+def _is_unreadable(view: StreamView, reading: Reading | StateLook) -> bool:
     """Return True if the disk may not have been readable, or was damaged; then nothing is found."""
     return bool(view.damages) or any(
         fault.kind == "unreadable" and fault.at <= reading.answered_at and reading.at <= fault.at + 20.0
@@ -116,8 +116,8 @@ def _states(view: StreamView) -> Iterator[str]:
         if look.state["messages"] > sent and not (view.follows or view.least("subject_delete_marker_ttl")):
             yield f"the state counts {look.state['messages']} messages, and {sent} were sent"
         first = view.content.get(look.state["first_seq"]) if look.state["messages"] else None
-        if any(look.at < end for end in view.history.ends):
-            first = None  # it may be another message, that was lost
+        if any(look.at < end for end in view.history.ends) or _is_unreadable(view, look):
+            first = None  # it may be another message, that was lost, or its time cannot be read
         if first is not None and look.state.get("first_ts", first.time) != first.time:
             yield f"the first time is {look.state['first_ts']}, and {first.seq} is of {first.time}"
         size = look.state["last_seq"] - look.state["first_seq"] + 1
