@@ -303,6 +303,8 @@ class CommitJournal:
             assert self._writer is not None
             if self._writer.wait():
                 self._batch_ended()
+                # Its other commits end later, and nobody else knows that it has ended.
+                self._loop.call_soon(self._run_turn, _COMMITS_ENDED, self._end_some)
         elif self.files.making:
             self.files.wait_until_made()
         else:

@@ -196,6 +196,18 @@ async def test_who_cannot_wait_gets_the_end_of_a_commit_at_once(site: Site) -> N
     await eventually(lambda: job in site.done)
 
 
+async def test_the_other_commits_end_if_one_cannot_wait_for_the_batch(site: Site) -> None:
+    """The thread's news of the batch comes when it has ended already, and says nothing new."""
+    await site.write("start")
+    jobs = [Job(site.folder, name) for name in "abcde"]
+    assert all(site.take(job) for job in jobs)
+    job = jobs[2]
+    assert job.wait is not None
+    job.wait(job)
+    assert job.ended
+    await eventually(lambda: all(each in site.done for each in jobs))
+
+
 async def test_a_full_journal_is_turned_and_used_again(site: Site) -> None:
     seen: list[Job] = []
     for number in range(24):  # several times what both of them hold
