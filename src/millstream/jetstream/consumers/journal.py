@@ -15,8 +15,8 @@ it.  A snapshot at a clean stop records what was really used.
 and everything before the *previous* checkpoint is removed.  So the log has everything twice, and a damaged
 entry has a replacement.  For the same reason, entries written at other times that stand for more than
 themselves (configurations, snapshots, deletions) are written again before the next entry, or a second later;
-after a crash in between, the next start does that.  For a checkpoint, a state is copied in slices of the loop;
-what the journal is told meanwhile becomes part of the copy.
+after a crash in between, the next start does that.  For a checkpoint, a state is copied in slices of the
+loop; what the journal is told meanwhile becomes part of the copy.
 
 Not here: which changes there are and when they are written (consumer); bytes (``entries``); consumers that
 live in memory only, which the journal does not record.
